@@ -89,24 +89,3 @@ def sources_that_it_imports(module: str, name: str) -> list[Path]:
 def source(module: str) -> Path:
     place = ROOT / module.replace(".", "/")
     return place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
-
-
-def test_a_docstring_becomes_markdown():
-    spec = importlib.util.spec_from_file_location("docstrings", PAGES / "docstrings.py")
-    assert spec is not None
-    assert spec.loader is not None
-    docstrings = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(docstrings)
-    text = """Do it; see `commit_job` and ``a/b``.
-
-version: that of its commit.
-files, bytes: what it has added,
-    and more: in bytes.
-
->>> commit_job(dest)
-1"""
-    assert docstrings.markdown(text, {"commit_job": "ray_committer.commit_job"}) == (
-        "Do it; see [`commit_job`][ray_committer.commit_job] and ``a/b``.\n\n"
-        "- `version`: that of its commit.\n- `files`, `bytes`: what it has added,\n"
-        "    and more: in bytes.\n\n```pycon\n>>> commit_job(dest)\n1\n```"
-    )

@@ -10,10 +10,9 @@ import tomllib
 import click
 import pytest
 
-from ray_committer.cli.main import main
 from tests.cli.commands import COMMANDS
 from tests.docs import ways
-from tests.docs.blocks import ROOT, all_blocks, blocks, pages
+from tests.docs.blocks import ROOT, all_blocks, pages
 
 BLOCKS = all_blocks()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -24,15 +23,6 @@ def test_every_block_is_run_or_listed_with_a_reason():
     assert sorted(listed) == sorted(set(listed)), "a block is listed twice"
     assert sorted(BLOCKS.keys() - set(listed)) == [], "neither run nor listed in tests/docs/ways.py"
     assert sorted(set(listed) - BLOCKS.keys()) == [], "listed in tests/docs/ways.py, and in no page"
-
-
-def test_a_block_is_named_by_its_heading_and_number():
-    page = "# A\n```\nx\n```\n## B\ntext\n\n```python\ny\n\nz\n```\n```\nlast\n```\n"
-    assert [(one.name, one.language, one.text) for one in blocks(page, "p")] == [
-        ("p: A", "", "x\n"),
-        ("p: B", "python", "y\n\nz\n"),
-        ("p: B 2", "", "last\n"),
-    ]
 
 
 @pytest.mark.parametrize("name", [name for name in BLOCKS if BLOCKS[name].language == "python"])
@@ -72,27 +62,12 @@ def test_what_is_to_be_installed_has_such_extras(name: str):
         assert set(extras[1].split(",")) <= PROJECT["optional-dependencies"].keys()
 
 
-@pytest.mark.parametrize("name", [name for name, why in ways.NOT_RUN.items() if why == ways.MINUTES])
-def test_what_takes_minutes_names_files_that_are_there(name: str):
-    for words in commands(name):
-        paths = [word for word in words if "/" in word and not word.startswith(".venv")]
-        assert paths
-        assert [path for path in paths if not (ROOT / path).exists()] == []
-
-
 def test_targets_of_make_are_there():
     blocks = ("README.md: Two commands", "README.md: In a minute", "docs/index.md: Install")
     made = [words for name in blocks for words in commands(name) if words[0] == "make"]
     assert len(made) == 4
     for words in made:
         subprocess.run([*words, "--dry-run"], cwd=ROOT, check=True, capture_output=True)
-
-
-@pytest.mark.parametrize("name", ways.OUTPUT)
-def test_what_is_printed_is_what_a_test_expects(name: str):
-    expected = re.sub(r'"\s*"', "", (ROOT / ways.OUTPUT[name]).read_text())
-    for line in BLOCKS[name].text.splitlines():
-        assert line.rpartition(": ")[2] in expected
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
@@ -102,14 +77,6 @@ def test_every_file_and_test_that_a_page_names_is_there(page):
         assert (ROOT / path).exists(), f"{path} is named and not there"
         if test:
             assert f"def {test}(" in (ROOT / path).read_text(), f"{path} has no {test}"
-
-
-def test_the_paths_of_the_architecture_are_there():
-    for name in re.findall(r"^  ([a-z_]+(?:/|\.py))", BLOCKS[ways.PICTURES[0]].text, flags=re.MULTILINE):
-        assert (ROOT / "ray_committer" / name).exists(), name
-    text = (ROOT / "docs/architecture.md").read_text()
-    for path in re.findall(r"`((?:protocol|stages|stores|testing|spark)/[\w/]+\.\w+)`", text):
-        assert (ROOT / "ray_committer" / path).exists(), path
 
 
 def test_links_of_the_readme_lead_somewhere():
@@ -125,7 +92,3 @@ def test_links_of_the_readme_lead_somewhere():
 def slug(heading: str) -> str:
     """A heading as GitHub and mkdocs turn it into an anchor."""
     return re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-")
-
-
-def test_the_command_is_a_group_of_click():
-    assert isinstance(main, click.Group)

@@ -14,8 +14,6 @@ import pytest
 import ray_committer
 from tests.docs.preparations import write_job
 
-API = ("commit_job", "plan_job", "abort_job", "list_jobs", "validate_job", "task_attempt")
-
 
 def examples(name: str) -> doctest.DocTest:
     """The examples of one public name, or of the package itself."""
@@ -40,8 +38,3 @@ def test_an_example_says_what_happens(name: str, tmp_path: Path):
     said: list[str] = []
     doctest.DocTestRunner().run(test, out=said.append)
     assert "".join(said) == ""
-
-
-def test_the_package_shows_all_of_its_api():
-    shown = "".join(example.source for example in examples("").examples)
-    assert [name for name in API if f"ray_committer.{name}(" not in shown] == []

@@ -45,20 +45,6 @@ def test_a_section_names_the_class_and_its_exit_code(name: str):
     assert re.findall(r"exit code (\d)\b", section)[0] == str(exit_code(error, "status"))
 
 
-def test_the_page_of_the_python_api_names_each_class():
-    page = (ROOT / "docs" / "python_api.md").read_text()
-    table = page.partition("| error of `ray_committer.errors` |")[2].partition("\n\n")[0]
-    assert CLASSES.keys() - set(re.findall(r"`(\w+Error)`", table)) == set()
-
-
-@pytest.mark.parametrize("command", ["commit", "abort", "vacuum", "spark-job", "status"])
-def test_the_exit_codes_of_a_bug_are_on_the_page(command: str):
-    code = exit_code(ZeroDivisionError(), command)
-    line = next(line for line in SECTIONS[BUG_ID].splitlines() if line.startswith("- any"))
-    assert line.endswith("exit code 3 from `commit`, `abort`, `vacuum` and `spark-job`, otherwise 1")
-    assert code == (1 if command == "status" else 3)
-
-
 @pytest.mark.parametrize("section", SECTIONS)
 def test_a_section_says_whether_the_data_is_safe_and_what_to_do_next(section: str):
     labels = re.findall(r"^- (Data|Next|Causes|More): ", SECTIONS[section], flags=re.MULTILINE)

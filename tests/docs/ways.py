@@ -91,25 +91,23 @@ ON_RAY = "docs/jvm_drivers.md: On a Ray cluster"
 SYNOPSES = ("docs/doctor.md: The doctor",)
 """Usage, with brackets: every option that it names must be one of the command."""
 
-OUTPUT = {
-    "docs/spark.md: Progress output": "tests/report/test_heartbeat.py",
-}
-"""What is printed, and the test that has the same."""
+OUTPUT = ("docs/spark.md: Progress output",)
+"""What is printed."""
 
 PICTURES = (
     "docs/architecture.md: Modules and their dependencies",
     "docs/architecture.md: One commit",
 )
-"""Drawings of text; the paths in them are looked at."""
+"""Drawings of text."""
 
-ELSEWHERE = "is run as printed, or compared with what is shown, by tests/docs/test_events_page.py"
+ELSEWHERE = "is run as printed by tests/docs/test_events_page.py, or is what it shows"
 RECORDS = "is run as printed, with the URL of a PostgreSQL of this machine, by test_record_sink.py"
 COMMANDS = "is run as printed, with the URL of a database of this machine, by tests/records/test_page.py"
 INSTALLS = "installs from an index; the extras that it names are compared with pyproject.toml"
 WHEEL = (
     "builds and installs the wheel: tests/repo/test_wheel.py does the same; the targets are looked for"
 )
-MINUTES = "takes minutes; the files that it names are looked for"
+MINUTES = "takes minutes"
 ACCOUNT = "needs an account in the cloud, or a cluster of that name; it is compiled"
 
 NOT_RUN = {

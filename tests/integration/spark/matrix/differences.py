@@ -1,7 +1,7 @@
 """What a write by ours leaves otherwise than one by Spark's own committer, and why.
 
-Each difference that is there on purpose has the sentence of docs/spark.md that says so. A case names its
-differences; all others are errors, and so is a difference that a case names and does not show.
+A case names its differences. All others are errors, and so is a difference that a case names and does
+not show.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ class Difference:
     """
 
     reason: str
-    says: str
     lines: tuple[tuple[str, Whose, str], ...]
     sometimes: bool = False
 
@@ -43,7 +42,6 @@ def _only(whose: Whose, pattern: str = ".*") -> tuple[tuple[str, Whose, str], ..
 
 OLD_DATA_STAYS = Difference(
     "an overwrite that fails keeps the old data, which Spark's own committer deletes first",
-    "If an overwrite fails, the old data is still there.",
     (
         *_only("ours"),
         ("empty directories", "theirs", ".*"),
@@ -53,22 +51,18 @@ OLD_DATA_STAYS = Difference(
 )
 SAME_DIRECTORIES = Difference(
     "an overwrite keeps the directory, and who may enter it; Spark's own committer makes a new one",
-    "An overwrite keeps the directories that it writes to, with their permissions.",
     (("directories", "theirs", ".* 0755"), ("directories", "ours", ".* (0700|0750|2770)")),
 )
 MARKED = Difference(
     "with Spark's own committer, a dynamic overwrite writes its marker to a directory that it deletes",
-    "A dynamic partition overwrite writes `_SUCCESS`.",
     (("files", "ours", ".*/_SUCCESS 0644"), ("files", "theirs", ".*/_SUCCESS 0640")),
 )
 OTHERS_JOBS = Difference(
     "other jobs may be at work in `_temporary` and in Spark's staging directories",
-    "A write does not remove the files of other jobs",
     _only("ours", r".*/(_temporary|\.spark-staging-1)(/.*| .*)"),
 )
 READS_ITSELF = Difference(
     "the old files are there until the new ones are; Spark's own committer deletes what it is to read",
-    "A write can replace the files that it reads.",
     (
         *OLD_DATA_STAYS.lines,
         ("errors", "theirs", "0: .*FileNotFoundException"),
@@ -77,17 +71,14 @@ READS_ITSELF = Difference(
 )
 NOTHING_DONE = Difference(
     "a commit that cannot be finished is refused before anything is moved",
-    "If a commit refuses a job, nothing has changed.",
     (*_only("theirs"), ("empty directories", "ours", ".*"), *_only("ours", ".*/_temporary.*")),
 )
 OWN_ERROR = Difference(
     "the commit's error comes in the place of the file system's",
-    "An error of the commit names the file and what to do.",
     (("errors", "theirs", ".*"), ("errors", "ours", ".*java.io.IOException")),
 )
 NO_LINKS = Difference(
     "what is behind a link to a directory may belong to others",
-    "An overwrite stops at a symbolic link to a directory",
     (
         *_only("theirs"),
         *_only("ours"),
@@ -97,7 +88,6 @@ NO_LINKS = Difference(
 )
 NO_FILE_DELETED = Difference(
     "no write deletes it: the file may be somebody's data",
-    "A write stops at a file in the place of a directory.",
     (
         *_only("theirs"),
         *_only("ours"),
@@ -107,32 +97,16 @@ NO_FILE_DELETED = Difference(
 )
 NO_CHECKSUMS = Difference(
     "a checksum would be a second rename per file, and programs other than Hadoop do not know it",
-    "There are no checksums (`.name.crc`) beside the files on `file:`.",
     (("checksums", "theirs", ".*"),),
 )
 NO_SUMMARIES = Difference(
     "Parquet's committer reads the footers of all files in the driver",
-    "`parquet.summary.metadata.level` is ignored.",
     (("files", "theirs", ".*/(_metadata|_common_metadata) 0644"),),
 )
 STOPPING_TASKS = Difference(
     "tasks that had not stopped when the job was removed make their directories again",
-    "",
     tuple(("empty directories", whose, ".*/_temporary.*") for whose in ("theirs", "ours")),
     sometimes=True,
-)
-DIFFERENCES = (
-    OLD_DATA_STAYS,
-    SAME_DIRECTORIES,
-    MARKED,
-    OTHERS_JOBS,
-    READS_ITSELF,
-    NOTHING_DONE,
-    OWN_ERROR,
-    NO_LINKS,
-    NO_FILE_DELETED,
-    NO_CHECKSUMS,
-    NO_SUMMARIES,
 )
 
 
