@@ -18,9 +18,7 @@ from ray_committer.protocol.table_work import TableWork
 SPARK_PREFIX = "spark.ray_committer."
 ENVIRONMENT_PREFIX = "RAY_COMMITTER_"
 NOT_OPTIONS = ("commit", "executor", "command")
-JOBS_PREFIX = "jobs."
-"""With `NOT_OPTIONS`, the other Spark settings with our prefix: what commits a job, and how to reach
-it."""
+"""The other Spark settings with our prefix: what commits a job, and where."""
 COMMAND_LINE = frozenset(
     (
         "accept_lost",
@@ -46,7 +44,6 @@ COMMAND_LINE = frozenset(
         "isolation",
         "job_id",
         "json",
-        "jobs_address",
         "latency_ms",
         "limit",
         "lost_driver",
@@ -250,11 +247,7 @@ class CommitOptions(_Given):
         Other keys of `conf` are ignored. `SettingsError` names the key, and what its value can be.
         """
         given = _below(conf, SPARK_PREFIX, str)
-        names = {
-            key: name
-            for key, name in given.items()
-            if name not in NOT_OPTIONS and not name.startswith(JOBS_PREFIX)
-        }
+        names = {key: name for key, name in given.items() if name not in NOT_OPTIONS}
         return _read(conf, names, defaults or cls())
 
     @classmethod

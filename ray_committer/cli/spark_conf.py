@@ -44,7 +44,6 @@ _NAME = "ray-committer"
     help="deferred: a write only saves the commit record; spark: Spark's own committer.",
 )
 @click.option("--command", metavar="LINE", help="The command that a JVM driver runs; default: this one.")
-@click.option("--jobs-address", metavar="URL", help="The dashboard of the Ray cluster that commits.")
 @shared.output_option
 def spark_conf(
     destination: str | None,
@@ -53,7 +52,6 @@ def spark_conf(
     executor: str,
     commit: str,
     command: str | None,
-    jobs_address: str | None,
     output: str,
 ) -> None:
     """Print the settings that make ray-committer commit a Spark driver's writes.
@@ -67,7 +65,6 @@ def spark_conf(
         executor=executor,
         commit=commit,
         command=command or _own_command(),
-        jobs_address=jobs_address,
     )
     lines = _arguments(conf) if format == "conf" else _defaults(conf)
     print_result(output, {"settings": conf}, lines)

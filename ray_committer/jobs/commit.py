@@ -273,12 +273,6 @@ def _abort(job: OpenJob, *, undo: bool) -> bool:
     return undo_job_stage.undo_job(job.context, job.state, allowed_roots=roots)
 
 
-def read_text(url: str, *, storage_options: StorageOptions | None = None) -> str:
-    """Read a text file from the store that its URL names."""
-    with open_here(url, _DEFAULTS, storage_options) as (store, path):
-        return store.read(path).decode()
-
-
 def doctor(
     dest: str,
     *,

@@ -21,7 +21,6 @@ JAR_KEY = "spark.jars"
 MODE_KEY = "spark.ray_committer.commit"
 EXECUTOR_KEY = "spark.ray_committer.executor"
 COMMAND_KEY = "spark.ray_committer.command"
-JOBS_KEY = "spark.ray_committer.jobs.address"
 
 _SETTINGS: dict[str, dict[str, str]] = {
     "file": {},
@@ -53,19 +52,15 @@ def driver_conf(
     executor: str = "auto",
     commit: str = "ray",
     command: str | None = None,
-    jobs_address: str | None = None,
 ) -> dict[str, str]:
     """Return the settings of a driver that writes to `dest`, in a readable order.
 
-    A driver without Python starts `command`, or sends its commits to the Ray cluster whose dashboard is
-    at `jobs_address`. `StoreRefusedError` if the store of `dest` is not supported.
+    A driver without Python starts `command`. `StoreRefusedError` if the store is not supported.
     """
     conf = {JAR_KEY: jar_path(), PROTOCOL_KEY: PROTOCOL_CLASS}
     if commit != "ray":
         conf[MODE_KEY] = commit
-    if driver == "jvm" and jobs_address is not None:
-        conf[JOBS_KEY] = jobs_address
-    elif driver == "jvm" and command is not None:
+    if driver == "jvm" and command is not None:
         conf[COMMAND_KEY] = command
     if executor != "auto":
         conf[EXECUTOR_KEY] = executor

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
 import json
 import os
 import subprocess
@@ -29,17 +27,14 @@ def run(*arguments: str, text: str = "") -> Result:
 
 
 def test_a_job_is_set_up_and_committed(dest: Path, tree):
-    inline = base64.b64encode(gzip.compress(request(dest).encode())).decode()
-    answer = json.loads(run("setup", "--inline", inline).stdout)
+    answer = json.loads(run("setup", text=request(dest)).stdout)
     seen = read_state(LocalStore(StoreSpec("file")), new_job_attempt(str(dest), "job_1", 0))
     assert seen is not None
     assert answer == {"stamp": seen.state.stamp}
     with ray_committer.task_attempt(str(dest), "job_1", 0) as attempt:
         Path(attempt.path("p=1/a")).write_text("x")
     commit = request(dest, tasks=tasks_of(dest), conf={"spark.ray_committer.threads": "2"})
-    file = dest / "_temporary/job_1/00/manifests/commit-request.json"
-    file.write_text(commit)
-    result = run("commit", "--request", file.as_uri())
+    result = run("commit", text=commit)
     assert (result.exit_code, result.stdout) == (0, "{}\n")
     assert "job job_1 is committed" in result.stderr
     assert tree() == {"p=1/a": "x"}
@@ -118,16 +113,6 @@ def test_what_is_wrong_with_a_request_is_answered(text: str, error: str, code: i
     result = run("commit", text=text)
     assert result.exit_code == code
     assert error in json.loads(result.stdout)["error"]
-
-
-def test_a_request_that_is_gone_is_answered(tmp_path: Path):
-    result = run("commit", "--request", (tmp_path / "gone.json").as_uri())
-    assert result.exit_code == 1
-    assert "gone.json" in json.loads(result.stdout)["error"]
-
-
-def test_a_garbled_command_line_is_a_usage_error():
-    assert run("setup", "--inline", "AAAA").exit_code == 2
 
 
 def test_nobody_who_reads_the_progress_does_not_stop_a_commit(dest: Path, write_job, tree):

@@ -67,7 +67,6 @@ PINS = [
     (r"rayproject/ray:([\w.]+)-py311", version_of("ray")),
     (r"rayVersion: \"([\w.]+)\"", version_of("ray")),
     (r"Ray ([\d.]+) on Python 3\.11", version_of("ray")),
-    (r"apache/spark:(\d[\d.]+)-scala2\.12", version_of("pyspark")),
     (r"registry\.example\.com/[\w-]+:([\w.]+)", __version__),
     (r"\bray-committer(?:\[[\w,${}]+\])?==([\w.]+)", __version__),
 ]

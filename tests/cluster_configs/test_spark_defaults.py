@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from ray_committer import CommitOptions
@@ -31,10 +29,9 @@ STORES = {
 }
 
 
-@pytest.mark.parametrize("driver", ["raydp", "jvm"])
 @pytest.mark.parametrize("store", STORES)
-def test_the_file_binds_sessions_to_this_package_and_leads_to_its_store(driver: str, store: str):
-    settings = settings_of(DIRECTORY / f"{driver}-{store}.conf")
+def test_the_file_binds_sessions_to_this_package_and_leads_to_its_store(store: str):
+    settings = settings_of(DIRECTORY / f"raydp-{store}.conf")
     assert settings[PROTOCOL_KEY] == PROTOCOL_CLASS
     assert settings["spark.jars"].endswith("/ray_committer/spark/jars/ray-committer.jar")
     job_executor(settings)
@@ -50,5 +47,4 @@ def test_the_file_binds_sessions_to_this_package_and_leads_to_its_store(driver: 
 
 
 def test_there_is_no_other_file():
-    names = {f"{driver}-{store}.conf" for driver in ("raydp", "jvm") for store in STORES}
-    assert {path.name for path in Path(DIRECTORY).iterdir()} == names
+    assert {path.name for path in DIRECTORY.iterdir()} == {f"raydp-{store}.conf" for store in STORES}

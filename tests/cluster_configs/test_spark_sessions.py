@@ -1,4 +1,4 @@
-"""Real drivers started with the files for mounted tables: one in Python, and one without."""
+"""A real driver started with the file for mounted tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pytest
 
 from ray_committer.jar import jar_path
 from tests.cluster_configs.spark_defaults import DIRECTORY, settings_of
-from tests.servers.ports import free_port
 
 pyspark = pytest.importorskip("pyspark")
 
@@ -51,13 +50,11 @@ def environment(conf: Path) -> dict[str, str]:
     return {**variables, "PYTHONPATH": path, "SPARK_CONF_DIR": str(conf), "LC_ALL": "C.UTF-8"}
 
 
-def copied(name: str, directory: Path, *, address: str = "") -> Path:
-    """The file as a user saves it: with the values changed that are marked so."""
+def copied(name: str, directory: Path) -> Path:
+    """The file as a user saves it: with the value changed that is marked so."""
     text = (DIRECTORY / name).read_text()
     settings = settings_of(DIRECTORY / name)
     text = text.replace(settings["spark.jars"], jar_path())
-    if address:
-        text = text.replace(settings["spark.ray_committer.jobs.address"], address)
     path = directory / "spark-defaults.conf"
     path.write_text(text)
     return path
@@ -84,24 +81,3 @@ def test_a_session_takes_the_file_refuses_to_write_without_install_and_then_comm
     assert said["report"]["executor"] == "threads"
     assert said["report"]["moved"] > 0
     assert (tmp_path / "table" / "_SUCCESS").exists()
-
-
-@pytest.mark.wide
-def test_a_driver_without_python_hands_its_commits_to_the_cluster_that_the_file_names(tmp_path: Path):
-    address = f"http://127.0.0.1:{free_port()}"  # where nobody listens
-    path = copied("jvm-file.conf", tmp_path, address=address)
-    command = [str(Path(pyspark.__file__).parent / "bin" / "spark-sql"), "--master=local[1]"]
-    command += [f"--properties-file={path}", "--conf=spark.ray_committer.jobs.unreachable_seconds=1"]
-    command += ["--conf=spark.ui.enabled=false", "-e", "CREATE TABLE t USING parquet AS SELECT 1 AS a"]
-    result = subprocess.run(
-        command,
-        cwd=tmp_path,
-        env={**environment(tmp_path), "SPARK_HOME": str(Path(pyspark.__file__).parent)},
-        capture_output=True,
-        text=True,
-        timeout=380,
-        check=False,
-    )
-    assert result.returncode != 0
-    assert address in result.stderr + result.stdout, result.stderr[-3000:]
-    assert list((tmp_path / "spark-warehouse").rglob("*.parquet")) == []

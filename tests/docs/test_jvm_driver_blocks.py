@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyspark
@@ -14,17 +13,13 @@ from tests.docs import ways
 from tests.docs.blocks import all_blocks
 from tests.docs.preparations import data_files
 from tests.docs.test_blocks_run import path_with_command
-from tests.integration.spark.test_ray_jobs import TOKEN, dashboard
 
 pytestmark = [
     pytest.mark.wide,
     pytest.mark.spark,
-    pytest.mark.ray,
     pytest.mark.xdist_group("spark"),
     pytest.mark.timeout(400),
 ]
-
-__all__ = ["dashboard"]
 
 HOME = Path(pyspark.__file__).parent
 BLOCKS = all_blocks()
@@ -39,24 +34,15 @@ appender.console.layout.pattern = %p %c{1}: %m%n%ex
 """
 
 
-@pytest.fixture(scope="module", autouse=True)
-def installed_on_the_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Let the nodes of `dashboard` find the command, as where the package is installed."""
-    environment = path_with_command(tmp_path_factory.mktemp("nodes") / "bin")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", environment["PATH"])
-        yield
-
-
-def run(name: str, scratch: Path, *, address: str = "http://head:8265", **variables: str) -> str:
+def run(name: str, scratch: Path) -> str:
     """Run a block of `spark-sql`; what it printed on standard error."""
     (scratch / "conf").mkdir()
     (scratch / "conf/log4j2.properties").write_text(CONSOLE + BLOCKS[ways.LOGGING].text)
     environment = path_with_command(scratch / "bin")
     environment["PATH"] = f"{HOME / 'bin'}{os.pathsep}{environment['PATH']}"
-    environment |= {"SPARK_HOME": str(HOME), "SPARK_CONF_DIR": str(scratch / "conf"), **variables}
+    environment |= {"SPARK_HOME": str(HOME), "SPARK_CONF_DIR": str(scratch / "conf")}
     result = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", BLOCKS[name].text.replace("http://head:8265", address)],
+        ["bash", "-euo", "pipefail", "-c", BLOCKS[name].text],
         cwd=scratch,
         env=environment,
         capture_output=True,
@@ -76,10 +62,3 @@ def test_a_child_process_commits_and_its_progress_is_in_the_log(tmp_path: Path):
     log = run(ways.CHILD, tmp_path)
     assert "rename_files" in log
     assert "INFO" in log
-
-
-@pytest.mark.wide
-def test_a_ray_cluster_commits(dashboard: str, tmp_path: Path):
-    log = run(ways.ON_RAY, tmp_path, address=dashboard, RAY_AUTH_TOKEN=TOKEN)
-    assert "rename_files" in log
-    assert TOKEN not in log

@@ -85,7 +85,6 @@ LOGGING = "docs/jvm_drivers.md: Progress, answers and errors"
 """A part of Spark's settings for logs, with which the next is run."""
 
 CHILD = "docs/jvm_drivers.md: In a child process"
-ON_RAY = "docs/jvm_drivers.md: On a Ray cluster"
 """Run by bash, with Spark's programs on its PATH."""
 
 SYNOPSES = ("docs/doctor.md: The doctor",)
@@ -165,7 +164,6 @@ def all_names() -> list[str]:
         *SPARK,
         LOGGING,
         CHILD,
-        ON_RAY,
         *SYNOPSES,
         *OUTPUT,
         *PICTURES,

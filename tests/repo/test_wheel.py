@@ -129,14 +129,12 @@ def context(dist: Path, tmp_path: Path) -> Path:
     return tmp_path / "context"
 
 
-def run_target(context: Path, target: str, **environment: str) -> None:
-    """Copy what a target of the Dockerfile copies, and run its lines, below another directory than /."""
+def run_dockerfile(context: Path, **environment: str) -> None:
+    """Copy what the Dockerfile copies, and run its lines, below another directory than /."""
     root = context.parent / "root"
     text = (ROOT / "cluster_configs" / "Dockerfile").read_text().replace("\\\n", "")
-    lines = re.split(r"^FROM \S+ AS ", text, flags=re.MULTILINE)
-    (section,) = [section for section in lines if section.startswith(f"{target}\n")]
     (root / "tmp" / "dist").mkdir(parents=True)
-    for instruction, words in re.findall(r"^(COPY|RUN) (.*)$", section, flags=re.MULTILINE):
+    for instruction, words in re.findall(r"^(COPY|RUN) (.*)$", text, flags=re.MULTILINE):
         if instruction == "COPY":
             (source,) = context.glob(words.split()[0])
             shutil.copy(source, root / "tmp" / "dist")
@@ -146,21 +144,13 @@ def run_target(context: Path, target: str, **environment: str) -> None:
 
 
 @pytest.mark.timeout(900)
-def test_the_lines_of_the_image_for_ray_install_the_command(context: Path, tmp_path: Path):
+def test_the_lines_of_the_image_install_the_command(context: Path, tmp_path: Path):
     subprocess.run([python("3.11"), "-m", "venv", str(tmp_path / "env")], check=True)
     programs = tmp_path / "env" / "bin"
     plain = {name: value for name, value in os.environ.items() if not name.startswith("PIP_FIND")}
-    run_target(
-        context, "ray", **{**plain, "PATH": f"{programs}:/usr/bin:/bin", "EXTRAS": "gcs,s3,adls,hdfs"}
+    run_dockerfile(
+        context, **{**plain, "PATH": f"{programs}:/usr/bin:/bin", "EXTRAS": "gcs,s3,adls,hdfs"}
     )
     shown = subprocess.run([programs / "ray-committer", "--version"], capture_output=True, check=True)
     assert __version__ in shown.stdout.decode()
     subprocess.run([programs / "python", "-c", "import gcsfs, adlfs, botocore, hdfs_native"], check=True)
-
-
-def test_the_lines_of_the_image_for_spark_leave_the_jar_alone(context: Path, tmp_path: Path):
-    home = tmp_path / "spark"
-    (home / "jars").mkdir(parents=True)
-    run_target(context, "spark", PATH=os.environ["PATH"], SPARK_HOME=str(home))
-    assert [path.name for path in home.rglob("*") if path.is_file()] == ["ray-committer.jar"]
-    assert list((tmp_path / "root" / "tmp").iterdir()) == []

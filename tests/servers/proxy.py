@@ -8,7 +8,6 @@ a test sets its faults as it goes, while other processes (Ray's workers) reach i
 from __future__ import annotations
 
 import asyncio
-import ssl
 import threading
 import time
 from collections import Counter
@@ -107,16 +106,8 @@ class Proxy:
     `counts` (what became of it: "served", "throttled", a `Harm`).
     """
 
-    def __init__(
-        self,
-        upstream: str,
-        answerer: Answerer | None = None,
-        *,
-        seed: int = 7,
-        tls: ssl.SSLContext | None = None,
-    ) -> None:
+    def __init__(self, upstream: str, answerer: Answerer | None = None, *, seed: int = 7) -> None:
         self.upstream = upstream.rstrip("/")
-        self._tls = tls
         self.answerer = answerer
         self.faults: list[Fault] = []
         self.throttle: Throttle | None = None
@@ -167,9 +158,8 @@ class Proxy:
             server = web.Server(self._handle, access_log=None)
             runner = web.ServerRunner(server, shutdown_timeout=1.0)
             await runner.setup()
-            await web.TCPSite(runner, "127.0.0.1", 0, backlog=1024, ssl_context=self._tls).start()
-            scheme = "https" if self._tls else "http"
-            self.url = f"{scheme}://127.0.0.1:{runner.addresses[0][1]}"
+            await web.TCPSite(runner, "127.0.0.1", 0, backlog=1024).start()
+            self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
             self._ready.set()
             await self._ended.wait()
             await runner.cleanup()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
 import json
 import logging
 from collections.abc import Callable
@@ -45,15 +43,7 @@ def by_command(action: str, text: str) -> dict[str, Any]:
     return answer
 
 
-def by_ray_job(action: str, text: str) -> dict[str, Any]:
-    """As the command of a Ray job is given a small request."""
-    inline = base64.b64encode(gzip.compress(text.encode())).decode()
-    result = CliRunner().invoke(main, ["spark-job", action, "--inline", inline])
-    answer: dict[str, Any] = json.loads(result.stdout)
-    return answer
-
-
-@pytest.fixture(params=[by_object, by_command, by_ray_job])
+@pytest.fixture(params=[by_object, by_command])
 def ask(request: pytest.FixtureRequest) -> Ask:
     asked: Ask = request.param
     return asked

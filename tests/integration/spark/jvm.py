@@ -17,7 +17,6 @@ import ray_committer
 from ray_committer.jar import PROTOCOL_CLASS, PROTOCOL_KEY, jar_path
 from ray_committer.spark.driver import JAR_PROTOCOL_VERSION
 from tests.integration.spark.conftest import data_files
-from tests.integration.spark.metered import compiled
 
 ROOT = Path(__file__).parents[3]
 COMMAND = f"{sys.executable} -m ray_committer.cli"
@@ -35,9 +34,8 @@ appender.file.layout.pattern = %p %c{{1}}: %m%n%ex
 
 
 def environment(**more: str) -> dict[str, str]:
-    """This process's environment without its token of Ray; every Python finds this source tree."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH_")}
-    return {**inherited, "PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8", **more}
+    """This process's environment, in which every Python finds this source tree."""
+    return {**os.environ, "PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8", **more}
 
 
 def path_with_command(directory: Path) -> str:
@@ -126,26 +124,6 @@ def check_statements(sql: SparkSql, conf: Mapping[str, str]) -> str:
     assert b'"committer": "ray_committer"' in (sql.warehouse / "t" / "_SUCCESS").read_bytes()
     assert not (sql.warehouse / "t" / "_temporary").exists()
     return sql.log.read_text()
-
-
-def submit(
-    directory: Path, conf: Mapping[str, str], *arguments: str, variables: Mapping[str, str]
-) -> subprocess.CompletedProcess[str]:
-    """Pack the Java application of these tests into a jar and run it by ``bin/spark-submit``."""
-    jar = str(directory / "application.jar")
-    subprocess.run(["jar", "cf", jar, "-C", str(compiled()), "."], check=True, timeout=60)
-    home = Path(pyspark.__file__).parent
-    settings = {"spark.ui.enabled": "false", PROTOCOL_KEY: PROTOCOL_CLASS, **conf}
-    command = [str(home / "bin" / "spark-submit"), "--master=local[2]", f"--jars={jar_path()}"]
-    command += [f"--conf={key}={value}" for key, value in settings.items()]
-    return subprocess.run(
-        [*command, "--class=Application", jar, *arguments],
-        env={**variables, "SPARK_HOME": str(home)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=250,
-    )
 
 
 def request_of_many_tasks(dest: Path, tasks: int) -> dict[str, Any]:

@@ -34,6 +34,18 @@ CANNOT_ABORT = """#!/bin/sh
 case "$*" in "spark-job abort") exit 9;; esac
 exec {command} "$@"
 """
+# A command whose commits are cancelled when the first file is in place.
+CANCELLED = """#!/bin/sh
+case "$*" in "spark-job commit")
+    exec 3<&0
+    {command} "$@" <&3 & commit=$!
+    while ! find {dest} -name _temporary -prune -o -name 'part-*' -print | grep -q .; do sleep 0.05; done
+    kill -TERM $commit
+    wait $commit
+    exit $?;;
+esac
+exec {command} "$@"
+"""
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(400)]
 
@@ -55,7 +67,7 @@ def test_spark_sql_without_a_command_says_what_to_set(tmp_path: Path):
     result = sql.run("INSERT OVERWRITE DIRECTORY 'out' USING csv SELECT 1", {})
     assert result.returncode != 0
     assert "`ray-committer` is not on its PATH" in result.stderr
-    assert "spark.ray_committer.jobs.address" in result.stderr
+    assert "set spark.ray_committer.command to" in result.stderr
 
 
 @pytest.mark.one_spark
@@ -99,6 +111,24 @@ def test_a_write_whose_abort_fails_keeps_everything_and_logs_the_command(tmp_pat
     assert words[0] == "ray-committer"
     assert CliRunner().invoke(main, words[1:]).exit_code == 0
     assert ray_committer.list_jobs(str(tmp_path / "out")) == []
+
+
+@pytest.mark.wide
+@pytest.mark.one_spark
+def test_a_commit_that_is_cancelled_in_the_middle_is_kept(
+    spark, configure, rows: DataFrame, dest: Path, tmp_path: Path
+):
+    """The child ends with an error, so Spark asks for an abort, which leaves a recorded job alone."""
+    command = tmp_path / "cancelled"
+    command.write_text(CANCELLED.format(command=COMMAND, dest=dest))
+    command.chmod(0o755)
+    configure(command=str(command), max_requests_per_second="4")
+    with pytest.raises(Exception, match="cancelled"):
+        rows.write.partitionBy("text").parquet(str(dest))
+    (job,) = ray_committer.list_jobs(str(dest))
+    assert job.state == "recorded"
+    ray_committer.commit_job(str(dest))
+    assert spark.read.parquet(str(dest)).count() == 600
 
 
 @pytest.mark.wide

@@ -1,6 +1,5 @@
 package io.raycommitter;
 
-import java.io.IOException;
 import org.apache.hadoop.conf.Configuration;
 
 /** Holds the driver's commit handler where the commit protocol, which Spark creates, finds it. */
@@ -23,7 +22,7 @@ public final class Bridge {
     }
 
     /** Returns the handler that commits jobs of this configuration, or null if there is none. */
-    public static JobCommitHandler handlerFor(Configuration conf) throws IOException {
+    public static JobCommitHandler handlerFor(Configuration conf) {
         return CommitHandlers.choose(handler, conf);
     }
 

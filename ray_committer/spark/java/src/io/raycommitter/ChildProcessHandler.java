@@ -1,5 +1,6 @@
 package io.raycommitter;
 
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStream;
@@ -22,6 +23,9 @@ import org.slf4j.LoggerFactory;
  * read. The answer comes from its standard output, the progress from its standard error.
  */
 final class ChildProcessHandler implements JobCommitHandler {
+    static final String COMMAND = "spark.ray_committer.command";
+    static final String DEFAULT_COMMAND = "ray-committer";
+
     private static final Logger LOG = LoggerFactory.getLogger(ChildProcessHandler.class);
 
     /** How long a cancelled commit can take to finish the requests in flight. */
@@ -30,9 +34,12 @@ final class ChildProcessHandler implements JobCommitHandler {
     /** How long to read the pipes after the child has ended: its own children may keep them open. */
     private static final long DRAIN_MILLIS = 5000;
 
-    private final Settings settings;
+    private final String command;
+    private final ObjectNode settings;
 
-    ChildProcessHandler(Settings settings) {
+    /** Takes the command line without the subcommand, and the settings of the commit. */
+    ChildProcessHandler(String command, ObjectNode settings) {
+        this.command = command;
         this.settings = settings;
     }
 
@@ -52,7 +59,7 @@ final class ChildProcessHandler implements JobCommitHandler {
     }
 
     private String run(String action, String requestJson) throws IOException {
-        List<String> line = new ArrayList<>(Arrays.asList(settings.command().split("\\s+")));
+        List<String> line = new ArrayList<>(Arrays.asList(command.split("\\s+")));
         line.addAll(Arrays.asList("spark-job", action));
         String name = "`" + String.join(" ", line) + "`";
         Process child = start(line, name);
@@ -61,10 +68,16 @@ final class ChildProcessHandler implements JobCommitHandler {
         StringBuffer answer = new StringBuffer();
         Thread errors = reader(child.getErrorStream(), progress::line);
         Thread output = reader(child.getInputStream(), text -> answer.append(text).append('\n'));
-        send(child, JobRequest.withSettings(requestJson, settings.toJson()), name);
+        send(child, withSettings(requestJson), name);
         int code = waitFor(child, name);
         drain(errors, output);
         return checked(answer.toString(), code, name, progress);
+    }
+
+    private String withSettings(String requestJson) {
+        ObjectNode request = HandlerCall.objectOf(requestJson);
+        request.set("conf", settings);
+        return request.toString();
     }
 
     private static Process start(List<String> line, String name) throws IOException {
@@ -72,7 +85,7 @@ final class ChildProcessHandler implements JobCommitHandler {
             return new ProcessBuilder(line).start();
         } catch (IOException e) {
             throw new IOException(name + " cannot be started (" + e.getMessage() + "); install"
-                    + " ray-committer on the driver's machine and set " + Settings.COMMAND
+                    + " ray-committer on the driver's machine and set " + COMMAND
                     + " to the full path of its command", e);
         }
     }
@@ -150,7 +163,7 @@ final class ChildProcessHandler implements JobCommitHandler {
         String what = HandlerCall.objectOf(answer) != null && error != null
                 ? error
                 : name + (code == 0 ? " gave no answer" : " ended without an answer")
-                        + "; check that " + Settings.COMMAND + " is a ray-committer command of this"
+                        + "; check that " + COMMAND + " is a ray-committer command of this"
                         + " jar's version";
         throw new IOException(what + " (exit code " + code + ")" + progress.tail());
     }

@@ -1,6 +1,7 @@
 package io.raycommitter;
 
-import java.io.IOException;
+import java.io.File;
+import java.util.Arrays;
 import org.apache.hadoop.conf.Configuration;
 
 /**
@@ -13,32 +14,35 @@ final class CommitHandlers {
     private CommitHandlers() {}
 
     /** Returns null if there is no handler. */
-    static JobCommitHandler choose(JobCommitHandler installed, Configuration conf)
-            throws IOException {
+    static JobCommitHandler choose(JobCommitHandler installed, Configuration conf) {
         if (installed != null) {
             return installed;
         }
-        Settings settings = Settings.of(conf);
-        if (settings.get(Settings.ADDRESS) != null) {
-            return new RayJobsHandler(settings, conf);
+        String command = conf.get(ChildProcessHandler.COMMAND, "").trim();
+        if (command.isEmpty() && !hasPython() && isOnPath(ChildProcessHandler.DEFAULT_COMMAND)) {
+            command = ChildProcessHandler.DEFAULT_COMMAND;
         }
-        boolean isDefault = !hasPython() && Settings.isOnPath(Settings.DEFAULT_COMMAND);
-        if (settings.get(Settings.COMMAND) != null || isDefault) {
-            return new ChildProcessHandler(settings);
-        }
-        return null;
+        return command.isEmpty()
+                ? null
+                : new ChildProcessHandler(command, JobConfigurations.json(conf));
     }
 
     /** Returns the error text for a driver without a handler, with what to do. */
     static String nobody() {
         String python = "call ray_committer.spark.install(spark) before writing";
-        String here = "set " + Settings.COMMAND + " to the `ray-committer` command of this machine";
-        String there = "set " + Settings.ADDRESS + " to the dashboard of a Ray cluster";
+        String child = "set " + ChildProcessHandler.COMMAND
+                + " to the `ray-committer` command of this machine";
         return hasPython()
-                ? "no commit handler is installed in this driver; " + python + ", or " + here
-                        + ", or " + there
+                ? "no commit handler is installed in this driver; " + python + ", or " + child
                 : "no commit handler is installed in this driver and `ray-committer` is not on its"
-                        + " PATH; " + here + ", or " + there + ", or, in Python, " + python;
+                        + " PATH; " + child + ", or, in Python, " + python;
+    }
+
+    private static boolean isOnPath(String program) {
+        String path = System.getenv("PATH");
+        return path != null && Arrays.stream(path.split(File.pathSeparator))
+                .map(directory -> new File(directory, program))
+                .anyMatch(file -> file.isFile() && file.canExecute());
     }
 
     /**

@@ -4,7 +4,7 @@ import java.io.IOException;
 
 /**
  * Sets up, commits and aborts jobs on behalf of Spark. Python does it through {@link PythonCallback};
- * without Python, a child process or a job on a Ray cluster does.
+ * without Python, a child process does.
  *
  * <p>Requests and answers are JSON text, so that nothing but strings crosses the language border.
  * An answer is a JSON object; the key {@code error} in it fails the write with that text.

@@ -46,13 +46,8 @@ public final class JobConfigurations {
         return BY_JOB.get(jobId);
     }
 
-    /**
-     * Returns the settings that a commit may depend on: one JSON object, variables expanded, gzip.
-     *
-     * <p>Py4J sends more than 8 KiB in two parts, and the second part waits 40 ms for Python's delayed
-     * acknowledgement of the first. Compressed settings fit into one part.
-     */
-    public static byte[] settings(Configuration configuration) throws IOException {
+    /** Returns the settings that a commit may depend on, secrets included, with variables expanded. */
+    static ObjectNode json(Configuration configuration) {
         ObjectNode json = JsonNodeFactory.instance.objectNode();
         for (Map.Entry<String, String> entry : configuration) {
             String value = isWanted(entry.getKey()) ? configuration.get(entry.getKey()) : null;
@@ -60,9 +55,19 @@ public final class JobConfigurations {
                 json.put(entry.getKey(), value);
             }
         }
+        return json;
+    }
+
+    /**
+     * Returns the same settings as the text of a JSON object, gzip.
+     *
+     * <p>Py4J sends more than 8 KiB in two parts, and the second part waits 40 ms for Python's delayed
+     * acknowledgement of the first. Compressed settings fit into one part.
+     */
+    public static byte[] settings(Configuration configuration) throws IOException {
         ByteArrayOutputStream compressed = new ByteArrayOutputStream();
         try (OutputStream gzip = new GZIPOutputStream(compressed)) {
-            gzip.write(json.toString().getBytes(StandardCharsets.UTF_8));
+            gzip.write(json(configuration).toString().getBytes(StandardCharsets.UTF_8));
         }
         return compressed.toByteArray();
     }
@@ -73,8 +78,7 @@ public final class JobConfigurations {
         return found == null ? null : new String(found);
     }
 
-    /** Returns whether a commit may depend on a setting. */
-    static boolean isWanted(String key) {
+    private static boolean isWanted(String key) {
         for (String prefix : PREFIXES) {
             if (key.startsWith(prefix)) {
                 return true;

@@ -59,11 +59,6 @@ final class JobDirectory {
                 + quoted(jobId);
     }
 
-    /** Returns the path of a commit's request, which does not fit into a command line. */
-    Path commitRequest() {
-        return new Path(stateDir(), "commit-request.json");
-    }
-
     /** Returns null if the job was never set up, or is cleaned up. */
     JobState state(FileSystem fs) throws IOException {
         return JobState.read(fs, stateDir());

@@ -34,13 +34,6 @@ final class JobRequest {
         return new JobRequest(job, mode, false, Collections.emptyList());
     }
 
-    /** Returns a request with the settings that a commit in another process needs. */
-    static String withSettings(String requestJson, ObjectNode settings) {
-        ObjectNode request = HandlerCall.objectOf(requestJson);
-        request.set("conf", settings);
-        return request.toString();
-    }
-
     /** Adds the parts of a commit: the tasks, their partitions, and the other places they write to. */
     JobRequest withTasks(
             Iterator<TaskCommitMessage> messages, boolean markSuccess)

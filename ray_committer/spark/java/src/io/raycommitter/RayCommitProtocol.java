@@ -29,6 +29,8 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
     private static final long serialVersionUID = 1L;
     private static final Logger LOG = LoggerFactory.getLogger(RayCommitProtocol.class);
 
+    static final String MODE = "spark.ray_committer.commit";
+
     private static final String PASSIVE = "spark";
     private static final String DEFERRED = "deferred";
     private static final List<String> MODES = Arrays.asList("ray", DEFERRED, PASSIVE);
@@ -212,9 +214,9 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
     }
 
     private static String modeOf(JobContext context) throws IOException {
-        String mode = context.getConfiguration().get(Settings.MODE, MODES.get(0));
+        String mode = context.getConfiguration().get(MODE, MODES.get(0));
         if (!MODES.contains(mode)) {
-            throw new IOException("ray_committer: " + Settings.MODE + "=" + mode
+            throw new IOException("ray_committer: " + MODE + "=" + mode
                     + " is not known; use one of " + String.join(", ", MODES));
         }
         return mode;
@@ -243,7 +245,7 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
         if (handler == null) {
             throw new IOException("ray_committer: the write to " + dest + " uses "
                     + RayCommitProtocol.class.getName() + ", but " + CommitHandlers.nobody()
-                    + ", or set " + Settings.MODE + "=" + PASSIVE
+                    + ", or set " + MODE + "=" + PASSIVE
                     + " to use Spark's own committer");
         }
         return handler;

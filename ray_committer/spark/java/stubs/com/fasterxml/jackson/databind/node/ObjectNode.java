@@ -2,7 +2,6 @@
 package com.fasterxml.jackson.databind.node;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.util.RawValue;
 
 public abstract class ObjectNode extends JsonNode {
     public abstract ObjectNode put(String name, String value);
@@ -17,7 +16,6 @@ public abstract class ObjectNode extends JsonNode {
 
     public abstract ObjectNode putObject(String name);
 
-    public abstract ObjectNode putRawValue(String name, RawValue raw);
 
     public abstract <T extends JsonNode> T set(String name, JsonNode value);
 }
