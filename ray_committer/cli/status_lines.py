@@ -134,7 +134,9 @@ def _job_lines(jobs: list[JobSummary]) -> Iterator[Text | str]:
         yield Text(f"{job.job_id}, attempt {job.job_attempt}" if named else job.job_id, style="bold")
         meaning, style = _MEANING["hadoops" if job.is_hadoops else job.state]
         yield Text(f"  {meaning}", style="" if job.is_alive else style)
-        if job.state != "unknown":
+        if job.state == "left":
+            yield f"  {count_text(job.manifests, 'task')} committed"
+        elif job.state != "unknown":
             yield f"  {_amounts(job)}; {age_text(job.age_seconds)}"
         if job.left is not None and job.state in _COMMITTING:
             yield f"  {count_text(job.left, 'file')} still to be moved"

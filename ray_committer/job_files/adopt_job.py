@@ -32,26 +32,17 @@ def adopt_job(store: StoreOperations, left: LeftJob) -> None:
     count, and nothing if ``_SUCCESS`` says that the job is committed. `ManifestError` for a pendingset
     that must not be committed.
     """
-    if is_open(store, left.job):
+    phase = read_attempt_state(store, left.job).phase
+    if phase is Phase.OPEN or (phase is None and not is_noted(store, left.job)):
         store.mkdirs(left.job.manifests)
         at_once(store, lambda one: _adopt(store, left, one), left.pendingsets)
 
 
-def adopted_manifest(store: StoreOperations, left: LeftJob, found: Pendingset) -> bytes:
-    """The manifest that a pendingset becomes."""
-    status, _ = found
-    return encode_manifest(decode_pendingset(store.read(status.path), status.path, left.magic))
-
-
-def is_open(store: StoreOperations, job: JobAttempt) -> bool:
-    """Whether the manifests of the job are still collected."""
-    phase = read_attempt_state(store, job).phase
-    return phase is Phase.OPEN or (phase is None and not is_noted(store, job))
-
-
 def _adopt(store: StoreOperations, left: LeftJob, found: Pendingset) -> None:
-    path = left.job.manifest(found[1].task_id or "")
-    put(store, path, adopted_manifest(store, left, found), temporary=f"{path}.tmp")
+    status, place = found
+    manifest = decode_pendingset(store.read(status.path), status.path, left.magic)
+    path = left.job.manifest(place.task_id or "")
+    put(store, path, encode_manifest(manifest), temporary=f"{path}.tmp")
 
 
 def remove_left(store: StoreOperations, job: JobAttempt, *, is_committed: bool) -> tuple[int, list[str]]:
@@ -79,16 +70,6 @@ def remove_left(store: StoreOperations, job: JobAttempt, *, is_committed: bool) 
         store.delete_directory(place)
         store.remove_empty_directory(parent(directory))
     return aborted, visible
-
-
-def left_uploads(store: StoreOperations, job: JobAttempt) -> Iterator[tuple[str, str]]:
-    """The uploads that an abort of this attempt would end: their paths and ids."""
-    magic = MagicJob(store.spec.authority, job.destination, job.job_id)
-    for directory in magic.directories:
-        files = store.list_files(directory)
-        own = [one for one in files if _number(directory, one.path) == job.number]
-        for upload in _uploads(store, magic, own, None):
-            yield store_path(upload.d, store.spec), upload.u or ""
 
 
 def _end(store: StoreOperations, upload: FileEntry) -> tuple[bool, str | None]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 import time
-from dataclasses import dataclass
 
-from ray_committer.errors import CommitStateUnknownError, JobGoneError, JobNotFoundError
+from ray_committer.errors import (
+    CommitStateUnknownError,
+    JobGoneError,
+    JobNotFoundError,
+    SettingsError,
+)
 from ray_committer.job_files import find_job
 from ray_committer.job_files.adopt_job import adopt_job
-from ray_committer.job_files.as_adopted import as_adopted
 from ray_committer.job_files.job_tree import named_tree
 from ray_committer.job_files.magic_jobs import find_left
 from ray_committer.job_files.other_attempts import refuse_other_attempts
@@ -21,14 +25,7 @@ from ray_committer.protocol.state import WITH_RECORD
 from ray_committer.protocol.success import SuccessData
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.guarded import GuardedStore
-
-
-@dataclass(frozen=True, slots=True)
-class Aim:
-    """What a job is looked for: see `jobs.open_job.open_job`."""
-
-    to_commit: bool
-    changes_nothing: bool
+from ray_committer.stores.registry import shown_url
 
 
 def guarded_here(store: StoreOperations, options: CommitOptions) -> GuardedStore:
@@ -38,32 +35,41 @@ def guarded_here(store: StoreOperations, options: CommitOptions) -> GuardedStore
 
 
 def find_or_adopt(
-    store: StoreOperations, destination: str, job_id: str | None, options: CommitOptions, aim: Aim
-) -> tuple[StoreOperations, JobAttempt, find_job.AttemptState, bool]:
+    store: GuardedStore,
+    destination: str,
+    job_id: str | None,
+    number: int | None,
+    *,
+    to_commit: bool,
+    is_dry_run: bool,
+) -> tuple[JobAttempt, find_job.AttemptState, bool]:
     """Find the attempt and its state. A job that was not set up here can be one that Hadoop's S3A
     committer left: if it is to be committed, it is adopted; True is returned with it.
+
+    `SettingsError` for a dry run of such a job.
     """
-    guarded, number = guarded_here(store, options), options.job_attempt
     error: JobNotFoundError | None = None
     try:
-        job, state = _find(guarded, destination, job_id, number, to_commit=aim.to_commit)
+        job, state = _find(store, destination, job_id, number, to_commit=to_commit)
         if state.is_set_up or job_id is None:
-            return store, job, state, False
+            return job, state, False
     except JobNotFoundError as e:
         error = e
-    left = find_left(guarded, destination, job_id, number) if job_id else None
-    if left is None or (aim.to_commit and not left.pendingsets):
+    left = find_left(store, destination, job_id, number) if job_id else None
+    if left is None or (to_commit and not left.pendingsets):
         if error is not None:
             raise error
-        return store, job, state, False
-    if aim.changes_nothing:
-        store = as_adopted(store, left)
-    elif aim.to_commit:
-        adopt_job(guarded, left)
-    found = _find(
-        guarded_here(store, options), destination, job_id, left.number, to_commit=aim.to_commit
-    )
-    return store, *found, True
+        return job, state, False
+    if is_dry_run:
+        status = shlex.join(["ray-committer", "status", shown_url(store.spec, destination)])
+        raise SettingsError(
+            f"{left.directory}: is a job of Hadoop's S3A committer, for which a dry run is not "
+            f"supported",
+            f"run `{status}`: it shows the job, and the commands that finish it or give it up",
+        )
+    if to_commit:
+        adopt_job(store, left)
+    return *_find(store, destination, job_id, left.number, to_commit=to_commit), True
 
 
 def _find(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -15,8 +15,8 @@ from ray_committer.job_files.find_job import (
     not_read,
     skipped_link,
 )
+from ray_committer.job_files.magic_jobs import left_attempts, list_left
 from ray_committer.job_files.survey_jobs import Survey, survey_exactly, survey_job
-from ray_committer.job_files.survey_left import LeftSurvey, survey_left
 from ray_committer.jobs.open_job import StorageOptions, open_here, require_destination
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt
@@ -51,7 +51,8 @@ class JobSummary:
     committer: the process that is at work on its commit (`is_alive`), or else the process that began it;
         `begun_seconds`: the time since the commit was begun, maybe by another process.
     manifests: the number of tasks that have committed; for a job with a record, of those that count.
-    files, bytes: the output of these tasks; `is_estimate` marks an estimate. None if it is not known.
+    files, bytes: the output of these tasks; `is_estimate` marks an estimate. None if it is not known, as
+        of a job that is "left".
     left: files that a commit still has to move; None if they were not counted.
     moved: files that a recorded commit had moved `moved_seconds` ago, by its last sign of life; a
         process that continues the commit of another counts from 0. None without a sign of life.
@@ -153,8 +154,7 @@ def summaries(
             summary = _summary(dest, attempt, survey, now, several=several)
             found.append(in_log.told(summary, attempt, survey) if in_log else summary)
     known = {job.job_id for job in found}
-    left = survey_left(store, destination, exact=threads is not None)
-    return [*found, *(_left(dest, one, now) for one in left if one.job_id not in known)]
+    return [*found, *_left(store, destination, dest, known)]
 
 
 class InLog:
@@ -186,23 +186,21 @@ class InLog:
         )
 
 
-def _left(dest: str, job: LeftSurvey, now: float) -> JobSummary:
-    """A job of Hadoop's S3A committer that was not taken over."""
-    command = partial(job_command, dest=dest, job=job.attempt, name_attempt=job.is_beside_others)
-    return JobSummary(
-        job_id=job.job_id,
-        job_attempt=job.attempt.number,
-        directory=job.directory,
-        state="left",
-        manifests=job.pendingsets,
-        files=job.files,
-        bytes=job.bytes,
-        is_estimate=job.is_estimate,
-        age_seconds=seconds_since(now, job.newest_milliseconds),
-        problem=job.problem,
-        command=command("commit", options=["--expect-tasks", "N"]),
-        undo_command=command("abort"),
-    )
+def _left(store: StoreOperations, destination: str, dest: str, known: set[str]) -> Iterator[JobSummary]:
+    """The jobs of Hadoop's S3A committer that were not taken over."""
+    for job_id in list_left(store, destination):
+        attempts = left_attempts(store, destination, job_id) if job_id not in known else []
+        for one in attempts:
+            command = partial(job_command, dest=dest, job=one.job, name_attempt=len(attempts) > 1)
+            yield JobSummary(
+                job_id=job_id,
+                job_attempt=one.number,
+                directory=one.directory,
+                state="left",
+                manifests=len(one.pendingsets),
+                command=command("commit", options=["--expect-tasks", "N"]),
+                undo_command=command("abort"),
+            )
 
 
 def _link(attempt: JobAttempt) -> JobSummary:

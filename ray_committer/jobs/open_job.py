@@ -22,7 +22,7 @@ from ray_committer.executors.choose import Choice, ExecutorName, choose_executor
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.exports.run import export_table
 from ray_committer.job_files import find_job
-from ray_committer.jobs.find_attempt import Aim, find_or_adopt, guarded_here
+from ray_committer.jobs.find_attempt import find_or_adopt, guarded_here
 from ray_committer.limits.ratelimit import RateLimit
 from ray_committer.options import CommitOptions
 from ray_committer.protocol import statistic_names as names
@@ -72,22 +72,30 @@ def open_job(
     on_event: EventSink = ignore,
     cancel: CancelToken | None = None,
     to_commit: bool = False,
-    changes_nothing: bool = False,
+    is_dry_run: bool = False,
 ) -> Iterator[OpenJob]:
     """Find the job attempt and start its executor, which ends with the block.
 
     With `to_commit`, `CommitRecordExistsError` if the attempt has no commit record, and another attempt
-    is committed, or is newer. Then a job that Hadoop's S3A committer left is adopted or, if the caller
-    `changes_nothing`, its store shows it as it would be.
+    is committed, or is newer. Then a job that Hadoop's S3A committer left is adopted; a dry run of such
+    a job is refused.
     """
     began, on_event = time.monotonic(), unfailing(on_event)
     spec, destination = resolve_destination(dest, storage_options)
     with located_errors(spec):
         to_commit = to_commit and options.committed_tasks is None
-        aim = Aim(to_commit=to_commit, changes_nothing=changes_nothing)
         started = _Started(on_event, began)
         with time_stage(names.FIND_JOB, on_event, started.journal, shown_url(spec, destination)):
-            store, job, state, is_adopted = _look(spec, destination, job_id, options, aim)
+            store = _open(spec, options)
+            with _state_unknown(destination):
+                job, state, is_adopted = find_or_adopt(
+                    guarded_here(store, options),
+                    destination,
+                    job_id,
+                    options.job_attempt,
+                    to_commit=to_commit,
+                    is_dry_run=is_dry_run,
+                )
         with _context(store, job, executor, options, cancel, started) as context:
             yield OpenJob(
                 replace(context, is_adopted=is_adopted),
@@ -172,13 +180,11 @@ def _choose(
     )
 
 
-def _look(
-    spec: StoreSpec, destination: str, job_id: str | None, options: CommitOptions, aim: Aim
-) -> tuple[StoreOperations, JobAttempt, find_job.AttemptState, bool]:
-    """Open the store and find the job attempt, and whether it is one of Hadoop's S3A committer;
-    `CommitStateUnknownError` if a request fails."""
+@contextmanager
+def _state_unknown(destination: str) -> Iterator[None]:
+    """`CommitStateUnknownError` if a request fails."""
     try:
-        return find_or_adopt(_open(spec, options), destination, job_id, options, aim)
+        yield
     except PermissionError as e:
         raise CommitStateUnknownError(
             f"{e.filename or destination}: no permission ({e.strerror}), so the state of the job is not "

@@ -62,7 +62,8 @@ def plan_job(
 ) -> JobPlan:
     """Load and check a job as its commit would, without changing anything.
 
-    `first` is the number of directories and renames to list. If another process changes the job at the
+    `first` is the number of directories and renames to list. A job that Hadoop's S3A committer left is
+    refused with `SettingsError`. If another process changes the job at the
     same time, perhaps a commit at work on it, the job is read again.
 
     >>> plan = plan_job(dest, "job_1")
@@ -76,7 +77,7 @@ def plan_job(
         options=options,
         storage_options=storage_options,
         to_commit=True,
-        changes_nothing=True,
+        is_dry_run=True,
     ) as job:
         now = job
         for _ in range(LOADS):

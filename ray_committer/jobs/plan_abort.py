@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ray_committer.job_files.abort_uploads import Upload, job_uploads
-from ray_committer.job_files.adopt_job import left_uploads
 from ray_committer.job_files.commit_record import load_commit_record
 from ray_committer.job_files.other_attempts import goes_on
 from ray_committer.job_files.spark_uploads import find_spark_uploads
@@ -13,7 +12,7 @@ from ray_committer.job_files.survey_jobs import survey_exactly
 from ray_committer.jobs.abort_report import AbortReport, report_abort
 from ray_committer.jobs.open_job import OpenJob, StorageOptions, open_job
 from ray_committer.options import CommitOptions
-from ray_committer.protocol.state import UNDECIDED, UNSTAMPED, Phase
+from ray_committer.protocol.state import UNDECIDED, Phase
 from ray_committer.stages.abort_job import is_nothing, may_be_left, refuse_decided
 from ray_committer.stages.save_commit_record import refuse_foreign_paths
 from ray_committer.stages.undo_job import refuse_alive, refuse_sealed
@@ -36,10 +35,15 @@ def plan_abort(
 
     `CommitRecordExistsError` if the abort would be refused, because the job's commit has begun; with
     `undo`, because old data may be gone. With `undo` also `CommitterBusyError`, while a process is at
-    work on the commit.
+    work on the commit. A job that Hadoop's S3A committer left is refused with `SettingsError`.
     """
     with open_job(
-        dest, job_id, executor="inline", options=options, storage_options=storage_options
+        dest,
+        job_id,
+        executor="inline",
+        options=options,
+        storage_options=storage_options,
+        is_dry_run=True,
     ) as found:
         context, job = found.context, found.context.job
         moved = _moved(found) if undo else 0
@@ -75,10 +79,8 @@ def _uploads(found: OpenJob) -> int:
 
 
 def _own_uploads(found: OpenJob) -> Iterator[Upload]:
-    store, job, seen = found.context.store, found.context.job, found.state.seen
+    store, job = found.context.store, found.context.job
     yield from job_uploads(store, job, skips_damaged=True)
-    if seen is None or seen.state.stamp == UNSTAMPED:
-        yield from left_uploads(store, job)
     if not goes_on(store, job):
         yield from find_spark_uploads(store, job)[0]
 
