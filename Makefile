@@ -101,7 +101,7 @@ npm:
 
 .venv/ready: pyproject.toml $(CONSTRAINTS) hatch_build.py $(shell find ray_committer/spark/java -name '*.java')
 	$(PYTHON) -m venv .venv
-	.venv/bin/pip install --quiet --constraint $(CONSTRAINTS) --editable '.[raydp,arrow,gcs,adls,s3,hdfs,delta,iceberg,glue,hms,demo,test,servers,check,docs]'
+	.venv/bin/pip install --quiet --constraint $(CONSTRAINTS) --editable '.[raydp,arrow,gcs,adls,s3,hdfs,delta,glue,hms,demo,test,servers,check,docs]'
 	touch $@
 
 .venv-spark4/ready: pyproject.toml constraints-spark4.txt hatch_build.py $(shell find ray_committer/spark/java -name '*.java')

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         setup_job,
     )
     from ray_committer.jobs.documents import Document, DocumentKind, read_document
-    from ray_committer.jobs.export_table import export_table
+    from ray_committer.jobs.export_delta import export_delta
     from ray_committer.jobs.job_plan import JobPlan, PlannedRename
     from ray_committer.jobs.list_jobs import JobSummary, list_jobs
     from ray_committer.jobs.plan import plan_job
@@ -105,7 +105,7 @@ __all__ = [
     "compact",
     "doctor",
     "drop_partition",
-    "export_table",
+    "export_delta",
     "history",
     "init_table",
     "list_jobs",
@@ -158,7 +158,7 @@ _ELSEWHERE = {
     "changes": "jobs.table_changes",
     "compact": "writers.compact",
     "drop_partition": "jobs.table_maintenance",
-    "export_table": "jobs.export_table",
+    "export_delta": "jobs.export_delta",
     "history": "jobs.table_changes",
     "init_table": "jobs.table",
     "list_jobs": "jobs.list_jobs",

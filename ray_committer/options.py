@@ -91,9 +91,6 @@ class CommittedTask:
     task_attempt_id: str | None
 
 
-EXPORTS = ("delta", "iceberg")
-"""The formats to which a table with a log can be exported."""
-
 _AT_LEAST_ONE = (
     "threads",
     "workers",
@@ -163,8 +160,9 @@ class CommitOptions(_Given):
     retry_seconds: how long to repeat a request that the store throttles or does not answer.
     conflict_wait_seconds: how long to wait for another commit of this job, or for jobs that must not be
         committed at the same time, such as an overwrite and an append of one directory.
-    exports: the formats, such as "delta", to which the commit exports the table with a log that it was
-        made to. If an export fails, the commit stays committed, and a notice has the command for it.
+    export_delta: whether the commit exports the table with a log that it was
+        made to as a Delta table. If the export fails, the commit stays committed, and a notice has the
+        command for it.
     unfinished: what to do if an earlier job in the same directories was recorded and its process has
         died; usually this job is the same application, run again. "finish" finishes the commit of the
         earlier job first. "supersede" gives it up first, as ``abort --undo`` does; if its old files may
@@ -209,7 +207,7 @@ class CommitOptions(_Given):
     lease_seconds: float = 10.0
     retry_seconds: float = 300.0
     conflict_wait_seconds: float = 600.0
-    exports: tuple[str, ...] = ()
+    export_delta: bool = False
     unfinished: Unfinished | None = None
     finish_others: bool = False
     catalog_table: str | None = None
@@ -228,9 +226,6 @@ class CommitOptions(_Given):
         if self.unfinished not in (None, *get_args(Unfinished)):
             known = ", ".join(get_args(Unfinished))
             raise ValueError(f"CommitOptions.unfinished must be one of {known}, not {self.unfinished}")
-        if isinstance(self.exports, str) or not set(self.exports) <= set(EXPORTS):
-            known = ", ".join(EXPORTS)
-            raise ValueError(f"CommitOptions.exports must be a tuple of {known}, not {self.exports!r}")
         if isinstance(self.reads, str):
             raise SettingsError(f"reads={self.reads!r}: must be a tuple of directories")
         for path in self.reads:
@@ -327,14 +322,6 @@ def _choice(choices: Sequence[str], text: str) -> str:
     return choices[choices.index(text.lower())]
 
 
-def _some_of(choices: Sequence[str]) -> _Kind:
-    def read(text: str) -> tuple[str, ...]:
-        words = [] if text.lower() == "none" else text.split(",")
-        return tuple(dict.fromkeys(_choice(choices, word.strip()) for word in words))
-
-    return _Kind(f"one or more of {', '.join(choices)}, with commas between them, or none", read)
-
-
 def _or_none(kind: _Kind, word: str) -> _Kind:
     def read(text: str) -> Any:
         return None if text.lower() == word else kind.read(text)
@@ -365,7 +352,7 @@ TEXTS: dict[str, _Kind] = {
     "lease_seconds": _DURATION,
     "retry_seconds": _DURATION,
     "conflict_wait_seconds": _DURATION,
-    "exports": _some_of(EXPORTS),
+    "export_delta": _TRUTH,
     "unfinished": _or_none(_one_of(get_args(Unfinished)), "auto"),
     "finish_others": _TRUTH,
     "catalog_table": _or_none(_Kind("a table such as db.table", _table), "none"),

@@ -35,8 +35,6 @@ GOOD: list[tuple[str, str, Any]] = [
     ("unfinished", "finish", "finish"),
     ("unfinished", "Supersede", "supersede"),
     ("unfinished", "auto", None),
-    ("exports", "none", ()),
-    ("exports", "Delta, delta", ("delta",)),
     ("catalog_table", "db.t", "db.t"),
     ("catalog_table", "None", None),
 ]
@@ -53,11 +51,6 @@ BAD: list[tuple[str, str, str]] = [
     ("lease_seconds", "500ms", "must be at least 1"),
     ("lease_seconds", "", "must be a time such as 10s"),
     ("unfinished", "undo", "must be finish, supersede or refuse, or auto"),
-    (
-        "exports",
-        "delta,hudi",
-        "must be one or more of delta, iceberg, with commas between",
-    ),
     ("catalog_table", "a.b.c", "must be a table such as db.table, or none"),
     ("worker_thread", "3", "did you mean worker_threads?"),
     ("lease", "3", "did you mean lease_seconds?"),

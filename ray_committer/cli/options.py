@@ -125,6 +125,7 @@ FLAGS = {
     "cleanup": "Remove the job's directory after the commit.",
     "validate": "Compare each directory before the job is committed; default: where a listing is cheap.",
     "durable": "Force the commit to disk, so that a power cut cannot undo it.",
+    "export_delta": "Export a table with a log as a Delta table after the commit.",
     "finish_others": "Finish a recorded job that is in the way and whose process has died.",
 }
 SETTINGS = {
@@ -137,7 +138,6 @@ SETTINGS = {
     "shard_files": "The maximum number of files that a worker gets at once, or auto.",
     "retry_seconds": "How long to repeat a request that the store throttles or does not answer.",
     "conflict_wait_seconds": "How long to wait for other commits that must end first.",
-    "exports": "The formats to which a table with a log is exported after the commit, or none.",
     "unfinished": "What to do with an earlier job that was recorded and whose process has died: finish, "
     "supersede or refuse; auto supersedes it if this job replaces all that it writes.",
     "catalog_table": "A table of a catalog, as DB.TABLE: the report has the command that tells the "
@@ -192,9 +192,5 @@ def _option(name: str) -> Callable[[F], F]:
     if name in FLAGS:
         shown = "" if default is None else f"  [default: {'' if default else 'no-'}{spelled}]"
         return flag(name, FLAGS[name] + shown)
-    shown = "" if default is None else f"  [default: {_number(default)}]"
+    shown = "" if default is None else f"  [default: {default:g}]"
     return click.option(f"--{spelled}", name, type=_Text(name), help=SETTINGS[name] + shown)
-
-
-def _number(default: Any) -> str:
-    return "none" if default == () else f"{default:g}"

@@ -48,7 +48,7 @@ def table() -> None:
     "partition_types",
     multiple=True,
     metavar="COLUMN=TYPE",
-    help="The type of a partition column in Spark's words, such as day=date, for readers and exports; "
+    help="The type of a partition column in Spark's words, such as day=date, for readers and Delta; "
     "default: as its values look.",
 )
 @shared.settings(("retry_seconds",))

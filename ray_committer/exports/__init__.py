@@ -1,1 +1,1 @@
-"""Exports of a table with a log to other formats: the same files, named in another way."""
+"""Export of a table with a log as a Delta table: the same files, named in Delta's own log."""

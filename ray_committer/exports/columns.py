@@ -41,20 +41,16 @@ class Partitioning:
 
     root: str
     types: Types
-    _known: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    _known: dict[str, dict[str, str | None]] = field(default_factory=dict)
 
-    def values(self, file: ListedFile) -> Mapping[str, Any]:
-        """The value of each column for a file, as Python has it; `ExportError` if one does not fit."""
+    def texts(self, file: ListedFile) -> dict[str, str | None]:
+        """The value of each column for a file, as Delta writes it; `ExportError` if one does not fit."""
         directory = partition_of(file.p)
         if directory not in self._known:
             self._known[directory] = dict(self._read(file))
         return self._known[directory]
 
-    def texts(self, file: ListedFile) -> dict[str, str | None]:
-        """The same values as text, as Delta writes them."""
-        return {name: _text(value) for name, value in self.values(file).items()}
-
-    def _read(self, file: ListedFile) -> Iterator[tuple[str, Any]]:
+    def _read(self, file: ListedFile) -> Iterator[tuple[str, str | None]]:
         found = partition_values(file.p)
         if found.keys() != self.types.keys():
             raise ExportError(
@@ -63,7 +59,7 @@ class Partitioning:
                 "the table itself is as it was: such a table cannot be exported",
             )
         for name, kind in self.types.items():
-            yield name, _value(join(self.root, file.p), name, found[name], kind)
+            yield name, _text(_value(join(self.root, file.p), name, found[name], kind))
 
 
 def partitioning_of(

@@ -1,6 +1,6 @@
 """The cursor of an export: the last version of the table that was exported, and to what.
 
-It decides nothing that the other format can decide itself. It can be lost, or be behind: then more is
+It decides nothing that the Delta table can decide itself. It can be lost, or be behind: then more is
 read, and nothing is exported twice.
 """
 
@@ -20,30 +20,29 @@ class Cursor(msgspec.Struct, frozen=True, kw_only=True, tag="export"):
     """How far an export of the table `table_id` has come.
 
     version: the last version of the table that was exported.
-    target: what it was exported to: another one at the same place has another id.
-    target_version: that of the target afterwards.
+    target: the id of the Delta table: another one at the same place has another id.
+    target_version: that of the Delta table afterwards.
     """
 
     table_id: str
     version: int
     target: str
-    target_version: int = 0
+    target_version: int
 
 
-def read_cursor(store: StoreOperations, table: TablePlaces, name: str) -> Cursor | None:
-    """Read the cursor of an export; None if there is none that can be read."""
-    path = table.export(name)
+def read_cursor(store: StoreOperations, table: TablePlaces) -> Cursor | None:
+    """Read the cursor of a table's export; None if there is none that can be read."""
+    path = table.delta_cursor
     try:
         return decode_content(store.read(path), _DECODER, path)
     except (FileNotFoundError, TableLogError):
         return None
 
 
-def save_cursor(store: StoreOperations, table: TablePlaces, name: str, cursor: Cursor) -> None:
-    """Replace the cursor of an export in one step; idempotent."""
-    if store.capabilities.has_directories:
-        store.mkdirs(table.exports)
-    put(store, table.export(name), encode_content(cursor), temporary=table.temporary(new_nonce()))
+def save_cursor(store: StoreOperations, table: TablePlaces, cursor: Cursor) -> None:
+    """Replace the cursor of a table's export in one step; idempotent."""
+    temporary = table.temporary(new_nonce())
+    put(store, table.delta_cursor, encode_content(cursor), temporary=temporary)
 
 
 _DECODER = msgspec.json.Decoder(Cursor)

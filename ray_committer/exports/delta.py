@@ -19,17 +19,16 @@ from ray_committer.exports.cursor import Cursor, read_cursor, save_cursor
 from ray_committer.exports.delta_log import refuse_others
 from ray_committer.exports.delta_table import Delta, create_delta, open_delta
 from ray_committer.exports.files import Change, change_of, data_files, require_parquet
-from ray_committer.exports.footers import schema_of_change
 from ray_committer.exports.result import Exported
-from ray_committer.exports.schemas import require_same
+from ray_committer.exports.schemas import require_same, schema_of_file
+from ray_committer.protocol.file_list import ListedFile, partition_of
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.table_entry import TableDefinition
 from ray_committer.protocol.table_paths import DELTA_LOG, TablePlaces
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.changes import committed_since
 from ray_committer.tables.checkpoint import FilesAt
-
-NAME = "delta"
+from ray_committer.tables.snapshot import TableSnapshot
 
 
 def export_delta(store: StoreOperations, table: TablePlaces, definition: TableDefinition) -> Exported:
@@ -82,7 +81,7 @@ class _Export:
             self._commit(delta, change_of(self.store, self.table, one))
             version = one.version
         self._save_cursor(cursor, delta, version)
-        return Exported(NAME, version, self.versions, self.added, self.removed)
+        return Exported(version, self.versions, self.added, self.removed)
 
     def _open(self) -> Delta | None:
         delta = open_delta(self.store.spec, self.table.destination)
@@ -93,7 +92,7 @@ class _Export:
         """Make the Delta table, with all files that the table has now in its first version."""
         at = FilesAt(self.store, self.table, self._table_id)
         change = Change(at.state.version, "", data_files(at.below()))
-        require_parquet(self.table, change.added, "Delta")
+        require_parquet(self.table, change.added)
         partitioning = partitioning_of(
             self.table.destination, change.added, self.definition.partition_columns
         )
@@ -112,7 +111,7 @@ class _Export:
 
     def _commit(self, delta: Delta, change: Change) -> None:
         """Write one version of the table; its schema is that of one file that is still there."""
-        require_parquet(self.table, change.added, "Delta")
+        require_parquet(self.table, change.added)
         found = self._schema(change)
         if found is not None:
             partitions = delta.partitioning.types
@@ -125,7 +124,30 @@ class _Export:
             raise BeatenError("another process has written a later version")
 
     def _schema(self, change: Change) -> pa.Schema | None:
-        return schema_of_change(self.store, self.table, self._table_id, change)
+        """The schema of the first file of a change; None if there is none, or if a later job removed it.
+
+        `ExportError` if it is gone although the log names it.
+        """
+        for file in change.added[:1]:
+            try:
+                return schema_of_file(self.store.spec, self.table.destination, file.p)
+            except FileNotFoundError:
+                self._require_removed(file)
+        return None
+
+    def _require_removed(self, gone: ListedFile) -> None:
+        """`ExportError` if the last version of the table has a file that is gone; `BeatenError` if a job
+        may be moving it to its place just now."""
+        now, directory = TableSnapshot(self.store, self.table, self._table_id), partition_of(gone.p)
+        if not now.is_settled(directory):
+            raise BeatenError("a job moves its files to their places")
+        if gone in now.files(directory):
+            raise ExportError(
+                f"{join(self.table.destination, gone.p)}: is gone, although the log of the table names "
+                "it",
+                "the table itself is as it was: restore it from soft delete or a snapshot; to compare "
+                "all files with the log, run: ray-committer table scan DEST",
+            )
 
     def _note(self, change: Change) -> None:
         self.versions += 1
@@ -134,7 +156,7 @@ class _Export:
 
     def _cursor(self, delta: Delta) -> Cursor | None:
         """The cursor, unless it is about another table, or another Delta table."""
-        cursor = read_cursor(self.store, self.table, NAME)
+        cursor = read_cursor(self.store, self.table)
         is_own = cursor is not None and cursor.table_id == self._table_id
         return cursor if is_own and cursor is not None and cursor.target == delta.id else None
 
@@ -146,7 +168,7 @@ class _Export:
             target_version=delta.version,
         )
         if now != cursor:
-            save_cursor(self.store, self.table, NAME, now)
+            save_cursor(self.store, self.table, now)
 
 
 def _not_ours(table: TablePlaces) -> ExportError:

@@ -1,7 +1,8 @@
 """How Delta's library reaches the store of a table: its URL there, and the options of its client.
 
-The library has clients of its own. Credentials that are in the environment, it reads itself. Source:
-the configuration keys of Rust's crate ``object_store``.
+The library has clients of its own. Credentials that are in the environment, it reads itself; for S3 it
+gets the keys that botocore has found, which last longer than an export. Source: the configuration keys
+of Rust's crate ``object_store``.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from collections.abc import Mapping
 from urllib.parse import quote
 
 from ray_committer.errors import ExportError
-from ray_committer.exports.s3_clients import delta_s3_options
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.registry import shown_url
+from ray_committer.stores.s3.connect import Credentials, find_place
 
 _KEYS: Mapping[str, Mapping[str, str]] = {
     "file": {},
@@ -50,10 +51,30 @@ def delta_url(spec: StoreSpec, path: str) -> str:
 def delta_options(spec: StoreSpec) -> dict[str, str]:
     """The storage options as the library names them; those that it does not have are left out."""
     if spec.scheme == "s3":
-        return delta_s3_options(spec)
+        return _s3_options(spec)
     keys = _KEYS[spec.scheme]
     return {
         keys[name]: str(value)
         for name, value in spec.storage_options.items()
         if name in keys and value is not None
     }
+
+
+def _s3_options(spec: StoreSpec) -> dict[str, str]:
+    """The place and the keys that this package has found; the library then writes a version only if none
+    is there."""
+    credentials = Credentials(spec.authority, spec.storage_options)
+    place = find_place(spec.authority, spec.storage_options, credentials)
+    keys = credentials.keys()
+    options = {
+        "aws_endpoint": place.base.removesuffix(place.prefix),
+        "aws_virtual_hosted_style_request": "false" if place.prefix else "true",
+        "aws_allow_http": "true" if place.base.startswith("http:") else "false",
+        "aws_region": place.region,
+        "aws_conditional_put": "etag",
+        "aws_skip_signature": "true" if keys is None else "false",
+    }
+    if keys is not None:
+        options |= {"aws_access_key_id": keys.access, "aws_secret_access_key": keys.secret}
+        options |= {"aws_session_token": keys.token} if keys.token else {}
+    return options

@@ -57,12 +57,12 @@ def data_files(files: Iterable[ListedFile]) -> list[ListedFile]:
     return [file for file in files if not is_hidden(file.p)]
 
 
-def require_parquet(table: TablePlaces, files: Iterable[ListedFile], name: str) -> None:
+def require_parquet(table: TablePlaces, files: Iterable[ListedFile]) -> None:
     """`ExportError` if one of some files of a table is not named as a Parquet file is."""
     for file in files:
         if not file.p.endswith(PARQUET):
             raise ExportError(
-                f"{join(table.destination, file.p)}: is not a Parquet file by its name, and {name} "
+                f"{join(table.destination, file.p)}: is not a Parquet file by its name, and Delta "
                 f"tables have no other files",
-                "the table itself is as it was: only Parquet tables can be exported to this",
+                "the table itself is as it was: only Parquet tables can be exported",
             )

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 class Exported:
     """The result of an export.
 
-    format: "delta" or "iceberg". version: the version of the table that the target has now.
+    version: the version of the table that the Delta table has now.
     versions: how many versions of the table this run has exported; a first export is one.
-    added, removed: how many files this run has added to the target, and removed from it.
+    added, removed: how many files this run has added to the Delta table, and removed from it.
     """
 
-    format: str
     version: int
     versions: int = 0
     added: int = 0

@@ -1,4 +1,4 @@
-"""The formats that a table with a log can be exported to, by their names."""
+"""The export of a table, whose module and optional packages are imported only when it runs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.log import read_definition
 
 
-def export_table(store: StoreOperations, table: TablePlaces, name: str) -> Exported:
-    """Export a table to the format with a name; idempotent. Its module, and the packages that this
-    needs, are imported only here.
+def export_table(store: StoreOperations, table: TablePlaces) -> Exported:
+    """Export a table as a Delta table; idempotent.
 
-    `ExportError` if such a package is not installed, or if the table cannot be exported;
+    `ExportError` if a package for it is not installed, or if the table cannot be exported;
     `JobNotFoundError` if it has no log.
     """
     definition = read_definition(store, table)
@@ -23,19 +22,11 @@ def export_table(store: StoreOperations, table: TablePlaces, name: str) -> Expor
             "make it one with: ray-committer table init DEST",
         )
     try:
-        match name:
-            case "delta":
-                from ray_committer.exports.delta import export_delta
+        from ray_committer.exports.delta import export_delta
 
-                return export_delta(store, table, definition)
-            case "iceberg":
-                from ray_committer.exports.iceberg import export_iceberg
-
-                return export_iceberg(store, table, definition)
-            case _:
-                raise AssertionError(name)
+        return export_delta(store, table, definition)
     except ImportError as e:
         raise ExportError(
             f"{table.destination}: {e}",
-            f"the table itself is as it was: install ray-committer[{name}], and run the same command",
+            "the table itself is as it was: install ray-committer[delta], and run the same command",
         ) from e

@@ -1,4 +1,4 @@
-"""The columns of a Parquet file as Delta and Iceberg name them, from its footer.
+"""The columns of a Parquet file as Delta names them, from its footer.
 
 The types are those that Spark gives the columns when it reads the file, as Arrow's. All columns can be
 null, as they can for Spark. Source: Spark ``ParquetSchemaConverter``.
@@ -6,8 +6,7 @@ null, as they can for Spark. Source: Spark ``ParquetSchemaConverter``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -42,31 +41,21 @@ _MOST_DIGITS = 38
 def schema_of_file(spec: StoreSpec, destination: str, path: str) -> pa.Schema:
     """Read the schema of a Parquet file; only its footer is read. ``FileNotFoundError`` if it is gone.
 
-    `ExportError` if it is not a Parquet file, or has a type that these formats do not have.
+    `ExportError` if it is not a Parquet file, or has a type that Delta does not have.
     """
     place = join(destination, path)
-    with _footer(spec, place) as file:
-        physical = {file.schema.column(at).physical_type for at in range(len(file.schema))}
-        return normal_schema(file.schema_arrow, located(spec, place), has_int96="INT96" in physical)
-
-
-def rows_of_file(spec: StoreSpec, destination: str, path: str) -> int:
-    """Read the number of rows of a Parquet file; errors as `schema_of_file`."""
-    with _footer(spec, join(destination, path)) as file:
-        return int(file.metadata.num_rows)
-
-
-@contextmanager
-def _footer(spec: StoreSpec, place: str) -> Iterator[pq.ParquetFile]:
+    shown = located(spec, place)
     try:
         with open_input(spec, place) as opened, pq.ParquetFile(opened) as file:
-            yield file
+            physical = {file.schema.column(at).physical_type for at in range(len(file.schema))}
+            schema = file.schema_arrow
     except pa.ArrowException as e:
         raise ExportError(
-            f"{located(spec, place)}: cannot be read as a Parquet file ({e})",
+            f"{shown}: cannot be read as a Parquet file ({e})",
             "the table itself is as it was: look at the file, and compare the table with its log: "
             "ray-committer table scan DEST",
         ) from e
+    return normal_schema(schema, shown, has_int96="INT96" in physical)
 
 
 def normal_schema(schema: pa.Schema, path: str, *, has_int96: bool = False) -> pa.Schema:
@@ -79,7 +68,7 @@ def normal_schema(schema: pa.Schema, path: str, *, has_int96: bool = False) -> p
 
 
 def require_same(known: pa.Schema, found: pa.Schema, path: str) -> None:
-    """`ExportError` if a file has a column that the target does not have, or has with another type.
+    """`ExportError` if a file has a column that the Delta table does not have, or has with another type.
 
     A column that the file lacks is null in its rows, for Spark as well.
     """
@@ -143,6 +132,6 @@ def _raise(unknown: Callable[[], ExportError]) -> pa.DataType:
 
 def _unknown(path: str, name: str, kind: pa.DataType) -> ExportError:
     return ExportError(
-        f"{path}: column {name!r} has the type {kind}, which Delta and Iceberg tables do not have",
+        f"{path}: column {name!r} has the type {kind}, which Delta tables do not have",
         "the table itself is as it was: write the column with another type, or leave it out",
     )

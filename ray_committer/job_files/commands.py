@@ -67,7 +67,6 @@ def resolve_command(
     return shlex.join(["ray-committer", *words, *attempt, "--forward" if forward else "--back"])
 
 
-def export_command(store: StoreOperations, destination: str, name: str) -> str:
-    """The command that exports a table to the format with a name."""
-    dest = shown_url(store.spec, destination)
-    return shlex.join(["ray-committer", "table", "export", name, dest])
+def export_command(store: StoreOperations, destination: str) -> str:
+    """The command that exports a table as a Delta table."""
+    return shlex.join(["ray-committer", "table", "export-delta", shown_url(store.spec, destination)])

@@ -69,7 +69,7 @@ def init_table(
     It need not exist. Every later commit to `dest` with this package uses the log. `isolation` is
     "serializable", "snapshot" or "none". With `keep_replaced`, jobs keep the old files that they
     replace, unless their options say otherwise; that is refused on S3. `partition_types` are the types
-    of partition columns in Spark's words, such as ``{"day": "date"}``, for readers and exports.
+    of partition columns in Spark's words, such as ``{"day": "date"}``, for readers and Delta.
 
     `CommitConflictError` if it is a table already, or while a job that was set up before is at work;
     then the same call continues.

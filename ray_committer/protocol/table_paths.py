@@ -13,9 +13,8 @@ DIRECTORY = "_ray_committer"
 ENTRY_SUFFIX = ".entry"
 KEPT_SUFFIX = ".kept"
 DELTA_LOG = "_delta_log"
-ICEBERG = "_iceberg"
-"""The directories below the destination that exports make. Readers of directories pass over them."""
-EXPORTED = frozenset((DELTA_LOG, ICEBERG))
+"""The directory below the destination with the log of its Delta table, which an export makes. Readers of
+directories pass over it."""
 BLOCK = 1_000
 """The number of versions in one directory of the log; the first one has one less."""
 
@@ -103,14 +102,9 @@ class TablePlaces:
         return join(self.kept_directory(claim), f"{path}{KEPT_SUFFIX}")
 
     @property
-    def exports(self) -> str:
-        """The directory of the cursors of exports."""
-        return join(self.directory, "exports")
-
-    def export(self, name: str) -> str:
-        """The cursor of an export: how far it has come."""
-        check_name(name, "export")
-        return join(self.exports, f"{name}{ENTRY_SUFFIX}")
+    def delta_cursor(self) -> str:
+        """The cursor of the export to Delta: how far it has come."""
+        return join(self.directory, f"delta{ENTRY_SUFFIX}")
 
     def delta_version(self, version: int) -> str:
         """The file of a version in the log of the table's Delta export."""

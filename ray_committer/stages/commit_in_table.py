@@ -106,19 +106,20 @@ def save_checkpoint_if_due(context: JobContext, record: CommitRecord, committed:
 
 
 def export_table(context: JobContext, record: CommitRecord, committed: int | None) -> None:
-    """Export the table of a committed job as the options say; a failure is a notice."""
+    """Export the table of a committed job, if the options ask for it; a failure is a notice."""
     destination = context.job.destination
-    if context.options.exports and record.table is None:
-        context.notice(f"{destination}: is not a table with a log, so nothing was exported")
+    if not context.options.export_delta:
         return
-    for name in context.options.exports if committed is not None else ():
+    if record.table is None:
+        context.notice(f"{destination}: is not a table with a log, so nothing was exported")
+    elif committed is not None:
         try:
-            context.export(context.store, TablePlaces(destination), name)
+            context.export(context.store, TablePlaces(destination))
         except Exception as e:  # noqa: BLE001 - whatever a library raises, the job is committed
-            command = export_command(context.store, destination, name)
+            command = export_command(context.store, destination)
             context.notice(
                 f"{destination}: the job is committed, but version {committed} was not exported to "
-                f"{name} ({context.located(str(e))}); to export it, run: {command}"
+                f"Delta ({context.located(str(e))}); to export it, run: {command}"
             )
 
 

@@ -33,12 +33,12 @@ Result = TypeVar("Result")
 
 DRIVER_THREADS = 16
 
-ExportTable = Callable[[StoreOperations, TablePlaces, str], object]
+ExportTable = Callable[[StoreOperations, TablePlaces], object]
 
 
-def cannot_export(_store: StoreOperations, table: TablePlaces, name: str) -> None:
+def cannot_export(_store: StoreOperations, table: TablePlaces) -> None:
     """Refuse: this process was not given a way to export tables."""
-    raise ExportError(f"{table.destination}: cannot be exported to {name} from here")
+    raise ExportError(f"{table.destination}: cannot be exported from here")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class JobContext:
     `executor_reason`: why the work is done on this executor. `began`: when the operation began, by
     `time.monotonic`. `driver_threads`: threads of this process, for the few requests that it makes
     itself. `end_other`: ends another job that is in the way and has stopped. `export`: exports a table
-    with a log to the format with a name. `is_adopted`: Hadoop's S3A committer has left the job.
+    with a log to Delta. `is_adopted`: Hadoop's S3A committer has left the job.
     """
 
     store: GuardedStore

@@ -11,7 +11,7 @@ from ray_committer.job_files.find_job import refuse_links
 from ray_committer.protocol.magic_paths import is_magic
 from ray_committer.protocol.paths import TEMPORARY, ancestors, parent
 from ray_committer.protocol.record import ReplacedFile
-from ray_committer.protocol.table_paths import DIRECTORY, EXPORTED, is_in_log
+from ray_committer.protocol.table_paths import DELTA_LOG, DIRECTORY, is_in_log
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.old_files import replaced_file
 from ray_committer.stages.other_tables import holds_table
@@ -41,7 +41,7 @@ def list_replaced_files(context: JobContext, roots: Sequence[str]) -> OldData:
 
     The files of running jobs (``_temporary``, Spark's staging, ``__magic`` on S3) are left out, and so
     is the destination's ``_SUCCESS`` if the job will write its own in the place of that file. The log of
-    the destination's table is never old data, nor are exports of that table. `PreflightError` if a root
+    the destination's table is never old data, nor is that of its Delta table. `PreflightError` if a root
     is in a log, or another table is below a root.
     """
     destination = context.job.destination
@@ -62,7 +62,7 @@ def list_replaced_files(context: JobContext, roots: Sequence[str]) -> OldData:
             no_directories += files
             own = {status.name for status in statuses if parent(status.path) == destination}
             for status in statuses:
-                if DIRECTORY in own and status.name in EXPORTED and parent(status.path) == destination:
+                if DIRECTORY in own and status.name == DELTA_LOG and parent(status.path) == destination:
                     continue
                 if status.name == TEMPORARY:
                     destinations.append(parent(status.path))

@@ -53,7 +53,7 @@ def test_a_commit_has_an_option_for_every_setting_but_that_of_tasks():
 @pytest.mark.parametrize("name", shared.EVERY_SETTING)
 def test_a_setting_is_read_alike_from_the_command_line_the_environment_and_spark(name: str):
     texts = {"summary_directory": "/s", "shard_files": "auto", "lease_seconds": "1m"}
-    texts |= {"unfinished": "finish", "exports": "delta,iceberg", "catalog_table": "db.t"}
+    texts |= {"unfinished": "finish", "catalog_table": "db.t"}
     text = texts.get(name, "true" if name in shared.FLAGS else "3")
     key = f"RAY_COMMITTER_{name.upper()}"
     expected = CommitOptions.from_env({key: text})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -15,10 +16,21 @@ from tests.conftest import visible_files
 from tests.docs import ways
 from tests.docs.blocks import ROOT, all_blocks
 from tests.docs.preparations import PREPARATIONS, data_files, printed_in
+from tests.servers.moto import MotoServer
 
 pytestmark = pytest.mark.slow
 
 BLOCKS = all_blocks()
+CATALOG = """
+import json
+from pyiceberg.catalog import load_catalog
+catalog = load_catalog("mine")
+"""
+ROWS = """
+table = catalog.load_table("db.table")
+for scan in table.scan(), table.scan("day = 2"):
+    print(json.dumps(scan.to_arrow().to_pylist()))
+"""
 CONTRACT = """
 from ray_committer.testing import MemoryStore
 
@@ -96,6 +108,40 @@ def test_the_job_of_the_first_steps_is_what_they_say(tmp_path: Path):
         check=True,
     )
     assert "already committed" in result.stdout
+
+
+@pytest.mark.server
+@pytest.mark.xdist_group("s3")
+def test_the_files_that_are_registered_as_printed_are_the_rows_of_an_iceberg_table(tmp_path: Path):
+    scratch = tmp_path / "shared"
+    scratch.mkdir()
+    PREPARATIONS["a table of small files"](scratch)
+    environment = path_with_command(tmp_path / "bin")
+    server = MotoServer(tmp_path)
+    server.start()
+    try:
+        mine = {"TYPE": "glue", "GLUE__ENDPOINT": server.url, "WAREHOUSE": str(tmp_path / "iceberg")}
+        keys = {
+            "AWS_ACCESS_KEY_ID": "x",
+            "AWS_SECRET_ACCESS_KEY": "y",
+            "AWS_DEFAULT_REGION": "us-east-1",
+        }
+        environment |= {f"PYICEBERG_CATALOG__MINE__{name}": value for name, value in mine.items()} | keys
+
+        def python(text: str) -> str:
+            command = [sys.executable, "-c", f"{CATALOG}{text}"]
+            return subprocess.run(
+                command, env=environment, capture_output=True, text=True, check=True
+            ).stdout
+
+        python("catalog.create_namespace('db')")
+        run_block(ways.ICEBERG, scratch, environment)
+        printed = python(ROWS)
+    finally:
+        server.stop()
+    rows, of_one_day = map(json.loads, printed.splitlines())
+    assert sorted((row["day"], row["x"]) for row in rows) == [(1, 1), (1, 1), (2, 2), (2, 2)]
+    assert of_one_day == [{"x": 2, "day": 2}] * 2
 
 
 def test_an_estimate_as_printed_needs_no_job(tmp_path: Path):

@@ -46,6 +46,9 @@ PLAIN = (
 )
 """Python or bash, without Ray and Spark."""
 
+ICEBERG = "docs/exports.md: Iceberg"
+"""Python, with a Glue catalog of this machine."""
+
 DEMO = "docs/index.md: See it work"
 """Is recorded, as printed, by docs/pictures/terminal.py, and tried by tests/cli/test_demo.py."""
 
@@ -154,6 +157,7 @@ def all_names() -> list[str]:
     plain = [name for run in PLAIN for name in run.blocks]
     return [
         *plain,
+        ICEBERG,
         DEMO,
         UNDO,
         ESTIMATE,

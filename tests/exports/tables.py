@@ -46,8 +46,8 @@ def commit(dest: str, files: Rows, mode: str = "append", **options: Any) -> ray_
     return ray_committer.commit_job(dest, job, executor="inline", options=how)
 
 
-def export(dest: str, name: str, store: StoreOperations | None = None) -> Exported:
-    return export_table(store or LocalStore(StoreSpec("file")), TablePlaces(dest), name)
+def export(dest: str, store: StoreOperations | None = None) -> Exported:
+    return export_table(store or LocalStore(StoreSpec("file")), TablePlaces(dest))
 
 
 def rows_of(table: pa.Table) -> list[str]:

@@ -14,19 +14,18 @@ CURSOR = Cursor(table_id="id", version=7, target="other", target_version=3)
 
 def test_a_cursor_is_replaced_and_read_again():
     store: StoreOperations = table_on(MemoryStore())
-    assert read_cursor(store, TABLE, "delta") is None
+    assert read_cursor(store, TABLE) is None
     for version in (7, 9):
         cursor = Cursor(table_id="id", version=version, target="other", target_version=3)
-        save_cursor(store, TABLE, "delta", cursor)
-        assert read_cursor(store, TABLE, "delta") == cursor
-    assert read_cursor(store, TABLE, "iceberg") is None
+        save_cursor(store, TABLE, cursor)
+        assert read_cursor(store, TABLE) == cursor
 
 
 def test_a_damaged_cursor_is_none(store, dest: Path):
     dest.mkdir()
-    path = dest / "_ray_committer/exports/delta.entry"
+    path = dest / "_ray_committer/delta.entry"
     path.parent.mkdir(parents=True)
     places = type(TABLE)(str(dest))
     for data in (b"", b"{", b'{"format":1,"sha256":"x","content":{}}', b'{"format":99}'):
         path.write_bytes(data)
-        assert read_cursor(store, places, "delta") is None
+        assert read_cursor(store, places) is None

@@ -70,12 +70,12 @@ def check(dest: str) -> None:
 
 def test_a_first_export_has_all_files_and_a_later_one_each_version(table: str):
     commit(table, {"day=2/c.parquet": [4]})
-    done = export(table, "delta")
+    done = export(table)
     assert (done.version, done.versions, done.added, done.removed) == (6, 1, 3, 0)
     check(table)
     commit(table, {"day=2/d.parquet": [5]}, "overwrite_partitions")
     commit(table, {"day=3/e.parquet": [6], "day=3/_hidden.parquet": [0]})
-    done = export(table, "delta")
+    done = export(table)
     assert (done.version, done.versions, done.added, done.removed) == (11, 2, 2, 2)
     check(table)
     assert transactions(table) == [6, 8, 11]
@@ -83,26 +83,26 @@ def test_a_first_export_has_all_files_and_a_later_one_each_version(table: str):
 
 
 def test_an_export_of_nothing_new_changes_nothing(table: str):
-    export(table, "delta")
+    export(table)
     before = {path: path.stat().st_mtime_ns for path in Path(table).rglob("*")}
-    done = export(table, "delta")
+    done = export(table)
     assert (done.version, done.versions) == (4, 0)
     assert {path: path.stat().st_mtime_ns for path in Path(table).rglob("*")} == before
 
 
 def test_an_old_file_whose_name_a_new_one_takes_is_replaced(table: str):
-    export(table, "delta")
+    export(table)
     commit(table, {"day=1/a.parquet": [7, 8, 9]}, "overwrite")
-    export(table, "delta")
+    export(table)
     check(table)
     assert len(delta_rows(table)) == 3
 
 
 def test_a_compaction_changes_no_rows(table: str):
-    export(table, "delta")
+    export(table)
     commit(table, {"day=1/c.parquet": [4]})
     assert ray_committer.compact(table, executor="inline") is not None
-    export(table, "delta")
+    export(table)
     check(table)
     last = sorted(Path(table, "_delta_log").glob("*.json"))[-1].read_text().splitlines()
     actions = [action for line in last for action in json.loads(line).items()]
@@ -114,24 +114,24 @@ def test_a_compaction_changes_no_rows(table: str):
 
 
 def test_a_lost_cursor_exports_nothing_twice(table: str):
-    export(table, "delta")
+    export(table)
     commit(table, {"day=1/c.parquet": [4]})
-    export(table, "delta")
-    Path(TablePlaces(table).export("delta")).unlink()
-    assert export(table, "delta").versions == 0
-    cursor = read_cursor(STORE, TablePlaces(table), "delta")
+    export(table)
+    Path(TablePlaces(table).delta_cursor).unlink()
+    assert export(table).versions == 0
+    cursor = read_cursor(STORE, TablePlaces(table))
     assert cursor is not None
     assert (cursor.version, cursor.target_version) == (6, 1)
     check(table)
 
 
 def test_a_delta_table_that_was_removed_is_made_again(table: str):
-    export(table, "delta")
+    export(table)
     commit(table, {"day=1/c.parquet": [4]}, "overwrite_partitions")
     for path in Path(table, "_delta_log").iterdir():
         path.unlink()
     Path(table, "_delta_log").rmdir()
-    assert export(table, "delta").versions == 1
+    assert export(table).versions == 1
     check(table)
 
 
@@ -156,7 +156,7 @@ def test_partition_values_have_the_declared_type_or_the_one_that_spark_takes(
 ):
     table = new_table(dest / "ü b#?", {"p": declared} if declared else {})
     commit(table, {f"p={name}/ü a%.parquet": [at] for at, name in enumerate(names)})
-    export(table, "delta")
+    export(table)
     rows = DeltaTable(table).to_pyarrow_table().sort_by("x").to_pylist()
     assert [(row["x"], row["p"] if row["p"] in expected else str(row["p"])) for row in rows] == list(
         enumerate(expected)
@@ -176,7 +176,7 @@ def test_columns_of_files_have_the_types_that_spark_gives_them(dest: Path):
         "m": pa.array([[("k", 1.5)]], pa.map_(pa.string(), pa.float32())),
     }
     commit(table, {"a.parquet": pa.table(columns)})
-    export(table, "delta")
+    export(table)
     found = {one.name: json.loads(one.type.to_json()) for one in DeltaTable(table).schema().fields}
     assert [found[name] for name in "uvtnd"] == [
         "short",
@@ -198,7 +198,7 @@ def test_timestamps_of_96_bits_are_instants(dest: Path):
     values = pa.array([0], pa.timestamp("ns"))
     pq.write_table(pa.table({"t": values}), path, use_deprecated_int96_timestamps=True)
     scan_table(table, import_foreign=True)
-    export(table, "delta")
+    export(table)
     assert DeltaTable(table).schema().fields[0].type == PrimitiveType("timestamp")
 
 
@@ -209,13 +209,13 @@ def test_an_export_of_10_000_files_reads_one_footer(dest: Path):
     size = Path(table, "k=0/0.parquet").stat().st_size
     files = [ListedFile(f"k={at % 100}/part-{at:05}.snappy.parquet", size, 1) for at in range(10_000)]
     append_commit(STORE, "many", files, table=places, partitions=[""])
-    assert export(table, "delta").added == 10_001
+    assert export(table).added == 10_001
     assert len(DeltaTable(table).file_uris()) == 10_001
 
 
 def declared_int(table: Path) -> None:
     commit(str(table), {"k=1/a.parquet": [1]})
-    export(str(table), "delta")
+    export(str(table))
     commit(str(table), {"k=x/a.parquet": [1]})
 
 
@@ -225,13 +225,13 @@ def no_partition(table: Path) -> None:
 
 def new_column(table: Path) -> None:
     commit(str(table), {"k=1/a.parquet": [1]})
-    export(str(table), "delta")
+    export(str(table))
     commit(str(table), {"k=1/b.parquet": pa.table({"x": [1], "y": ["new"]})})
 
 
 def new_type(table: Path) -> None:
     commit(str(table), {"k=1/a.parquet": [1]})
-    export(str(table), "delta")
+    export(str(table))
     commit(str(table), {"k=1/b.parquet": ["text"]})
 
 
@@ -255,7 +255,7 @@ def of_another_program(table: Path) -> None:
 
 def changed_by_another_program(table: Path) -> None:
     commit(str(table), {"k=1/a.parquet": [1], "k=1/b.parquet": [2]})
-    export(str(table), "delta")
+    export(str(table))
     DeltaTable(str(table)).delete("x = 1")
 
 
@@ -266,14 +266,14 @@ def gone(table: Path) -> None:
 
 def gone_later(table: Path) -> None:
     commit(str(table), {"k=1/a.parquet": [1]})
-    export(str(table), "delta")
+    export(str(table))
     commit(str(table), {"k=1/b.parquet": [1]})
     Path(table, "k=1/b.parquet").unlink()
 
 
 def damaged(table: Path) -> None:
     commit(str(table), {"k=1/a.parquet": [1]})
-    export(str(table), "delta")
+    export(str(table))
     Path(table, "_delta_log/00000000000000000000.json").write_text("{")
 
 
@@ -306,7 +306,7 @@ def test_what_cannot_be_exported_is_one_error_and_changes_nothing(
     prepare(dest)
     before = {path: path.read_bytes() for path in dest.rglob("*") if path.is_file()}
     with pytest.raises(ExportError, match=BAD[prepare]) as caught:
-        export(table, "delta")
+        export(table)
     assert "\n" not in str(caught.value)
     assert {path: path.read_bytes() for path in dest.rglob("*") if path.is_file()} == before
 
@@ -317,24 +317,24 @@ def test_a_value_that_does_not_fit_is_exported_as_the_error_advises(
 ):
     table = new_table(dest, declared)
     commit(table, FIRST)
-    export(table, "delta")
+    export(table)
     commit(table, {"day=x/c.parquet": [4]})
     with pytest.raises(ExportError, match="drop this partition; then remove the exported table and run"):
-        export(table, "delta")
+        export(table)
     if declared:
         ray_committer.drop_partition(table, ["day=x"], executor="inline")
     rmtree(dest / "_delta_log")
-    export(table, "delta")
+    export(table)
     check(table)
 
 
 def test_a_column_that_is_added_to_the_delta_table_lets_the_export_go_on(table: str):
-    export(table, "delta")
+    export(table)
     commit(table, {"day=1/c.parquet": pa.table({"x": [4], "y": ["new"]})})
     with pytest.raises(ExportError, match="column 'y'"):
-        export(table, "delta")
+        export(table)
     DeltaTable(table).alter.add_columns([Field("y", "string")])
-    export(table, "delta")
+    export(table)
     assert transactions(table) == [4, 6]
     assert '{"day": 1, "x": 4, "y": "new"}' in delta_rows(table)
 
@@ -343,7 +343,7 @@ def test_a_percent_sign_in_the_name_of_the_directory_is_refused(tmp_path: Path):
     table = new_table(tmp_path / "a%20b")
     commit(table, FIRST)
     with pytest.raises(ExportError, match="cannot use a directory with a percent sign"):
-        export(table, "delta")
+        export(table)
 
 
 @pytest.mark.slow
@@ -354,12 +354,12 @@ def test_an_export_that_dies_at_any_request_is_finished_by_the_next_one(dest: Pa
         commit(table, FIRST)
         with_crash = WrappedStore(STORE, before=crash_at(number))
         try:
-            export(table, "delta", with_crash)
+            export(table, with_crash)
             commit(table, {"day=1/c.parquet": [4]}, "overwrite_partitions")
-            export(table, "delta", with_crash)
+            export(table, with_crash)
         except SimulatedCrash:
             commit(table, {"day=5/c.parquet": [4]})
-            export(table, "delta")
+            export(table)
             check(table)
         else:
             assert number > 20
@@ -374,7 +374,7 @@ def test_an_export_that_dies_at_a_version_of_delta_is_finished(
 ):
     owner: Any = delta_table if write.startswith("create_table") else DeltaTable
     if owner is DeltaTable:
-        export(table, "delta")
+        export(table)
         commit(table, {"day=1/c.parquet": [4]}, "overwrite_partitions")
         commit(table, {"day=1/d.parquet": [5]})
     real = getattr(owner, write)
@@ -387,8 +387,8 @@ def test_an_export_that_dies_at_a_version_of_delta_is_finished(
     with monkeypatch.context() as patch:
         patch.setattr(owner, write, dies)
         with pytest.raises(SimulatedCrash):
-            export(table, "delta")
-    export(table, "delta")
+            export(table)
+    export(table)
     check(table)
 
 
@@ -400,7 +400,7 @@ def test_exports_at_the_same_time_export_each_version_once(table: str):
     def run() -> None:
         try:
             while not ended.is_set():
-                export(table, "delta")
+                export(table)
         except BaseException as e:  # noqa: BLE001
             failures.append(e)
 
@@ -414,7 +414,7 @@ def test_exports_at_the_same_time_export_each_version_once(table: str):
     for thread in threads:
         thread.join()
     assert not failures
-    export(table, "delta")
+    export(table)
     check(table)
 
 
@@ -422,18 +422,18 @@ def test_a_version_that_another_process_has_written_meanwhile_is_read_first(
     table: str, monkeypatch: pytest.MonkeyPatch
 ):
     """Whatever a process has read before, the other one is faster."""
-    export(table, "delta")
+    export(table)
     commit(table, {"day=1/c.parquet": [4]})
     real, at = DeltaTable.create_write_transaction, iter(range(3))
 
     def late(self: DeltaTable, *arguments: Any, **named: Any) -> None:
         if next(at, None) == 0:
-            export(table, "delta")
+            export(table)
             commit(table, {"day=1/d.parquet": [5]})
         real(self, *arguments, **named)
 
     monkeypatch.setattr(DeltaTable, "create_write_transaction", late)
-    export(table, "delta")
+    export(table)
     check(table)
     assert transactions(table) == [4, 6, 8]
 
@@ -442,7 +442,7 @@ def test_a_version_that_another_process_has_written_just_after_is_not_written_ag
     table: str, monkeypatch: pytest.MonkeyPatch
 ):
     """The library's table is then at the version of the other one, to which anything can be appended."""
-    export(table, "delta")
+    export(table)
     commit(table, {"day=1/c.parquet": [4]})
     commit(table, {"day=1/d.parquet": [5]})
     commit(table, {"day=1/e.parquet": [6]}, "overwrite_partitions")
@@ -452,10 +452,10 @@ def test_a_version_that_another_process_has_written_just_after_is_not_written_ag
         is_first = next(at, None) == 0
         real(self, *arguments, **named)
         if is_first:
-            export(table, "delta")
+            export(table)
 
     monkeypatch.setattr(DeltaTable, "create_write_transaction", early)
-    export(table, "delta")
+    export(table)
     assert transactions(table) == [4, 6, 8, 10]
     check(table)
 
@@ -463,7 +463,7 @@ def test_a_version_that_another_process_has_written_just_after_is_not_written_ag
 def test_a_version_of_another_program_just_after_ours_is_an_error(
     table: str, monkeypatch: pytest.MonkeyPatch
 ):
-    export(table, "delta")
+    export(table)
     commit(table, {"day=1/c.parquet": [4]})
     real = DeltaTable.create_write_transaction
     foreign = pa.table({"x": [7], "day": pa.array([1], pa.int32())})
@@ -474,19 +474,19 @@ def test_a_version_of_another_program_just_after_ours_is_an_error(
 
     monkeypatch.setattr(DeltaTable, "create_write_transaction", early)
     with pytest.raises(ExportError, match=r"00000000000000000002.json: another program has changed"):
-        export(table, "delta")
+        export(table)
 
 
 def test_a_write_that_never_succeeds_is_an_error(table: str, monkeypatch: pytest.MonkeyPatch):
     def fails(*_: Any, **__: Any) -> None:
         raise delta_table.CommitFailedError("refused")
 
-    export(table, "delta")
+    export(table)
     commit(table, {"day=1/c.parquet": [4]})
     monkeypatch.setattr(DeltaTable, "create_write_transaction", fails)
     monkeypatch.setattr("ray_committer.exports.beaten.LONGEST_SECONDS", 0.0)
     with pytest.raises(ExportError, match=r"cannot be exported beside other programs \(refused\)"):
-        export(table, "delta")
+        export(table)
 
 
 def test_a_job_whose_claim_is_before_the_last_export_is_exported(table: str):
@@ -497,18 +497,18 @@ def test_a_job_whose_claim_is_before_the_last_export_is_exported(table: str):
     assert status is not None
     late = ListedFile("day=1/late.parquet", status.size, status.modified_milliseconds)
     claim = append(STORE, places, claim_of("late", [late]), 0)
-    export(table, "delta")
+    export(table)
     append(STORE, places, structs.replace(commit_of(claim), job_id="late"), claim)
-    export(table, "delta")
+    export(table)
     check(table)
     assert len(delta_rows(table)) == 5
 
 
 def test_a_whole_table_that_is_replaced_keeps_its_delta_log(table: str):
-    export(table, "delta")
+    export(table)
     commit(table, {"day=9/z.parquet": [9]}, "overwrite")
     assert len(list(Path(table, "_delta_log").iterdir())) == 1
-    export(table, "delta")
+    export(table)
     check(table)
     found = scan_table(table)
     assert found.agrees

@@ -11,8 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 import ray_committer
-from ray_committer.errors import ExportError, JobNotFoundError, SettingsError
-from ray_committer.options import EXPORTS
+from ray_committer.errors import ExportError, JobNotFoundError
 from tests.cli.commands import run
 from tests.exports.tables import commit, new_table, rows_of, snapshot_rows
 
@@ -26,16 +25,16 @@ def delta_rows(dest: str) -> list[str]:
 def test_a_commit_exports_the_table(dest: Path):
     table = new_table(dest)
     for number in range(3):
-        report = commit(table, {f"day={number}/a.parquet": [number]}, exports=("delta",))
+        report = commit(table, {f"day={number}/a.parquet": [number]}, export_delta=True)
         assert report.notices == []
         assert DeltaTable(table).version() == number
     assert delta_rows(table) == snapshot_rows(table)
 
 
 def test_a_compaction_and_an_undo_export_the_table(dest: Path):
-    table, options = new_table(dest), ray_committer.CommitOptions(exports=("delta",))
+    table, options = new_table(dest), ray_committer.CommitOptions(export_delta=True)
     for name in ("a", "b"):
-        commit(table, {f"day=1/{name}.parquet": [1]}, exports=("delta",))
+        commit(table, {f"day=1/{name}.parquet": [1]}, export_delta=True)
     ray_committer.compact(table, executor="inline", options=options)
     assert DeltaTable(table).version() == 2
     ray_committer.drop_partition(table, ["day=1"], executor="inline", options=options)
@@ -44,16 +43,16 @@ def test_a_compaction_and_an_undo_export_the_table(dest: Path):
 
 def test_an_export_that_fails_is_a_notice_with_the_command(dest: Path):
     table = new_table(dest, {"day": "int"})
-    report = commit(table, {"day=x/a.parquet": [1]}, exports=("delta",))
+    report = commit(table, {"day=x/a.parquet": [1]}, export_delta=True)
     assert report.outcome is ray_committer.Outcome.COMMITTED
     (notice,) = report.notices
     assert notice.startswith(
-        f"{table}: the job is committed, but version 4 was not exported to delta "
+        f"{table}: the job is committed, but version 4 was not exported to Delta "
         f"({table}/day=x/a.parquet: "
         f"partition column 'day' has type int32, and 'x' is not such a value; "
     )
     command = notice.rpartition("to export it, run: ")[2]
-    assert command == f"ray-committer table export delta {table}"
+    assert command == f"ray-committer table export-delta {table}"
     done = run(*shlex.split(command)[1:])
     assert done.exit_code == 1
     assert done.stderr.endswith("see: ray-committer explain RC-export-failed\n")
@@ -68,41 +67,33 @@ def test_whatever_an_export_raises_the_job_is_committed(
 
     table = new_table(dest)
     monkeypatch.setattr("ray_committer.exports.delta.open_delta", fails)
-    report = commit(table, FILES, exports=("delta",))
+    report = commit(table, FILES, export_delta=True)
     assert report.outcome is ray_committer.Outcome.COMMITTED
     assert str(error) in report.notices[0]
     monkeypatch.undo()
-    ray_committer.export_table(table, "delta")
+    ray_committer.export_delta(table)
     assert delta_rows(table) == snapshot_rows(table)
 
 
 def test_a_destination_without_a_log_is_a_notice(dest: Path):
-    report = commit(str(dest), FILES, exports=("delta",))
+    report = commit(str(dest), FILES, export_delta=True)
     assert report.outcome is ray_committer.Outcome.COMMITTED
     assert report.notices == [f"{dest}: is not a table with a log, so nothing was exported"]
     with pytest.raises(JobNotFoundError, match="is not a table with a log"):
-        ray_committer.export_table(str(dest), "delta")
+        ray_committer.export_delta(str(dest))
 
 
 def test_a_commit_that_is_run_again_exports_what_is_left(dest: Path, monkeypatch: pytest.MonkeyPatch):
     table = new_table(dest)
-    options = ray_committer.CommitOptions(exports=("delta",), cleanup=False)
+    options = ray_committer.CommitOptions(export_delta=True, cleanup=False)
     monkeypatch.setitem(sys.modules, "deltalake", None)
     monkeypatch.delitem(sys.modules, "ray_committer.exports.delta_table", raising=False)
     monkeypatch.delitem(sys.modules, "ray_committer.exports.delta", raising=False)
-    report = commit(table, FILES, exports=("delta",), cleanup=False)
+    report = commit(table, FILES, export_delta=True, cleanup=False)
     assert "install ray-committer[delta]" in report.notices[0]
     with pytest.raises(ExportError, match=r"deltalake.* is not installed, .*; the table .*\[delta\]"):
-        ray_committer.export_table(table, "delta")
+        ray_committer.export_delta(table)
     monkeypatch.undo()
     again = ray_committer.commit_job(table, report.job_id, executor="inline", options=options)
     assert again.notices == []
     assert delta_rows(table) == snapshot_rows(table)
-
-
-def test_a_format_that_is_not_known_is_refused(dest: Path):
-    with pytest.raises(SettingsError, match=f"format=hudi: must be one of {', '.join(EXPORTS)}"):
-        ray_committer.export_table(str(dest), "hudi")
-    for wrong in ("delta", ("hudi",)):
-        with pytest.raises(ValueError, match=r"CommitOptions.exports must be a tuple of delta"):
-            ray_committer.CommitOptions(exports=wrong)  # type: ignore[arg-type]

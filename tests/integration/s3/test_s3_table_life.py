@@ -108,11 +108,10 @@ def parquet(number: int) -> bytes:
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize("format", ["delta", "iceberg"])
-def test_a_table_is_exported_from_the_same_files(dest: str, options: Options, format: str):  # noqa: A002
+def test_a_table_is_exported_from_the_same_files(dest: str, options: Options):
     ray_committer.init_table(dest, storage_options=options)
     for number in (1, 2):
         commit(dest, options, number)
-        found = ray_committer.export_table(dest, format, storage_options=options)
+        found = ray_committer.export_delta(dest, storage_options=options)
         assert (found.versions, found.added) == (1, 2)
-    assert ray_committer.export_table(dest, format, storage_options=options).versions == 0
+    assert ray_committer.export_delta(dest, storage_options=options).versions == 0

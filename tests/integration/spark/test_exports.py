@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -61,16 +60,6 @@ def delta_rows(table: Path) -> list[str]:
     return as_text({**_plain(row), "m": dict(row["m"])} for row in rows)
 
 
-def iceberg_rows(table: Path) -> list[str]:
-    from pyiceberg.table import StaticTable
-
-    metadata = table / "_iceberg" / "metadata"
-    version = int((metadata / "version-hint.text").read_text())
-    found = StaticTable.from_metadata(str(metadata / f"v{version}.metadata.json"))
-    rows = found.scan().to_arrow().to_pylist()
-    return as_text({**_plain(row), "m": dict(row["m"])} for row in rows)
-
-
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
     return {name: float(f"{value:.5g}") if name == "f" else value for name, value in row.items()}
 
@@ -113,7 +102,7 @@ def test_an_export_has_the_rows_and_types_of_sparks_reading(
     settings = {
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.parquet.outputTimestampType": timestamps,
-        "spark.ray_committer.exports": "delta",
+        "spark.ray_committer.export_delta": "true",
     }
     with set_to(spark, settings):
         for read in written(rows, installation, table, kind):
@@ -123,21 +112,6 @@ def test_an_export_has_the_rows_and_types_of_sparks_reading(
         if kind == "null alone":  # Spark has a type for it that no table can have
             types["p"] = types["p"].replace("void", "string")
         assert _types(schema) == types
-
-
-@pytest.mark.skipif(find_spec("pyiceberg") is None, reason="the environment of Spark 4 has no pyiceberg")
-@pytest.mark.parametrize("kind", PARTITIONS)
-def test_an_iceberg_export_has_the_rows_of_sparks_reading(
-    spark: SparkSession, installation: Installation, rows: DataFrame, tmp_path: Path, kind: str
-):
-    settings = {
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-        "spark.ray_committer.exports": "iceberg",
-    }
-    with set_to(spark, settings):
-        for read in written(rows, installation, tmp_path / "table", kind):
-            assert iceberg_rows(tmp_path / "table") == spark_rows(read)
 
 
 def _types(schema: dict[str, Any]) -> dict[str, Any]:

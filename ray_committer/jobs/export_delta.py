@@ -1,25 +1,20 @@
-"""Export a table with a log to another format, from the same files."""
+"""Export a table with a log as a Delta table, from the same files."""
 
 from __future__ import annotations
 
-from ray_committer.errors import SettingsError
 from ray_committer.exports import run
 from ray_committer.exports.result import Exported
 from ray_committer.jobs.open_job import StorageOptions, open_here
-from ray_committer.options import EXPORTS, CommitOptions
+from ray_committer.options import CommitOptions
 from ray_committer.protocol.table_paths import TablePlaces
 
 _DEFAULTS = CommitOptions()
 
 
-def export_table(
-    dest: str,
-    format: str,  # noqa: A002 - what others call it
-    *,
-    options: CommitOptions = _DEFAULTS,
-    storage_options: StorageOptions | None = None,
+def export_delta(
+    dest: str, *, options: CommitOptions = _DEFAULTS, storage_options: StorageOptions | None = None
 ) -> Exported:
-    """Export what is new in a table with a log; idempotent. `format` is "delta" or "iceberg".
+    """Export what is new in a table with a log to the Delta table in the same directory; idempotent.
 
     The first export names all files of the table, and each later one what jobs have changed since. No
     data file is written, and of data files only footers are read. Several processes can
@@ -28,7 +23,5 @@ def export_table(
     `ExportError` if the table cannot be exported: the table itself does not change.
     `JobNotFoundError` if `dest` is not a table with a log.
     """
-    if format not in EXPORTS:
-        raise SettingsError(f"format={format}: must be one of {', '.join(EXPORTS)}")
     with open_here(dest, options, storage_options) as (store, destination):
-        return run.export_table(store, TablePlaces(destination), format)
+        return run.export_table(store, TablePlaces(destination))
