@@ -12,7 +12,7 @@ N ?= 20
 
 PYTEST = -n $(WORKERS) --dist loadgroup --durations=30
 QUICK = not (wide or slow or server or ray or spark or hadoop)
-ON_SPARK4 = tests/integration/spark tests/integration/hadoop tests/docs/test_spark_blocks.py
+ON_SPARK4 = tests/integration/spark tests/integration/hadoop tests/docs/test_spark_blocks.py tests/records/test_spark.py
 SPLIT = --splits $(PARTS) --group $(PART) --splitting-algorithm least_duration
 
 export LC_ALL := C.UTF-8

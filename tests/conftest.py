@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
@@ -21,6 +23,9 @@ from tests.own_stores import install_fsspec_store
 from tests.raylets import Raylets
 from tests.servers.class_archive import java_tool_options
 from tests.tiers import EXAMPLES, mark_every_other
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 WriteJob = Callable[..., JobAttempt]
 
@@ -189,6 +194,28 @@ def ray_cluster(pytestconfig: pytest.Config) -> Iterator[None]:
     """
     with pytestconfig.stash[_RAYLETS].connection(is_kept=lambda: pytestconfig.stash[_NEXT_IS_ON_RAY]):
         yield
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """One Spark session for all tests of this process that need one."""
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("LC_ALL", "C.UTF-8")
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # the tasks of Python writers need this package
+    home = tmp_path_factory.mktemp("spark")
+    session = (
+        SparkSession.builder.master("local[2,3]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.warehouse.dir", str(home / "warehouse"))
+        .config("spark.sql.catalogImplementation", "in-memory")
+        .config("spark.sql.execution.pythonUDF.arrow.enabled", "false")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
 
 
 @pytest.fixture(scope="module")

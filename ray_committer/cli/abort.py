@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ray_committer.cli import options as shared
-from ray_committer.cli.destination import DestinationCommand, table_option, write_id_option
+from ray_committer.cli.command import Command
 from ray_committer.cli.print import count_text, partitions_text, print_result, size_text
 from ray_committer.events import Event, Notice
 from ray_committer.jobs.abort_report import AbortReport
@@ -17,11 +17,9 @@ from ray_committer.jobs.commit import abort_job
 from ray_committer.jobs.plan_abort import plan_abort
 
 
-@click.command(cls=DestinationCommand)
+@click.command(cls=Command)
 @click.argument("destination", metavar="DEST")
 @shared.job_id_option
-@table_option
-@write_id_option
 @shared.attempt_option
 @click.option(
     "--undo",
@@ -49,8 +47,6 @@ def abort(
     After the job's commit has begun, an abort is refused and deletes nothing. With --undo it is
     possible, and first takes back the files that the commit has moved. An undo is refused after all new
     files are in place and old ones may be gone, and while a process is at work on the commit.
-
-    If DEST is a database, drop the staging tables of a job in --table.
     """
     options = shared.commit_options(job_attempt=attempt, allowed_roots=allowed_root)
     told = dict(storage_options)

@@ -99,14 +99,17 @@ class Group(_HelpfulGroup):
     It prints the JSON document of each command, also if the command fails.
 
     `summaries` has a line of help for each command. The command is in the module with its name in this
-    package, which is imported only when the command is run.
+    package, or in that of `modules`, which is imported only when the command is run.
     """
 
     command_class = Command
 
-    def __init__(self, *, summaries: Mapping[str, str], **kwargs: Any) -> None:
+    def __init__(
+        self, *, summaries: Mapping[str, str], modules: Mapping[str, str], **kwargs: Any
+    ) -> None:
         super().__init__(**{"context_settings": HELP, **kwargs})
         self.summaries = summaries
+        self.modules = modules
         self.params.append(verbose_option())
         name_environment(self)
 
@@ -117,7 +120,8 @@ class Group(_HelpfulGroup):
         if cmd_name not in self.summaries:
             return None
         name = cmd_name.replace("-", "_")
-        command: click.Command = getattr(import_module(f"ray_committer.cli.{name}"), name)
+        module = self.modules.get(cmd_name, f"ray_committer.cli.{name}")
+        command: click.Command = getattr(import_module(module), name)
         return command
 
     def resolve_command(

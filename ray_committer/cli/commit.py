@@ -10,7 +10,7 @@ import msgspec
 from ray_committer.cancellation import CancelToken
 from ray_committer.cli import options as shared
 from ray_committer.cli.cancel import cancel_on_signals
-from ray_committer.cli.destination import DestinationCommand, table_option, write_id_option
+from ray_committer.cli.command import Command
 from ray_committer.cli.document import keep, print_report
 from ray_committer.cli.html_file import html_option, write_html
 from ray_committer.cli.listeners import listening
@@ -25,11 +25,9 @@ from ray_committer.report.text import report_json, report_lines
 from ray_committer.stages.commit_result import Outcome
 
 
-@click.command(cls=DestinationCommand)
+@click.command(cls=Command)
 @click.argument("destination", metavar="DEST")
 @shared.job_id_option
-@table_option
-@write_id_option
 @shared.attempt_option
 @click.option("--expect-tasks", type=click.IntRange(min=0), help="How many tasks succeeded.")
 @click.option("--assume-complete", is_flag=True, help="Assume that all tasks are done.")
@@ -90,8 +88,6 @@ def commit(
 
     The same command finishes a commit that was interrupted. A commit that has not begun needs
     --expect-tasks or --assume-complete, because the store does not show whether all tasks are done.
-
-    If DEST is a database, such as postgresql://host/db, finish the commit of a recorded job in --table.
     """
     options = _options(**facts, is_dry=dry_run)
     if dry_run:

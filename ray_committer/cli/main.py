@@ -19,6 +19,7 @@ _COMMANDS = {
     "explain": "Explain an error: what it means, whether the data is safe, and what to run next.",
     "history": "List the past commits of DEST, the newest first.",
     "partitions": "Tell a catalog which partitions at DEST have files, or print the statements for it.",
+    "records": "Finish or give up jobs whose rows go into a table of a database.",
     "show": "Show the _SUCCESS file, summary report, task manifest or commit record at PATH.",
     "spark-conf": "Print the settings that make ray-committer commit a Spark driver's writes.",
     "spark-job": "Set up, commit or abort a job; run by Spark drivers without Python.",
@@ -27,9 +28,11 @@ _COMMANDS = {
     "vacuum": "Remove the leftovers of dead jobs from DEST/_temporary.",
     "validate": "Compare the files at DEST with the job's manifests, or with its _SUCCESS file.",
 }
+_ELSEWHERE = {"records": "ray_committer.records.cli"}
+"""The modules of commands that are not in this package."""
 
 
-@click.group(cls=Group, summaries=_COMMANDS)
+@click.group(cls=Group, summaries=_COMMANDS, modules=_ELSEWHERE)
 @click.version_option(__version__)
 def main() -> None:
     """Commit the output of Spark jobs.

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ray_committer.cli import options as shared
-from ray_committer.cli.destination import DestinationCommand, table_option
+from ray_committer.cli.command import Command
 from ray_committer.cli.print import print_result
 from ray_committer.cli.status_lines import status_lines
 from ray_committer.cli.watch import RETRY_SECONDS
@@ -20,7 +20,7 @@ from ray_committer.stores.registry import without_password
 _EVERY = "5s"
 
 
-class _StatusCommand(DestinationCommand):
+class _StatusCommand(Command):
     """The command; DEST can follow ``--watch``, whose time can be left out."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -33,7 +33,6 @@ class _StatusCommand(DestinationCommand):
 
 @click.command(cls=_StatusCommand)
 @click.argument("destination", metavar="DEST")
-@table_option
 @click.option(
     "--exact",
     is_flag=True,
@@ -72,8 +71,6 @@ def status(
     manifest, and the number of files still to move is not known.
 
     On S3, the output also has the jobs that Hadoop's S3A committer left below DEST/__magic.
-
-    If DEST is a database, list the jobs in --table.
     """
     options = shared.commit_options()
     if watch is not None:

@@ -9,7 +9,7 @@ import click
 from rich.text import Text
 
 from ray_committer.cli import options as shared
-from ray_committer.cli.destination import DestinationCommand, table_option
+from ray_committer.cli.command import Command
 from ray_committer.cli.print import age_text, count_text, print_result, size_text
 from ray_committer.jobs.vacuum import LEAST_SECONDS, VacuumedJob, vacuum_jobs
 from ray_committer.jobs.vacuum_uploads import VacuumedUpload, vacuum_uploads
@@ -17,9 +17,8 @@ from ray_committer.jobs.vacuum_uploads import VacuumedUpload, vacuum_uploads
 SHOWN_UPLOADS = 20
 
 
-@click.command(cls=DestinationCommand)
+@click.command(cls=Command)
 @click.argument("destination", metavar="DEST")
-@table_option
 @click.option(
     "--older-than",
     type=shared.Seconds(least=LEAST_SECONDS),
@@ -46,9 +45,6 @@ def vacuum(
     clean-up was stopped, the rest of its ended job (.gone-*) is removed at any age.
 
     On S3, uploads that belong to no job are aborted, if no part was added to them for that time.
-
-    If DEST is a database, give up the jobs in --table that have been open for that time, and drop the
-    staging tables of jobs that have ended.
     """
     how: dict[str, Any] = {
         "older_than_seconds": older_than,

@@ -14,7 +14,7 @@ from ray_committer.errors import (
 from ray_committer.records import ledger
 from ray_committer.records.columns import check_columns
 from ray_committer.records.dialect import Column, TableColumn
-from ray_committer.records.job import command, has_rows, require_job, where
+from ray_committer.records.job import command, has_rows, require_job, was_aborted, where
 from ray_committer.records.ledger import LedgerJob, RecordedAttempt, State, WriteMode
 from ray_committer.records.report import RecordOutcome
 from ray_committer.records.session import Session
@@ -135,13 +135,10 @@ def _changed(session: Session, table: Table, job: LedgerJob, what: str) -> Stagi
 def _not_recorded(
     session: Session, table: Table, job: LedgerJob
 ) -> IncompleteJobError | CommitAbortedError:
-    named = f"{where(session.database, table)}: write id {job.write_id}"
     if job.state is State.ABORTED:
-        return CommitAbortedError(
-            f"{named} was aborted",
-            "nothing was changed: run the application again if its rows are needed",
-        )
+        return was_aborted(session.database, table, job.write_id)
     abort = command("abort", session.database, table, job.write_id)
+    named = f"{where(session.database, table)}: write id {job.write_id}"
     return IncompleteJobError(
         f"{named} is open: only its driver knows which task attempts count",
         f"wait for its driver; if that has died, run `{abort}` and the application again",

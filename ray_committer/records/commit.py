@@ -10,7 +10,6 @@ import logging
 from collections.abc import Sequence
 
 from ray_committer.errors import (
-    CommitAbortedError,
     CommitRecordExistsError,
     CommitStateUnknownError,
     DatabaseRefusedError,
@@ -21,10 +20,9 @@ from ray_committer.records import ledger
 from ray_committer.records.admit import admit
 from ray_committer.records.columns import columns_of, merged
 from ray_committer.records.connect import Connect, connect
-from ray_committer.records.database import Database
 from ray_committer.records.dialect import Column
-from ray_committer.records.job import RecordJob, command, require_job, where
-from ray_committer.records.ledger import LedgerJob, RecordedAttempt, State
+from ray_committer.records.job import RecordJob, command, require_job, was_aborted, where
+from ray_committer.records.ledger import RecordedAttempt, State
 from ray_committer.records.report import RecordOutcome, RecordReport
 from ray_committer.records.session import Session, Sessions, dialect_of, sessions
 from ray_committer.records.staging import drop_staging, list_staging
@@ -75,8 +73,9 @@ def finish_job(sessions: Sessions, table: Table, write_id: int) -> RecordReport:
         raise DatabaseRefusedError(
             e.what, f"no row of the job is visible: fix that and run `{finish}`, or give it up: `{undo}`"
         ) from e
-    _, notices = drop_all_staging(sessions, table, write_id)
     is_ignored = outcome is RecordOutcome.IGNORED
+    state = State.ABORTED if is_ignored else State.COMMITTED
+    _, notices = drop_all_staging(sessions, table, write_id, state)
     report = RecordReport(
         destination=database.shown,
         table=table.name,
@@ -91,7 +90,9 @@ def finish_job(sessions: Sessions, table: Table, write_id: int) -> RecordReport:
     return report
 
 
-def drop_all_staging(sessions: Sessions, table: Table, write_id: int) -> tuple[int, list[str]]:
+def drop_all_staging(
+    sessions: Sessions, table: Table, write_id: int, state: State
+) -> tuple[int, list[str]]:
     """Drop the staging tables of a job that has ended; return how many, and notices of what failed."""
     names: list[str] = []
 
@@ -103,7 +104,8 @@ def drop_all_staging(sessions: Sessions, table: Table, write_id: int) -> tuple[i
         failures = sessions.once(work)
     except (DatabaseUnavailableError, DatabaseRefusedError) as e:
         failures = [e.what]
-    repeat = command("vacuum", sessions.database, table)
+    verb = "commit" if state is State.COMMITTED else "abort"
+    repeat = command(verb, sessions.database, table, write_id)
     notices = [f"a staging table is left: {text}; drop it with `{repeat}`" for text in failures]
     return max(len(names) - len(failures), 0), notices
 
@@ -137,17 +139,9 @@ def _record(
         if found.state is State.OPEN:
             ledger.record(session, job.table, job.write_id, attempts=attempts, columns=columns)
         elif found.state is State.ABORTED:
-            raise was_aborted(job.database, job.table, found)
+            raise was_aborted(job.database, job.table, job.write_id)
         elif found.attempts != attempts:
             raise CommitRecordExistsError(
                 f"{job.where}: write id {job.write_id} is {found.state.value} with other task attempts",
                 "nothing was changed: look at the table before you run the application again",
             )
-
-
-def was_aborted(database: Database, table: Table, job: LedgerJob) -> CommitAbortedError:
-    """The error for a job that another process has aborted."""
-    return CommitAbortedError(
-        f"{where(database, table)}: write id {job.write_id} was aborted",
-        "nothing was changed: run the application again if its rows are needed",
-    )

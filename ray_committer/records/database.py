@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from ray_committer.errors import PathError
 from ray_committer.stores.base import StoreSpec
-from ray_committer.stores.registry import shown_url
+from ray_committer.stores.registry import shown_url, without_password
 
 Kind = Literal["postgresql", "sqlite"]
 _KINDS: dict[str, Kind] = {"postgresql": "postgresql", "postgres": "postgresql", "sqlite": "sqlite"}
@@ -43,18 +43,17 @@ class Database:
         return text
 
 
-def is_database(url: str) -> bool:
-    """Return whether a destination is a database, and not a directory; also if its URL is misspelled, so
-    that it is not shown as that of a store."""
-    return url.partition(":")[0] in _KINDS and ":" in url
-
-
 def parse_database(url: str) -> Database:
     """Read a URL: ``postgresql://user@host:port/database`` or ``sqlite:///absolute/path``.
 
     `PathError` if it is no such URL; the text never has the password.
     """
-    scheme, _, rest = url.partition(":")
+    scheme, colon, rest = url.partition(":")
+    if not colon or scheme not in _KINDS:
+        raise PathError(
+            f"{without_password(url)}: is not the URL of a database",
+            "write postgresql://USER@HOST/DATABASE or sqlite:///absolute/path/of/the/file.db",
+        )
     if not rest.startswith("//"):
         raise PathError(f"{scheme}:...: lacks slashes", f"write {scheme}:// and what follows it")
     kind = _KINDS[scheme]

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from ray_committer.errors import CommitRecordExistsError
+import logging
+from contextlib import suppress
+
+from ray_committer.errors import (
+    CommitConflictError,
+    CommitRecordExistsError,
+    DatabaseRefusedError,
+    RayCommitterError,
+    StagingChangedError,
+    TableColumnsError,
+)
 from ray_committer.records import ledger
 from ray_committer.records.commit import drop_all_staging
-from ray_committer.records.database import Database
-from ray_committer.records.job import command, require_job, where
+from ray_committer.records.connect import connect
+from ray_committer.records.job import RecordJob, command, require_job, where
 from ray_committer.records.ledger import LedgerJob, State
 from ray_committer.records.report import EndedRecordJob
-from ray_committer.records.session import Session, Sessions
-from ray_committer.records.table import Table, write_id_of
+from ray_committer.records.session import Session, Sessions, sessions
+from ray_committer.records.staging import count_staging
+from ray_committer.records.table import Table
+
+_REFUSALS = (DatabaseRefusedError, StagingChangedError, TableColumnsError)
+_log = logging.getLogger(__name__)
 
 
 def abort_job(sessions: Sessions, table: Table, write_id: int, *, undo: bool = False) -> EndedRecordJob:
@@ -22,30 +36,40 @@ def abort_job(sessions: Sessions, table: Table, write_id: int, *, undo: bool = F
     return _ended(sessions, table, job, ended=ended)
 
 
-def vacuum_jobs(
-    sessions: Sessions, table: Table, *, older_than_seconds: float, dry_run: bool = False
+def abort_old_jobs(
+    sessions: Sessions, table: Table, *, older_than_seconds: float
 ) -> list[EndedRecordJob]:
     """Abort jobs that have been open for so long, and drop the staging tables of all that have ended.
 
-    A recorded job is kept: only that of a dead driver must be finished, by the command that is returned.
+    A recorded job is kept: only that of a dead driver must be finished.
     """
-    jobs, staged = sessions.run(lambda session: _survey(session, table))
+    jobs, staged = sessions.run(
+        lambda session: (ledger.list_jobs(session, table), count_staging(session, table))
+    )
     found = []
     for job in jobs:
-        tables = staged.get(job.write_id, 0)
-        is_dead = job.state is State.OPEN and job.age_seconds >= older_than_seconds
-        if job.state is State.RECORDED:
-            found.append(_kept(sessions.database, table, job))
-        elif dry_run and (is_dead or (tables and job.state is not State.OPEN)):
-            found.append(_row(table, job, ended=is_dead, dropped=tables))
-        elif is_dead:
-            try:
+        if job.state is State.OPEN and job.age_seconds >= older_than_seconds:
+            with suppress(CommitRecordExistsError):  # its driver has recorded it meanwhile
                 found.append(abort_job(sessions, table, job.write_id))
-            except CommitRecordExistsError:
-                found.append(_kept(sessions.database, table, job))
-        elif tables and job.state is not State.OPEN:
+        elif job.state in (State.COMMITTED, State.ABORTED) and job.write_id in staged:
             found.append(_ended(sessions, table, job, ended=False))
     return found
+
+
+def abort_failed(job: RecordJob, error: BaseException) -> None:
+    """Abort a job whose write failed.
+
+    A recorded job is also given up if its rows were refused, which would happen again. After a lost
+    answer it is kept. Users must see the write's own `error`: a failure of the abort is logged, and
+    added to it as a note.
+    """
+    is_refused = isinstance(error, _REFUSALS) or type(error) is CommitConflictError
+    try:
+        with sessions(job.database, connect) as found:
+            abort_job(found, job.table, job.write_id, undo=is_refused)
+    except RayCommitterError as e:
+        _log.warning("the job was not aborted: %s", e)
+        error.add_note(f"The job was not aborted: {e}")
 
 
 def _abort(session: Session, table: Table, write_id: int, *, undo: bool) -> tuple[bool, LedgerJob]:
@@ -68,48 +92,13 @@ def _abort(session: Session, table: Table, write_id: int, *, undo: bool) -> tupl
 
 
 def _ended(sessions: Sessions, table: Table, job: LedgerJob, *, ended: bool) -> EndedRecordJob:
-    dropped, notices = drop_all_staging(sessions, table, job.write_id)
-    return _row(table, job, ended=ended, dropped=dropped, notices=notices)
-
-
-def _row(
-    table: Table, job: LedgerJob, *, ended: bool, dropped: int, notices: list[str] | None = None
-) -> EndedRecordJob:
+    state = State.COMMITTED if job.state is State.COMMITTED else State.ABORTED
+    dropped, notices = drop_all_staging(sessions, table, job.write_id, state)
     return EndedRecordJob(
-        table=table.name,
         write_id=job.write_id,
         job_id=job.job_id,
-        state=State.ABORTED if ended else job.state,
+        state=state,
         ended=ended,
         dropped=dropped,
-        notices=notices or [],
+        notices=notices,
     )
-
-
-def _kept(database: Database, table: Table, job: LedgerJob) -> EndedRecordJob:
-    return EndedRecordJob(
-        table=table.name,
-        write_id=job.write_id,
-        job_id=job.job_id,
-        state=State.RECORDED,
-        ended=False,
-        dropped=0,
-        reason="its commit has begun",
-        command=command("commit", database, table, job.write_id),
-    )
-
-
-def _survey(session: Session, table: Table) -> tuple[list[LedgerJob], dict[int, int]]:
-    if not ledger.has_ledger(session, table):
-        return [], {}
-    return ledger.list_jobs(session, table), count_staging(session, table)
-
-
-def count_staging(session: Session, table: Table) -> dict[int, int]:
-    """Return how many staging tables each write id has."""
-    found: dict[int, int] = {}
-    for name in session.dialect.tables(session, table.schema, table.all_staging):
-        write_id = write_id_of(table, name)
-        if write_id is not None:
-            found[write_id] = found.get(write_id, 0) + 1
-    return found

@@ -7,7 +7,12 @@ import shlex
 import uuid
 from dataclasses import dataclass
 
-from ray_committer.errors import CommitConflictError, JobNotFoundError, SettingsError
+from ray_committer.errors import (
+    CommitAbortedError,
+    CommitConflictError,
+    JobNotFoundError,
+    SettingsError,
+)
 from ray_committer.records import ledger
 from ray_committer.records.arrow import pa
 from ray_committer.records.columns import check_columns, columns_of
@@ -31,7 +36,6 @@ class RecordJob:
     table: Table
     job_id: str
     write_id: int
-    mode: WriteMode
     schema: pa.Schema | None = None
 
     @property
@@ -48,7 +52,7 @@ def command(verb: str, database: Database, table: Table, write_id: int | None = 
     """A command for a table, or for one of its jobs, quoted for a shell."""
     name = table.name if database.kind == "sqlite" else f"{table.schema}.{table.name}"
     job = [] if write_id is None else ["--write-id", str(write_id)]
-    return shlex.join(["ray-committer", verb, database.shown, "--table", name, *job, *more])
+    return shlex.join(["ray-committer", "records", verb, database.shown, name, *job, *more])
 
 
 def write_mode(mode: str) -> WriteMode:
@@ -96,7 +100,7 @@ def _start(
         if existing is not None and columns is not None:
             check_columns(columns, existing, session.dialect, where(database, table))
         if (known := ledger.find_job(session, table, job_id)) is not None:  # its answer was lost
-            return RecordJob(database, table, job_id, known.write_id, mode, schema)
+            return RecordJob(database, table, job_id, known.write_id, schema)
         if mode in NEEDS_EMPTY and existing is not None and has_rows(session, table):
             if mode is WriteMode.IGNORE:
                 return None
@@ -106,7 +110,7 @@ def _start(
             )
         _warn_of_others(session, table)
         write_id = ledger.add_job(session, table, job_id, mode=mode, columns=columns)
-    return RecordJob(database, table, job_id, write_id, mode, schema)
+    return RecordJob(database, table, job_id, write_id, schema)
 
 
 NEEDS_EMPTY = (WriteMode.ERROR, WriteMode.IGNORE)
@@ -128,6 +132,14 @@ def require_job(
             f"run `{command('status', session.database, table)}` to list the jobs",
         )
     return found
+
+
+def was_aborted(database: Database, table: Table, write_id: int) -> CommitAbortedError:
+    """The error for a job that another process has aborted."""
+    return CommitAbortedError(
+        f"{where(database, table)}: write id {write_id} was aborted",
+        "nothing was changed: run the application again if its rows are needed",
+    )
 
 
 def _warn_of_others(session: Session, table: Table) -> None:

@@ -34,9 +34,9 @@ class RecordReport(msgspec.Struct, frozen=True, kw_only=True):
 
 class RecordJobSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A job in the ledger. `rows` and `attempts` are None until it is recorded; `staging_tables`
-    counts those that are there; `command` ends the job, and `undo_command` gives up a recorded one."""
+    counts those that are there; `command` ends the job or drops the staging tables of an ended one, and
+    `undo_command` gives up a recorded job."""
 
-    table: str
     write_id: int
     job_id: str
     mode: WriteMode
@@ -50,15 +50,12 @@ class RecordJobSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EndedRecordJob(msgspec.Struct, frozen=True, kw_only=True):
-    """What an abort or a vacuum did with a job. `ended`: it was aborted now. `dropped`: how many staging
-    tables are gone; `reason`: why the job was kept, if it was; `command` ends such a job."""
+    """What an abort did with a job. `ended`: it was aborted now. `dropped`: how many staging tables are
+    gone."""
 
-    table: str
     write_id: int
     job_id: str
     state: State
     ended: bool
     dropped: int
-    reason: str | None = None
-    command: str | None = None
     notices: list[str] = []

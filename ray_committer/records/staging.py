@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from ray_committer.errors import RayCommitterError
 from ray_committer.records.dialect import Column
 from ray_committer.records.session import LOCK_SECONDS, Session
-from ray_committer.records.table import Table, quote
+from ray_committer.records.table import Table, quote, write_id_of
 
 DROP_SECONDS = 10.0
 """How long a DROP waits for those that still use the staging table."""
@@ -31,6 +32,12 @@ def definitions(columns: Sequence[Column]) -> str:
 def list_staging(session: Session, table: Table, write_id: int) -> list[str]:
     """Return the names of the staging tables of a job."""
     return session.dialect.tables(session, table.schema, table.staging_prefix(write_id))
+
+
+def count_staging(session: Session, table: Table) -> Counter[int]:
+    """Return how many staging tables each write id has."""
+    names = session.dialect.tables(session, table.schema, table.all_staging)
+    return Counter(number for name in names if (number := write_id_of(table, name)) is not None)
 
 
 def drop_staging(session: Session, table: Table, names: Sequence[str]) -> list[str]:

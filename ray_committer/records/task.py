@@ -39,7 +39,7 @@ def write_attempt(
     """Run one task attempt: each Arrow table becomes one transaction in its staging table.
 
     The process holds one Arrow table at a time. If the attempt fails, its staging table is dropped; if
-    it is killed, the staging table is dropped when the job ends, or by `vacuum`.
+    it is killed, the staging table is dropped when the job ends, or by a later abort.
     """
     with open_session(job.database, connect) as session:
         attempt = _Attempt(job, session)

@@ -61,6 +61,7 @@ _ALIASES = {
 }
 _TOOLS = {"file": "", "gs": "gcloud storage ", "s3": "aws s3 "}
 """The command line of each store, up to the verb; all others have that of Hadoop."""
+_DATABASES = ("postgresql", "postgres", "sqlite")
 OPEN_SECONDS = 60.0
 _OWN_STORES = "ray_committer.stores"
 """The entry point group of packages that have a store of their own, by its scheme."""
@@ -87,6 +88,11 @@ def resolve_destination(
     if not destination.strip():
         raise SettingsError(
             "the destination is empty", "name a directory or a URL; a variable may not be set"
+        )
+    if (scheme := destination.partition(":")[0]) in _DATABASES:  # the rest may be a password
+        raise StoreRefusedError(
+            f"{scheme}:...: is a database, not a directory",
+            "for jobs whose rows go into a table, use `ray-committer records`",
         )
     shown = without_password(destination)
     if _CHAIN.match(destination):

@@ -1,8 +1,7 @@
 """Write a DataFrame with Python tasks, as one job that this process commits: no jar and no settings.
 
-The destination is a directory or, by its URL, a table of a database. ``mapInArrow`` gives each task its
-rows as Arrow batches; the task's result is the name of the manifest that the task attempt saved. Spark
-returns the result of one attempt per task; that attempt is committed.
+``mapInArrow`` gives each task its rows as Arrow batches; the task's result is the name of the manifest
+that the task attempt saved. Spark returns the result of one attempt per task; that attempt is committed.
 """
 
 from __future__ import annotations
@@ -11,13 +10,12 @@ import inspect
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.jobs.open_job import StorageOptions
 from ray_committer.options import CommitOptions, CommittedTask
-from ray_committer.records.database import is_database
 from ray_committer.report.commit_report import CommitReport
 from ray_committer.writers import job as arrow_job
 from ray_committer.writers.arrow import pa
@@ -27,39 +25,14 @@ from ray_committer.writers.job import ArrowJob, write_mode
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from ray_committer.records.report import RecordReport
-
 RESULT = "manifest string, digest string, task_attempt_id string"
 """What each task attempt returns, for Spark."""
 
 
-@overload
-def write_transactional(
-    df: DataFrame, dest: str, *, table: str, mode: str = "append"
-) -> RecordReport | None: ...
-
-
-@overload
 def write_transactional(
     df: DataFrame,
     dest: str,
     *,
-    format: str = "parquet",
-    partition_by: Sequence[str] = (),
-    mode: str = "append",
-    with_transaction: bool = True,
-    format_options: Mapping[str, Any] | None = None,
-    executor: ExecutorName | CommitPool = "auto",
-    options: CommitOptions | None = None,
-    storage_options: StorageOptions | None = None,
-) -> CommitReport | None: ...
-
-
-def write_transactional(
-    df: DataFrame,
-    dest: str,
-    *,
-    table: str | None = None,
     format: str = "parquet",  # noqa: A002 - what Spark calls it
     partition_by: Sequence[str] = (),
     mode: str = "append",
@@ -68,11 +41,9 @@ def write_transactional(
     executor: ExecutorName | CommitPool = "auto",
     options: CommitOptions | None = None,
     storage_options: StorageOptions | None = None,
-) -> CommitReport | RecordReport | None:
+) -> CommitReport | None:
     """Write `df` to `dest`: all of it becomes visible, or nothing. Return the report of the commit.
 
-    table: if `dest` is a database (``postgresql://host/db``, ``sqlite:///path``), the table that gets
-        the rows. `mode` is append, overwrite, error or ignore then, and no other argument applies.
     format: parquet, csv or json (one line per row), written by pyarrow with `format_options`.
     partition_by: columns that become Hive-style directories, as in Spark.
     mode: append, overwrite (old files are removed after the new ones are in place), overwrite_partitions
@@ -85,23 +56,6 @@ def write_transactional(
     If the write fails, the job is aborted. If its commit fails in the middle, everything is kept and
     ``ray-committer commit DEST`` finishes it.
     """
-    if is_database(dest):
-        from ray_committer.writers.spark_records import write_records
-
-        _refuse_for_a_table(
-            {
-                "format": format != "parquet",
-                "partition_by": bool(partition_by),
-                "with_transaction": not with_transaction,
-                "format_options": bool(format_options),
-                "executor": executor != "auto",
-                "options": options is not None,
-                "storage_options": bool(storage_options),
-            }
-        )
-        return write_records(df, dest, table, mode=mode)
-    if table is not None:
-        raise ValueError(f"{dest}: table {table!r} needs the URL of a database")
     columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
     layout = FileLayout(format, columns, format_options or {})
     schema = arrow_schema(df.schema)
@@ -123,11 +77,6 @@ def write_transactional(
         rows = df.mapInArrow(WriteTask(job), RESULT).collect()
         results = [written_task(row) for row in rows]
         return arrow_job.commit(job, results, executor=executor)
-
-
-def _refuse_for_a_table(given: Mapping[str, bool]) -> None:
-    for name in (name for name, is_given in given.items() if is_given):
-        raise ValueError(f"{name}: does not apply to a table of a database")
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,7 +103,7 @@ PICTURES = (
 """Drawings of text."""
 
 ELSEWHERE = "is run as printed by tests/docs/test_events_page.py, or is what it shows"
-RECORDS = "is run as printed, with the URL of a PostgreSQL of this machine, by test_record_sink.py"
+RECORDS = "is run as printed, with the URL of a PostgreSQL of this machine, by tests/records"
 COMMANDS = "is run as printed, with the URL of a database of this machine, by tests/records/test_page.py"
 INSTALLS = "installs from an index; the extras that it names are compared with pyproject.toml"
 WHEEL = (

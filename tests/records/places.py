@@ -16,7 +16,7 @@ import pyarrow as pa
 from ray_committer.records.commit import commit_job, finish_job
 from ray_committer.records.connect import Connect, Connection, connect
 from ray_committer.records.database import Database, parse_database
-from ray_committer.records.end import abort_job, vacuum_jobs
+from ray_committer.records.end import abort_job, abort_old_jobs
 from ray_committer.records.job import RecordJob, start_job
 from ray_committer.records.report import EndedRecordJob, RecordReport
 from ray_committer.records.session import Sessions, sessions
@@ -71,8 +71,8 @@ class Place:
     def abort(self, job: RecordJob, *, undo: bool = False) -> EndedRecordJob:
         return abort_job(self.look, job.table, job.write_id, undo=undo)
 
-    def vacuum(self, *, seconds: float, dry_run: bool = False) -> list[EndedRecordJob]:
-        return vacuum_jobs(self.look, self.at, older_than_seconds=seconds, dry_run=dry_run)
+    def abort_old(self, *, seconds: float) -> list[EndedRecordJob]:
+        return abort_old_jobs(self.look, self.at, older_than_seconds=seconds)
 
     def staging(self) -> list[str]:
         """The staging tables that are there."""

@@ -57,13 +57,14 @@ def test_after_a_kill_at_any_statement_the_commands_leave_all_rows_or_none(
 
 def _finish(place: Place, state: str) -> None:
     """What a person does: the same command, or an abort if nothing is decided."""
-    done = run("commit", place.url, "--table", place.table)
+    done = run("records", "commit", place.url, place.table)
     if state == "open":
         assert (done.exit_code, "open" in done.stderr) == (1, True), done.output
-        done = run("abort", place.url, "--table", place.table)
+        number = str(place.states()[-1][0])
+        done = run("records", "abort", place.url, place.table, "--write-id", number)
     assert done.exit_code == 0, done.output
     assert PASSWORD not in done.output
-    run("vacuum", place.url, "--table", place.table)
+    run("records", "abort", place.url, place.table)
 
 
 @pytest.mark.alternate
@@ -78,8 +79,8 @@ def test_after_a_kill_in_an_abort_the_same_command_ends_it(place: Place):
         job = open_job(place)
         write_attempt(job, [rows(1)])
         was_killed = killed_before(number, give_up)
-        assert run("abort", place.url, "--table", place.table).exit_code == 0
-        run("vacuum", place.url, "--table", place.table)
+        command = ["records", "abort", place.url, place.table, "--write-id", str(job.write_id)]
+        assert run(*command).exit_code == 0
         assert (place.ids(), place.staging(), place.states()[-1][1]) == ([0], [], "aborted")
         if not was_killed:
             break
@@ -89,6 +90,7 @@ def test_after_a_kill_in_an_abort_the_same_command_ends_it(place: Place):
 def test_a_committed_job_is_not_aborted(place: Place):
     write(place, [rows(1)])
     job = write(place, [rows(2)])
-    done = run("abort", place.url, "--table", place.table, "--write-id", str(job.write_id), "--undo")
+    number = str(job.write_id)
+    done = run("records", "abort", place.url, place.table, "--write-id", number, "--undo")
     assert done.exit_code == CommitRecordExistsError.exit_code
     assert place.ids() == [1, 2]

@@ -15,7 +15,7 @@ from ray_committer.errors import (
 )
 from ray_committer.records import session as session_module
 from ray_committer.records.connect import as_ours, connect
-from ray_committer.records.database import is_database, parse_database, sqlite_path
+from ray_committer.records.database import parse_database, sqlite_path
 from ray_committer.records.job import start_job
 from ray_committer.records.session import open_session
 from ray_committer.records.table import Table, find_table, write_id_of
@@ -76,8 +76,11 @@ def test_a_url_that_cannot_be_used_is_refused_without_its_password(url: str):
     assert "geheim" not in str(caught.value)
 
 
-def test_directories_are_no_databases():
-    assert not any(map(is_database, ("/a", "sqlite", "gs://a/b", "file:///a.db")))
+@pytest.mark.parametrize("url", ["/a", "sqlite", "gs://u:geheim@a/b", "file:///a.db"])
+def test_a_directory_is_no_database(url: str):
+    with pytest.raises(PathError, match="is not the URL of a database") as caught:
+        parse_database(url)
+    assert "geheim" not in str(caught.value)
 
 
 @pytest.mark.server

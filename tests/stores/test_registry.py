@@ -96,6 +96,14 @@ def test_nobody_opens_such_a_store_by_its_spec_either(url: str, text: str):
         open_store(StoreSpec(scheme.lower(), rest.partition("/")[0]))
 
 
+@pytest.mark.parametrize("rest", ["//u:geheim@host/db", "/u:geheim@host/db", "//u:geheim/x@host/db"])
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres", "sqlite"])
+def test_a_database_is_no_destination_and_its_password_is_not_shown(scheme: str, rest: str):
+    with pytest.raises(StoreRefusedError, match="use `ray-committer records`") as caught:
+        resolve_destination(f"{scheme}:{rest}")
+    assert "geheim" not in str(caught.value)
+
+
 def test_a_local_name_with_colons_is_a_path(tmp_path: Path):
     assert resolve_destination(f"{tmp_path}/a::b")[1] == f"{tmp_path}/a::b"
 

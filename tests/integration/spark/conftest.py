@@ -1,10 +1,9 @@
-"""One Spark session for all tests here; they run with Spark 3.5 and with Spark 4."""
+"""What the tests with Spark share; they run with Spark 3.5 and with Spark 4."""
 
 from __future__ import annotations
 
 import logging
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,25 +14,6 @@ from pyspark.sql import DataFrame, SparkSession
 from ray_committer.protocol.statistic_names import SAVE_RECORD
 from ray_committer.spark import Installation, install, uninstall
 from ray_committer.spark.session import _bridge
-
-
-@pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    os.environ.setdefault("LC_ALL", "C.UTF-8")
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # the tasks of Python writers need this package
-    home = tmp_path_factory.mktemp("spark")
-    session = (
-        SparkSession.builder.master("local[2,3]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.warehouse.dir", str(home / "warehouse"))
-        .config("spark.sql.catalogImplementation", "in-memory")
-        .config("spark.sql.execution.pythonUDF.arrow.enabled", "false")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
 
 
 @pytest.fixture

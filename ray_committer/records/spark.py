@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ray_committer.errors import SettingsError
 from ray_committer.records.arrow import pa
 from ray_committer.records.commit import commit_job
+from ray_committer.records.end import abort_failed
 from ray_committer.records.job import RecordJob, start_job
 from ray_committer.records.report import RecordOutcome, RecordReport
 from ray_committer.records.task import RecordAttempt, write_attempt
-from ray_committer.writers.records import aborted_on_failure
 from ray_committer.writers.spark_arrow import arrow_schema, tables
 
 if TYPE_CHECKING:
@@ -24,19 +23,26 @@ RESULT = "attempt string"
 """What each task attempt returns, for Spark: a `RecordAttempt` as JSON."""
 
 
-def write_records(df: DataFrame, url: str, table: str | None, *, mode: str) -> RecordReport | None:
-    """Write `df` to a table: all of its rows become visible, or none.
+def write_records(df: DataFrame, url: str, table: str, *, mode: str = "append") -> RecordReport | None:
+    """Write `df` to a table: all of its rows become visible, or none. Return the report of the commit.
 
-    None if the mode is ``ignore`` and the table has rows.
+    url: ``postgresql://user@host/database`` or ``sqlite:///absolute/path``.
+    table: ``name`` or ``schema.name``; it is made if it is not there.
+    mode: append, overwrite, error (fail if the table has rows) or ignore (write nothing and return None
+        then).
+
+    If the write fails, the job is aborted. If its commit does not get an answer, everything is kept and
+    ``ray-committer records commit`` finishes it.
     """
-    if not table:
-        raise SettingsError("a database needs the name of a table", "specify table=NAME")
     job = start_job(url, table, mode=mode, schema=arrow_schema(df.schema))
     if job is None:
         return None
-    with aborted_on_failure(job):
+    try:
         rows = df.mapInArrow(WriteRecords(job), RESULT).collect()
         report = commit_job(job, [msgspec.json.decode(row.attempt, type=RecordAttempt) for row in rows])
+    except BaseException as e:
+        abort_failed(job, e)
+        raise
     return None if report.outcome is RecordOutcome.IGNORED else report
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,9 @@ import ray.data
 from ray.data import SaveMode
 
 from ray_committer.errors import CommitConflictError, TableColumnsError
-from ray_committer.records.connect import connect
-from ray_committer.records.database import parse_database
-from ray_committer.records.session import sessions
-from ray_committer.writers.ray_records import RecordDatasink
+from ray_committer.records.ray_data import RecordDatasink
 from tests.docs.blocks import all_blocks
-from tests.records import places
 from tests.records.places import PAGE_URL, Place
-from tests.servers.postgresql import postgresql_server
 
 pytestmark = [
     pytest.mark.ray,
@@ -37,15 +31,9 @@ def quiet() -> None:
     ray.data.DataContext.get_current().enable_progress_bars = False
 
 
-@pytest.fixture(scope="module")
-def places_of_server() -> Iterator[Any]:
-    with postgresql_server() as server, sessions(parse_database(server.url()), connect) as look:
-        yield lambda: places.postgres_place(server, look)
-
-
 @pytest.fixture
-def place(places_of_server: Any) -> Place:
-    return places_of_server()
+def place(postgres_place: Place) -> Place:
+    return postgres_place
 
 
 def dataset(rows: int = 40) -> ray.data.Dataset:

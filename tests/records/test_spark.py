@@ -1,26 +1,20 @@
-"""`write_transactional` into PostgreSQL, in Spark 3.5 and 4: each row once, or nothing."""
+"""`write_records` into PostgreSQL, in Spark 3.5 and 4: each row once, or nothing."""
 
 from __future__ import annotations
 
 import datetime
 import decimal
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from ray_committer.errors import CommitConflictError, SettingsError, TableColumnsError
-from ray_committer.records.connect import connect
-from ray_committer.records.database import parse_database
-from ray_committer.records.session import sessions
-from ray_committer.writers.spark_arrow import write_transactional
+from ray_committer.errors import CommitConflictError, TableColumnsError
+from ray_committer.records.spark import write_records
 from tests.docs.blocks import all_blocks
 from tests.integration.spark.test_spark_writes import fail_task
-from tests.records import places
 from tests.records.places import PAGE_URL, Place
-from tests.servers.postgresql import PASSWORD, postgresql_server
+from tests.servers.postgresql import PASSWORD
 
 pytestmark = [
     pytest.mark.one_spark,
@@ -33,15 +27,9 @@ pytestmark = [
 AT = datetime.datetime(2024, 2, 29, 12, 30, 15, 120003)
 
 
-@pytest.fixture(scope="module")
-def places_of_server() -> Iterator[Any]:
-    with postgresql_server() as server, sessions(parse_database(server.url()), connect) as look:
-        yield lambda: places.postgres_place(server, look)
-
-
 @pytest.fixture
-def place(places_of_server: Any) -> Place:
-    return places_of_server()
+def place(postgres_place: Place) -> Place:
+    return postgres_place
 
 
 @pytest.fixture
@@ -57,7 +45,7 @@ def test_rows_of_all_types_are_there_once_and_each_mode_does_what_it_says(
     schema += ", o boolean"
     values = (decimal.Decimal("1.250"), b"\0", AT.astimezone(datetime.UTC), AT, AT.date(), True)
     df = spark.createDataFrame([(1, "é", 7, *values), (2, *[None] * 8)], schema)
-    report = write_transactional(df, place.url, table=place.table, mode="error")
+    report = write_records(df, place.url, place.table, mode="error")
     assert report is not None
     assert (report.write_id, report.rows) == (1, 2)
     assert PASSWORD not in repr(report)
@@ -65,11 +53,11 @@ def test_rows_of_all_types_are_there_once_and_each_mode_does_what_it_says(
     assert found[1] == (None,) * 8
     assert found[0] == ("é", 7, "1.250", b"\0", found[0][4], AT, AT.date(), True)
     assert found[0][4].astimezone(datetime.UTC) == values[2]
-    assert write_transactional(df, place.url, table=place.table, mode="ignore") is None
+    assert write_records(df, place.url, place.table, mode="ignore") is None
     with pytest.raises(CommitConflictError, match="has rows"):
-        write_transactional(df, place.url, table=place.table, mode="error")
-    write_transactional(ids, place.url, table=place.table, mode="overwrite")
-    write_transactional(ids, place.url, table=place.table)
+        write_records(df, place.url, place.table, mode="error")
+    write_records(ids, place.url, place.table, mode="overwrite")
+    write_records(ids, place.url, place.table)
     assert place.ids() == sorted([*range(40)] * 2)
     assert place.staging() == []
 
@@ -77,7 +65,7 @@ def test_rows_of_all_types_are_there_once_and_each_mode_does_what_it_says(
 def test_a_task_that_fails_once_is_counted_once(ids: DataFrame, place: Place, tmp_path: Path):
     fail = fail_task(str(tmp_path / "ran"), times=1)
     df = ids.select("id", fail("id").alias("same"))
-    report = write_transactional(df, place.url, table=place.table)
+    report = write_records(df, place.url, place.table)
     assert (tmp_path / "ran-0-1").exists()
     assert report is not None
     assert (report.rows, place.ids()) == (40, [*range(40)])
@@ -86,12 +74,12 @@ def test_a_task_that_fails_once_is_counted_once(ids: DataFrame, place: Place, tm
 def test_a_write_that_fails_leaves_nothing(ids: DataFrame, place: Place, tmp_path: Path):
     fail = fail_task(str(tmp_path / "ran"), times=9)
     with pytest.raises(Exception, match="simulated failure of a task"):
-        write_transactional(ids.select(fail("id").alias("id")), place.url, table=place.table)
+        write_records(ids.select(fail("id").alias("id")), place.url, place.table)
     place.query("CREATE TABLE {t} (id bigint CHECK (id < 39))")
     with pytest.raises(Exception, match="violates check constraint"):
-        write_transactional(ids, place.url, table=place.table)
+        write_records(ids, place.url, place.table)
     with pytest.raises(TableColumnsError, match="column 'odd' is list"):
-        write_transactional(ids.selectExpr("id", "array(id) AS odd"), place.url, table=place.table)
+        write_records(ids.selectExpr("id", "array(id) AS odd"), place.url, place.table)
     assert place.states() == [(1, "aborted"), (2, "aborted")]
     assert (place.ids(), place.staging()) == ([], [])
 
@@ -103,16 +91,3 @@ def test_the_block_of_the_page_runs_as_printed(ids: DataFrame, place: Place, cap
     text = text.replace(PAGE_URL, place.url).replace("public.orders", f"{place.schema}.orders")
     exec(compile(text, "page", "exec"), {"df": ids})
     assert capsys.readouterr().out == "1 40 3\n"
-
-
-@pytest.mark.parametrize(
-    ("argument", "value"),
-    [("format", "csv"), ("partition_by", "id"), ("with_transaction", False), ("executor", "inline")],
-)
-def test_an_argument_of_files_is_refused(ids: DataFrame, argument: str, value: Any):
-    with pytest.raises(ValueError, match=f"{argument}: does not apply to a table"):
-        write_transactional(ids, "sqlite:///nowhere.db", table="t", **{argument: value})
-    with pytest.raises(ValueError, match="table 't' needs the URL of a database"):
-        write_transactional(ids, "/nowhere", table="t")
-    with pytest.raises(SettingsError, match="needs the name of a table"):
-        write_transactional(ids, "sqlite:///nowhere.db")

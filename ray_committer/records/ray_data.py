@@ -15,11 +15,11 @@ from ray.data.datasource import Datasink
 from ray_committer.records.arrow import pa
 from ray_committer.records.commit import commit_job
 from ray_committer.records.database import parse_database
+from ray_committer.records.end import abort_failed
 from ray_committer.records.job import RecordJob, start_job, write_mode
 from ray_committer.records.report import RecordOutcome, RecordReport
 from ray_committer.records.task import RecordAttempt, write_attempt
 from ray_committer.writers.ray_data import block_tables, refuse_checkpoints
-from ray_committer.writers.records import abort
 
 if TYPE_CHECKING:
     from ray.data.datasource.datasink import WriteResult
@@ -89,7 +89,7 @@ class RecordDatasink(Datasink["RecordAttempt | None"]):  # type: ignore[misc]
     def on_write_failed(self, error: Exception) -> None:
         """On the driver, also when the commit failed: abort, unless rows may be visible already."""
         if self._job is not None:
-            abort(self._job, error)
+            abort_failed(self._job, error)
         self._job, self._is_ignored = None, False
 
     def _start(self) -> None:
