@@ -47,7 +47,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "records abort": ("ray-committer records abort postgresql://host/db public.t --write-id 3",),
     "records commit": ("ray-committer records commit postgresql://host/db public.t",),
     "records status": ("ray-committer records status postgresql://host/db public.t",),
-    "show": ("ray-committer show /shared/table/_SUCCESS",),
+    "show": (
+        "ray-committer show /shared/table/_SUCCESS",
+        "ray-committer show /shared/table/day=1/part-0.parquet",
+    ),
     "spark-conf": ("ray-committer spark-conf gs://bucket/table",),
     "status": (
         "ray-committer status /shared/table",
@@ -60,13 +63,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "table drop-partition": ("ray-committer table drop-partition /shared/table day=1 day=2",),
     "table export-delta": ("ray-committer table export-delta /shared/table",),
     "table files": ("ray-committer table files /shared/table --version 41",),
-    "table history": ("ray-committer table history /shared/table",),
     "table init": ("ray-committer table init /shared/table",),
     "table log": ("ray-committer table log /shared/table",),
     "table resolve": ("ray-committer table resolve /shared/table job_1 --back",),
     "table scan": ("ray-committer table scan /shared/table",),
     "table undo": ("ray-committer table undo /shared/table 41",),
-    "table who-wrote": ("ray-committer table who-wrote /shared/table/day=1/part-0.parquet",),
     "vacuum": ("ray-committer vacuum /shared/table --older-than 7d --dry-run",),
     "validate": ("ray-committer validate /shared/table",),
 }

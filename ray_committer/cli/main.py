@@ -20,7 +20,7 @@ _COMMANDS = {
     "history": "List the past commits of DEST, the newest first.",
     "partitions": "Tell a catalog which partitions at DEST have files, or print the statements for it.",
     "records": "Finish or give up jobs whose rows go into a table of a database.",
-    "show": "Show the _SUCCESS file, summary report, task manifest or commit record at PATH.",
+    "show": "Show the _SUCCESS, summary report, task manifest or commit record at PATH, or its writer.",
     "spark-conf": "Print the settings that make ray-committer commit a Spark driver's writes.",
     "spark-job": "Set up, commit or abort a job; run by Spark drivers without Python.",
     "status": "Show the state of DEST: its last commit, its jobs, and leftovers.",

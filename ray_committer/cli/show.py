@@ -1,4 +1,4 @@
-"""``ray-committer show``: show a ``_SUCCESS``, summary report, task manifest or commit record."""
+"""``ray-committer show``: show a file of a job, or which job has written a data file."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from ray_committer.cli import options as shared
 from ray_committer.cli.command import Command
 from ray_committer.cli.html_file import html_option, write_html
 from ray_committer.cli.print import count_text, print_result, size_text
-from ray_committer.errors import ManifestError
+from ray_committer.errors import JobNotFoundError, ManifestError
 from ray_committer.jobs.documents import Document, read_document
+from ray_committer.jobs.table_changes import WrittenFile, who_wrote
+from ray_committer.options import CommitOptions
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import IOStatistics
 from ray_committer.protocol.manifest import TaskManifest
+from ray_committer.protocol.paths import SUCCESS, TEMPORARY
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.success import MAX_FILENAMES, SuccessData
 from ray_committer.report.old_job import report_of_success
@@ -42,19 +45,55 @@ def show(
     output: str,
     **_settings: Any,
 ) -> None:
-    """Show the _SUCCESS file, summary report, task manifest or commit record at PATH.
+    """Show the _SUCCESS, summary report, task manifest or commit record at PATH, or who wrote PATH.
 
     If PATH is a directory, the command shows its _SUCCESS. It also shows the files of Hadoop's manifest
     committer, which have the same formats. JSON output is the path, the kind, and the file's own JSON.
     With --html the command writes the report of the job, as far as the file contains it.
+
+    If PATH is a data file of a table with a log, the command shows which job has added it, also if the
+    file was removed later.
     """
-    found = read_document(path, options=shared.commit_options(), storage_options=dict(storage_options))
+    found = _found(path, shared.commit_options(), dict(storage_options))
+    if isinstance(found, WrittenFile):
+        print_result(output, found, _lines_of_writer(found))
+        return
     value = {"path": found.path, "kind": found.kind, "content": found.content()}
     print_result(output, value, _lines(found))
     if html_file is not None:
         if found.success is None:
             raise ManifestError(f"{found.path}: contains no result of a commit, so there is no report")
         write_html(report_of_success(found.success, found.path), html_file)
+
+
+def _found(path: str, options: CommitOptions, storage: dict[str, str]) -> Document | WrittenFile:
+    """What the log of a table says of a data file, or a job's own file."""
+    unknown: JobNotFoundError | None = None
+    if _can_be_data(path):
+        try:
+            return who_wrote(path, options=options, storage_options=storage)
+        except JobNotFoundError as e:
+            unknown = e
+    try:
+        return read_document(path, options=options, storage_options=storage)
+    except ManifestError as e:
+        raise unknown or e from None
+
+
+def _can_be_data(path: str) -> bool:
+    """Whether the name of a file is not that of one of a job's own files."""
+    name = path.rstrip("/").rpartition("/")[2]
+    return name != SUCCESS and not name.endswith(".json") and f"/{TEMPORARY}/" not in path
+
+
+def _lines_of_writer(found: WrittenFile) -> Iterator[str]:
+    job = found.job_id if not found.job_attempt else f"{found.job_id}, attempt {found.job_attempt}"
+    yield (
+        f"{found.path}: written by job {job} ({found.mode}), version {found.version} of the table at "
+        f"{found.table}, write id {found.claim}"
+    )
+    if found.removed is not None:
+        yield f"It was removed at version {found.removed}."
 
 
 def _lines(found: Document) -> Iterator[Text | str]:

@@ -8,7 +8,6 @@ Progress and the report go to standard error, which goes to the driver's log.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 
 import click
 import msgspec
@@ -22,35 +21,12 @@ from ray_committer.report.text import report_lines, verdict_line
 from ray_committer.spark.handler import CommitHandler
 from ray_committer.spark.job_settings import settings_of
 
-Action = Callable[[CommitHandler, str], str]
 
-
-@click.group("spark-job")
-def spark_job() -> None:
-    """Set up, commit or abort a job; run by Spark drivers without Python."""
+@click.command("spark-job")
+@click.argument("action", type=click.Choice(["setup", "commit", "abort"]))
+def spark_job(action: str) -> None:
+    """Set up, commit or abort a job; run by Spark drivers without Python, which send the request."""
     decide(click.get_current_context())  # no document: the answer is one line, also with a variable
-
-
-@spark_job.command()
-def setup() -> None:
-    """Set up a job before its tasks run."""
-    _run(lambda handler, text: handler.setupJob(text))
-
-
-@spark_job.command()
-def abort() -> None:
-    """Abort a job that has failed, unless its commit is recorded."""
-    _run(lambda handler, text: handler.abortJob(text))
-
-
-@spark_job.command()
-def commit() -> None:
-    """Commit a job whose tasks are done."""
-    _run(lambda handler, text: handler.commitJob(text))
-
-
-def _run(action: Action) -> None:
-    """Run the request on standard input, print its result, and exit with the error's code."""
     with lines() as shown:
         request = sys.stdin.buffer.read().decode()
         try:
@@ -59,7 +35,7 @@ def _run(action: Action) -> None:
             click.echo(msgspec.json.encode({"error": str(e)}).decode())
             sys.exit(exit_code(e, "spark-job"))
         with cancel_on_signals(handler.cancel):
-            answer = action(handler, request)
+            answer = _answer(handler, action, request)
     if handler.last_report is not None:
         for line in report_lines(msgspec.structs.replace(handler.last_report, error=None)):
             tell(line)
@@ -67,3 +43,9 @@ def _run(action: Action) -> None:
     click.echo(answer)
     if handler.last_error is not None:
         sys.exit(exit_code(handler.last_error, "spark-job"))
+
+
+def _answer(handler: CommitHandler, action: str, request: str) -> str:
+    if action == "setup":
+        return handler.setupJob(request)
+    return handler.commitJob(request) if action == "commit" else handler.abortJob(request)

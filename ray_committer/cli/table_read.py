@@ -1,36 +1,25 @@
-"""``ray-committer table files``, ``changes``, ``history``, ``who-wrote``: what the log says of files."""
+"""``ray-committer table files`` and ``changes``: what the log of a table says of its files."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import click
-from rich.text import Text
 
 from ray_committer.cli import options as shared
 from ray_committer.cli.command import Command
 from ray_committer.cli.print import count_text, print_result, size_text
 from ray_committer.jobs.snapshot import snapshot
-from ray_committer.jobs.table_changes import (
-    CommittedJob,
-    TableChange,
-    WrittenFile,
-    changes,
-    history,
-    who_wrote,
-)
+from ray_committer.jobs.table_changes import TableChange, changes
 from ray_committer.protocol.file_list import ListedFile
-
-_SHOWN_PARTITIONS = 5
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def add_commands(group: click.Group) -> None:
     """Add the commands to ``ray-committer table``."""
-    for command in (_files, _changes, _history, _who_wrote):
+    for command in (_files, _changes):
         group.add_command(command)
 
 
@@ -105,37 +94,6 @@ def _changes(
         print_result(output, None, (line for one in found for line in _lines_of_change(one)))
 
 
-@click.command("history", cls=Command)
-@click.argument("destination", metavar="DEST")
-@_reads
-def _history(
-    destination: str,
-    storage_options: tuple[tuple[str, str], ...],
-    output: str,
-    **_settings: Any,
-) -> None:
-    """List the jobs that were committed to the table at DEST."""
-    jobs = history(destination, options=shared.commit_options(), storage_options=dict(storage_options))
-    print_result(output, {"jobs": jobs}, map(_line_of_job, jobs))
-
-
-@click.command("who-wrote", cls=Command)
-@click.argument("path", metavar="PATH")
-@_reads
-def _who_wrote(
-    path: str,
-    storage_options: tuple[tuple[str, str], ...],
-    output: str,
-    **_settings: Any,
-) -> None:
-    """Show which job has added the file at PATH to its table.
-
-    The file need not be there any more.
-    """
-    found = who_wrote(path, options=shared.commit_options(), storage_options=dict(storage_options))
-    print_result(output, found, _lines_of_writer(found))
-
-
 def _lines_of_files(version: int, files: Sequence[ListedFile]) -> Iterator[str]:
     amount = f"{count_text(len(files), 'file')}, {size_text(sum(file.z for file in files))}"
     yield f"version {version}: {amount}"
@@ -143,35 +101,10 @@ def _lines_of_files(version: int, files: Sequence[ListedFile]) -> Iterator[str]:
 
 
 def _lines_of_change(one: TableChange) -> Iterator[str]:
-    yield f"version {one.version}: {one.mode} by job {_job(one)}"
+    job = one.job_id if not one.job_attempt else f"{one.job_id}, attempt {one.job_attempt}"
+    yield f"version {one.version}: {one.mode} by job {job}"
     yield from (f"  - {file.p}" for file in one.removed)
     yield from (f"  + {file.p}" for file in one.added)
-
-
-def _line_of_job(one: CommittedJob) -> Text:
-    moment = datetime.fromtimestamp(one.at_milliseconds / 1000, UTC)
-    shown = " | ".join(path or "the whole table" for path in one.partitions[:_SHOWN_PARTITIONS])
-    left = len(one.partitions) - _SHOWN_PARTITIONS
-    where = f"{shown}{f' and {left:,} more' if left > 0 else ''}"
-    amount = f"{count_text(one.files, 'file')}, {size_text(one.bytes)}"
-    removed = f", {count_text(one.removed_files, 'file')} removed" if one.removed_files else ""
-    return Text(
-        f"{one.version:>6}  {moment:%Y-%m-%d %H:%M:%S} UTC  {_job(one)}: {one.mode} in {where}, "
-        f"{amount}{removed}"
-    )
-
-
-def _lines_of_writer(found: WrittenFile) -> Iterator[str]:
-    yield (
-        f"{found.path}: written by job {_job(found)} ({found.mode}), version {found.version} of "
-        f"the table at {found.table}, write id {found.claim}"
-    )
-    if found.removed is not None:
-        yield f"It was removed at version {found.removed}."
-
-
-def _job(one: TableChange | CommittedJob | WrittenFile) -> str:
-    return one.job_id if not one.job_attempt else f"{one.job_id}, attempt {one.job_attempt}"
 
 
 def _change(one: TableChange) -> dict[str, Any]:

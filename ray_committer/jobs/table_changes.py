@@ -231,8 +231,8 @@ def _table_of(store: StoreOperations, path: str) -> TablePlaces:
         if read_definition(store, TablePlaces(directory)) is not None:
             return TablePlaces(directory)
     raise JobNotFoundError(
-        f"{path}: is not in a table with a log",
-        "make its table one with: ray-committer table init DEST",
+        f"{path}: is not a file of a job, and not in a table with a log, which names each file's writer",
+        "the file was left as it is; the jobs there are shown by: ray-committer status DEST",
     )
 
 

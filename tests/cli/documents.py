@@ -215,11 +215,7 @@ class TableChanges(Document):
     changes: list[Change]
 
 
-class TableHistory(Document):
-    jobs: list[Entry]
-
-
-class TableWhoWrote(Document):
+class ShowData(Document):
     table: str
     path: str
     job_id: str

@@ -121,8 +121,8 @@ BAD: list[tuple[str, Prepare, tuple[str, ...], int, str, str]] = [
         a_file,
         ("show", "D/f"),
         1,
-        "D/f: is not a job success marker: JSON is malformed: invalid character (byte 0)",
-        "fix or remove the file, or run its task again",
+        "D/f: is not a file of a job, and not in a table with a log, which names each file's writer",
+        "the file was left as it is; the jobs there are shown by: ray-committer status DEST",
     ),
     (
         "no such job",

@@ -232,8 +232,8 @@ CASES: dict[str, tuple[Prepare, list[str]]] = {
     "vacuum_dry": (four_jobs, ["vacuum", "DEST", "--dry-run", "--older-than", "10d"]),
     "vacuum_gone": (half_cleaned, ["vacuum", "DEST"]),
     "table_changes": (a_table, ["table", "changes", "DEST", "--since", "2"]),
-    "table_history": (a_table, ["table", "history", "DEST"]),
-    "table_who_wrote": (a_table, ["table", "who-wrote", "DEST/p=1/a"]),
+    "show_data": (a_table, ["show", "DEST/p=1/a"]),
+    "show_foreign_data": (edited, ["show", "DEST/p=1/a"]),
     "partitions_named": (
         kept,
         [

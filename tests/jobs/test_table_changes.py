@@ -98,7 +98,7 @@ def test_a_file_that_no_job_has_added_is_an_error(table: str, tmp_path: Path):
     store, places = LocalStore(StoreSpec("file")), TablePlaces(table)
     with pytest.raises(JobNotFoundError, match=r"day=1/x: no entry of the log of the table at .* names"):
         ray_committer.who_wrote(f"{table}/day=1/x")
-    with pytest.raises(JobNotFoundError, match="is not in a table with a log"):
+    with pytest.raises(JobNotFoundError, match="not in a table with a log"):
         ray_committer.who_wrote(str(tmp_path / "other" / "x"))
     added = [ray_committer.ListedFile("day=1/x", 1)]
     version = append(store, places, claim_of("aborted", added), 0)
