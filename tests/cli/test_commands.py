@@ -10,23 +10,11 @@ import time
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
 import ray_committer
 from ray_committer.cli.main import main
 from ray_committer.version import __version__
-from tests.cli.commands import COMMANDS
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, arguments)
-
-
-def snapshot(root: Path) -> dict[str, bytes | None]:
-    return {
-        str(path.relative_to(root)): path.read_bytes() if path.is_file() else None
-        for path in root.rglob("*")
-    }
+from tests.cli.commands import COMMANDS, run, snapshot
 
 
 def test_commit_says_what_was_done(write_job, dest: Path, tree):

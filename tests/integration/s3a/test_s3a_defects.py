@@ -103,11 +103,11 @@ def answers() -> Answerer:
 
 
 @pytest.fixture
-def world(server: MotoServer, s3a: S3AJvm, answers: Answerer) -> Iterator[World]:
-    proxy = Proxy(server.url, answers).start()
+def world(moto: MotoServer, s3a: S3AJvm, answers: Answerer) -> Iterator[World]:
+    proxy = Proxy(moto.url, answers).start()
     try:
-        with new_bucket(server.url) as bucket:
-            job = S3AJob(s3a.jvm, f"s3a://{bucket.name}/table", str(uuid.uuid4()), server.url)
+        with new_bucket(moto.url) as bucket:
+            job = S3AJob(s3a.jvm, f"s3a://{bucket.name}/table", str(uuid.uuid4()), moto.url)
             job.run_tasks(TASKS)
             yield World(bucket, proxy, job)
     finally:
