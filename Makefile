@@ -44,7 +44,7 @@ rest: setup spark4 npm classes
 	.venv/bin/python -m pytest $(PYTEST) --junitxml=build/junit/rest-spark3-$(PART).xml $(SPLIT) \
 		-m "(wide or hypothesis or moments) and not hadoop" --ignore tests/integration/hadoop
 	.venv-spark4/bin/python -m pytest $(PYTEST) --junitxml=build/junit/rest-spark4-$(PART).xml $(SPLIT) \
-		-m "wide or one_spark" $(ON_SPARK4) tests/mutants
+		-m "wide or one_spark" $(ON_SPARK4)
 
 test-all: test rest
 

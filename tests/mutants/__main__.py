@@ -6,32 +6,27 @@ import sys
 
 import pytest
 
-from tests.mutants.runner import Mutant, Outcome, environment, load_mutants, run_unchanged, try_mutant
+from tests.mutants.runner import Row, mutants, rows, run_tests
 
 
 def main(names: list[str]) -> int:
-    """Try the mutants of these names, or all whose tests this interpreter can run."""
-    mutants = load_mutants()
-    if unknown := set(names) - {mutant.name for mutant in mutants}:
+    """Try the mutants of these names, or all."""
+    if unknown := set(names) - set(mutants()):
         sys.exit(f"no mutant is called {', '.join(sorted(unknown))}")
-    wanted = names or [mutant.name for mutant in mutants if mutant.environment == environment()]
-    verdicts = [_try(mutant) for mutant in mutants if mutant.name in wanted]
+    tried = [row for row in rows() if row.mutant and row.mutant in (names or mutants())]
+    unchanged = run_tests([row.test for row in tried])
+    if unchanged.exit_code != pytest.ExitCode.OK:
+        sys.exit(f"{unchanged.output}\nthese tests must pass without a mutant")
+    verdicts = [_try(row) for row in tried]
     print(f"{verdicts.count(True)} of {len(verdicts)} mutants are killed")
     return int(not all(verdicts))
 
 
-def _try(mutant: Mutant) -> bool:
-    unchanged = run_unchanged(mutant.tests)
-    if unchanged.exit_code != pytest.ExitCode.OK:
-        _print(mutant, "its tests do not pass without it", unchanged)
-        return False
-    outcome = try_mutant(mutant)
-    _print(mutant, outcome.failed[0] if outcome.is_kill else "IT LIVES", outcome)
+def _try(row: Row) -> bool:
+    outcome = run_tests([row.test], row.mutant)
+    verdict = outcome.failed[0] if outcome.is_kill else "IT LIVES"
+    print(f"{row.rule:<4} {row.mutant:<50} {verdict:<110} {outcome.seconds:6.1f}", flush=True)
     return outcome.is_kill
-
-
-def _print(mutant: Mutant, verdict: str, outcome: Outcome) -> None:
-    print(f"{mutant.name:<60} {verdict:<110} {outcome.seconds:6.1f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,145 @@
+"""Mistakes in what a job consists of, and what it may touch."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from msgspec import structs
+
+from ray_committer.executors.directories import DirectoryCoordinator
+from ray_committer.job_files.find_job import confirm_documented, refuse_links
+from ray_committer.limits.permits import Permits
+from ray_committer.protocol.manifest import decode_manifest, digest
+from ray_committer.stages.check_links import check_links
+from ray_committer.stages.check_sources import check_sources_at_once
+from ray_committer.stages.obstacles import refuse
+from ray_committer.stages.preflight import preflight
+from ray_committer.stages.publish_job import prove_same_store
+from ray_committer.stages.rename_files import reconcile
+from ray_committer.stages.save_commit_record import refuse_foreign_paths
+from ray_committer.stages.save_task_manifest import save_task_manifest
+from ray_committer.stores.base import real_path
+from ray_committer.testing.faults import WrappedStore
+from ray_committer.work.entries import check_entry
+from ray_committer.work.sources import check_sources
+from tests.mutants.swap import Swaps
+
+
+def a_manifest_of_another_job_is_taken() -> Swaps:
+    """Files of another job are moved, or deleted with this one."""
+    yield decode_manifest, lambda data, path: structs.replace(decode_manifest(data, path), job_id=None)
+
+
+def every_job_is_taken_for_complete() -> Swaps:
+    """A commit is made of the tasks that have ended so far."""
+
+    def broken(context, loaded, allowed_roots=()):
+        options = dataclasses.replace(context.options, assume_complete=True)
+        preflight(dataclasses.replace(context, options=options), loaded, allowed_roots)
+
+    yield preflight, broken
+
+
+def tasks_are_not_counted() -> Swaps:
+    """The rows of a task whose manifest was lost are missing without a word."""
+
+    def broken(context, loaded, allowed_roots=()):
+        options = dataclasses.replace(context.options, expected_tasks=None, assume_complete=True)
+        preflight(dataclasses.replace(context, options=options), loaded, allowed_roots)
+
+    yield preflight, broken
+
+
+def the_attempts_that_count_are_not_compared() -> Swaps:
+    """Rows of an attempt are committed that Spark did not count."""
+
+    def broken(context, loaded, allowed_roots=()):
+        options = dataclasses.replace(context.options, committed_tasks=None)
+        preflight(dataclasses.replace(context, options=options), loaded, allowed_roots)
+
+    yield preflight, broken
+
+
+def a_recorded_manifest_is_read_without_its_digest() -> Swaps:
+    """A task attempt that wakes late puts other files into a job that was decided."""
+    yield digest, lambda data: "0" * 64
+
+
+def fewer_renames_than_files_are_a_success() -> Swaps:
+    """Success is reported although files were not moved."""
+    yield reconcile, lambda context, record, renamed: None
+
+
+def duplicates_are_not_found() -> Swaps:
+    """Two tasks that write one name lose a file, or fail half-way."""
+    yield DirectoryCoordinator.repeated, lambda self: frozenset()
+
+
+def a_job_may_move_any_file() -> Swaps:
+    """A manifest with a wrong path takes files of other tables away, or overwrites them."""
+    yield check_entry, lambda entry, job, attempt, roots, store: None
+
+
+def only_the_first_obstacle_is_reported() -> Swaps:
+    """A commit stops once for each name that is in its way."""
+    yield refuse, lambda errors: refuse(errors[:1])
+
+
+def files_that_cannot_be_linked_are_found_after_the_record() -> Swaps:
+    """A job is recorded that can neither end nor be given up."""
+    yield check_links, lambda context, manifests: []
+
+
+def sources_are_not_looked_at_before_the_record() -> Swaps:
+    """A job is recorded of which a file is missing, so it can never be finished."""
+    yield check_sources, lambda worker, path, loaded: None
+    yield check_sources_at_once, lambda context, loaded: ()
+
+
+def a_task_does_not_look_at_its_job_again() -> Swaps:
+    """Spark is told that a task committed whose rows are in no record."""
+
+    class Remembers(WrappedStore):
+        """Shows the first state that was read."""
+
+        def read_state(self, path):
+            self.first = getattr(self, "first", None) or super().read_state(path)
+            return self.first
+
+    def broken(store, *arguments, **options):
+        return save_task_manifest(Remembers(store), *arguments, **options)
+
+    yield save_task_manifest, broken
+
+
+def a_worker_goes_on_without_a_lease() -> Swaps:
+    """A worker that was taken for lost renames files beside the one in its place."""
+    yield Permits.acquire, lambda self: None
+
+
+def a_directory_with_the_documented_name_is_the_jobs() -> Swaps:
+    """``abort x`` deletes the job ``manifest_x``."""
+    yield confirm_documented, lambda store, job: None
+
+
+def a_worker_is_not_asked_which_store_it_sees() -> Swaps:
+    """Workers on a node with another disk make directories and look for files there."""
+    yield prove_same_store, lambda worker, nonce: None
+
+
+def links_are_followed() -> Swaps:
+    """Files of another table are moved, or deleted, through a symbolic link."""
+    yield refuse_links, lambda store, paths: None
+
+
+def a_linked_destination_is_another_directory() -> Swaps:
+    """An overwrite through a symbolic link deletes files of a recorded append."""
+    yield real_path, lambda store, path: path
+
+
+def a_record_is_trusted() -> Swaps:
+    """A planted record deletes any file that the user may delete."""
+    yield (
+        refuse_foreign_paths,
+        lambda context, record, allowed_roots, *, undo=False: None,
+    )

@@ -1,0 +1,273 @@
+"""Mistakes in who decides what becomes of a job."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from unittest.mock import ANY
+
+from ray_committer.errors import JobNotFoundError
+from ray_committer.job_files.find_job import is_noted, not_found, success_if_told
+from ray_committer.job_files.job_state import Seen, StateChangedError, advance, read_state
+from ray_committer.job_files.other_attempts import (
+    abort_older_attempts,
+    abort_other_attempts,
+    refuse_other_attempts,
+)
+from ray_committer.job_files.other_jobs import destinations_above, last_sign
+from ray_committer.job_files.owners import is_alive
+from ray_committer.protocol.manifest import stamp_of
+from ray_committer.protocol.paths import CURRENT, JobAttempt, join
+from ray_committer.protocol.record import Claim
+from ray_committer.protocol.state import TRANSITIONS, Phase, new_nonce
+from ray_committer.stages.abort_job import refuse_decided
+from ray_committer.stages.check_places import find_other_destinations
+from ray_committer.stages.declare_job import declare_job, look_around, withdraw
+from ray_committer.stages.ended_jobs import (
+    by_another_process,
+    refuse_committed,
+    say_what_became,
+    unknown_end,
+)
+from ray_committer.stages.freeze_manifests import copies_are_current, freeze_manifests
+from ray_committer.stages.list_replaced_files import list_replaced_files
+from ray_committer.stages.preflight import look_at_data
+from ray_committer.stages.save_task_manifest import save_task_manifest
+from ray_committer.stores.base import FileStatus, StoredState, StoreOperations, list_anew
+from ray_committer.stores.local import LocalStore, link_and_unlink
+from ray_committer.stores.state_names import read_state_name, state_rename
+from tests.mutants.swap import Swaps
+
+
+def a_state_is_changed_whatever_it_has_become() -> Swaps:
+    """A process that slept through a decision takes it back."""
+
+    def broken(
+        store: StoreOperations,
+        job: JobAttempt,
+        seen: Seen,
+        phase: Phase,
+        nonce: str | None = None,
+        *,
+        content: str = "",
+    ) -> Seen:
+        return advance(store, job, read_state(store, job) or seen, phase, nonce, content=content)
+
+    yield advance, broken
+
+
+def a_change_without_an_answer_is_taken_for_a_failure() -> Swaps:
+    """A job that was decided is reported as failed, or as decided by somebody else."""
+
+    def broken(
+        store: StoreOperations,
+        job: JobAttempt,
+        seen: Seen,
+        phase: Phase,
+        nonce: str | None = None,
+        *,
+        content: str = "",
+    ) -> Seen:
+        moves = store.capabilities.moves_directories
+        path = job.state if moves else join(job.state, CURRENT)
+        new = seen.state.to(phase, nonce or new_nonce())
+        try:
+            text = f"{new.token}\n{content}" if content else new.token
+            return Seen(new, store.advance(path, seen.stored, text))
+        except OSError as e:
+            raise StateChangedError(read_state(store, job), seen) from e
+
+    yield advance, broken
+
+
+def a_state_is_changed_by_a_link_and_an_unlink() -> Swaps:
+    """Two processes decide one job, each another thing, since each makes its own second name."""
+
+    def broken(self: LocalStore, path: str, seen: StoredState | None, text: str) -> StoredState:
+        link_and_unlink(*state_rename(path, seen, text))
+        return StoredState(text)
+
+    yield LocalStore.advance, broken
+
+
+def a_state_that_is_unclear_is_no_state() -> Swaps:
+    """A listing that was made while the state changed lets a job be set up, or decided, anew."""
+
+    def broken(
+        list_status: Callable[[str], list[FileStatus]], path: str, *, looks: int = 1
+    ) -> StoredState | None:
+        try:
+            return read_state_name(list_status, path, looks=1)
+        except OSError:
+            return None
+
+    yield read_state_name, broken
+
+
+def a_task_commits_to_a_later_job_of_its_id() -> Swaps:
+    """A task that slept through the end of its job replaces a manifest of the next one."""
+
+    def broken(store, job, *arguments, stamp, **options):
+        seen = read_state(store, job)
+        now = seen.state.stamp if seen else stamp
+        return save_task_manifest(store, job, *arguments, stamp=now, **options)
+
+    yield save_task_manifest, broken
+
+
+def a_manifest_of_an_earlier_job_of_the_id_is_taken() -> Swaps:
+    """A task that slept puts its rows into the job that was set up under the id of its own."""
+    yield stamp_of, lambda manifest: ANY
+
+
+def a_job_does_not_look_at_others() -> Swaps:
+    """Two overwrites are both told committed, and a half of each is there."""
+    yield look_around, lambda context, claim, below=(), choose=tuple: []
+
+
+def a_job_looks_at_others_before_it_declares_itself() -> Swaps:
+    """Of two jobs that replace each other's data neither sees the other."""
+    found = []
+
+    def declare(context, seen, claim, run):
+        found[:] = look_around(context, claim)
+        return declare_job(context, seen, claim, run)
+
+    yield declare_job, declare
+    yield look_around, lambda context, claim, below=(), choose=tuple: found
+
+
+def old_files_are_listed_before_the_look_at_others() -> Swaps:
+    """An overwrite leaves the rows of a commit that ended between its two looks beside its own."""
+    early = []
+
+    def look(context, claim, below=(), choose=tuple):
+        early[:] = [list_replaced_files(context, claim.excludes)]
+        return look_around(context, claim, below, choose)
+
+    yield look_around, look
+    yield list_replaced_files, lambda context, roots: early[0]
+
+
+def jobs_that_were_set_up_above_are_not_looked_at() -> Swaps:
+    """An overwrite of a partition deletes files that a job of the whole table moves there."""
+    yield destinations_above, lambda paths: set()
+
+
+def jobs_that_were_set_up_below_are_not_looked_at() -> Swaps:
+    """An overwrite of a table deletes files that a job of one partition moves there."""
+
+    def broken(*arguments):
+        found = look_at_data(*arguments)
+        return dataclasses.replace(found, destinations=())
+
+    yield look_at_data, broken
+    yield find_other_destinations, lambda *_: ()
+
+
+def only_jobs_of_the_same_directory_hinder_each_other() -> Swaps:
+    """A job on one partition is committed beside an overwrite of the table."""
+
+    def broken(self: Claim, other: Claim) -> bool:
+        return bool({*self.excludes} & {*other.writes} or {*other.excludes} & {*self.writes})
+
+    yield Claim.hinders, broken
+
+
+def who_waits_for_another_job_stays_declared() -> Swaps:
+    """Two jobs wait for each other, and an append hinders all others while it waits."""
+    yield withdraw, lambda context, declared: declared
+
+
+def states_are_read_as_this_machine_remembers_them() -> Swaps:
+    """On a network file system an overwrite misses an append that another machine has recorded."""
+    yield list_anew, lambda store, path: store.list_status(path)
+
+
+def a_job_is_recorded_without_freezing_its_manifests() -> Swaps:
+    """A late task's manifest is saved, and its task told so, in a job that is committed without it."""
+    yield freeze_manifests, lambda context, loaded: True
+
+
+def what_was_frozen_is_not_listed_again() -> Swaps:
+    """Rows of a task that committed while the manifests were loaded are missing without a word."""
+
+    def broken(context, loaded):
+        freeze_manifests(context, loaded)
+        return True
+
+    yield freeze_manifests, broken
+
+
+def manifests_that_were_copied_are_not_listed_again() -> Swaps:
+    """Where directories cannot be renamed, rows of such a task are missing without a word."""
+    yield copies_are_current, lambda context, loaded, tree=None: True
+
+
+def an_older_attempt_is_left_to_itself() -> Swaps:
+    """Two attempts of one job are committed, and its rows are there twice."""
+    yield abort_older_attempts, lambda store, job, tree=None: None
+
+
+def a_committed_attempt_leaves_another_that_could_be_committed() -> Swaps:
+    """A newer attempt, set up just before the record, is committed too, later."""
+    yield abort_other_attempts, lambda store, job, tree=None: None
+
+
+def an_attempt_is_set_up_beside_one_that_was_recorded() -> Swaps:
+    """Its tasks run for hours, and its rows can never be committed."""
+    yield refuse_other_attempts, lambda store, job, tree=None: None
+
+
+def the_marker_of_another_job_answers_for_this_one() -> Swaps:
+    """A job whose manifests are lost is reported as committed."""
+    yield (
+        is_noted,
+        lambda store, job, *, any_attempt=False: success_if_told(store, job.destination) is not None,
+    )
+
+
+def a_job_of_which_nothing_is_left_has_changed_nothing() -> Swaps:
+    """A script starts an application again whose job was committed before another one was."""
+    yield not_found, lambda store, destination, job_id: JobNotFoundError(f"{destination}: holds no job")
+
+
+def a_job_that_is_gone_was_committed() -> Swaps:
+    """A commit says that a job is committed that another process has aborted."""
+    yield say_what_became, lambda context, seen, nonce: by_another_process(context)
+
+
+def a_loser_does_not_look_again() -> Swaps:
+    """A job that another process has committed is reported as unknown."""
+
+    def broken(context, seen, nonce):
+        raise unknown_end(context.job)
+
+    yield say_what_became, broken
+
+
+def nobody_is_alive() -> Swaps:
+    """A commit that is at work is continued, or given up, by another process."""
+    yield is_alive, lambda owner, last_sign_milliseconds, now_milliseconds: False
+
+
+def everybody_is_alive() -> Swaps:
+    """Nobody ever finishes a commit whose process has died."""
+    yield is_alive, lambda owner, last_sign_milliseconds, now_milliseconds: True
+
+
+def a_silent_committer_is_not_watched() -> Swaps:
+    """A job whose machine has another clock is given up in the middle of its commit."""
+    yield last_sign, lambda store, job: (None, None)
+
+
+def an_abort_does_not_look_at_the_record() -> Swaps:
+    """An abort deletes files of a job whose commit has begun, and nobody can finish it."""
+    after = TRANSITIONS[Phase.RECORDED] | {Phase.ABORTED}
+    yield refuse_decided, lambda context, phase: None
+    yield TRANSITIONS, {**TRANSITIONS, Phase.RECORDED: after, Phase.SEALED: after}
+
+
+def a_committed_job_is_aborted() -> Swaps:
+    """A script is told that nothing of a job is visible, and all of it is."""
+    yield refuse_committed, lambda context, seen: None

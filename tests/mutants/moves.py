@@ -1,0 +1,72 @@
+"""Mistakes in how a file gets to its place."""
+
+from __future__ import annotations
+
+import os
+
+from ray_committer.protocol.recovery import Judgement, Proof, Verdict, judge_rename, prove
+from ray_committer.stores.local import LocalStore, rename_without_replacing
+from ray_committer.work.publish_entry import publish_entry
+from tests.mutants.swap import Swaps
+
+
+def both_ends_are_done_if_the_sizes_are_equal() -> Swaps:
+    """A file that another job wrote is taken for ours, and ours is deleted by the clean-up."""
+
+    def broken(expected, source, dest):
+        if source and dest and source.size == dest.size:
+            return Judgement(Verdict.DONE, Proof.SIZE_ONLY)
+        return judge_rename(expected, source, dest)
+
+    yield judge_rename, broken
+
+
+def a_source_that_is_gone_was_moved() -> Swaps:
+    """A file that another program has deleted is missing from a committed job."""
+
+    def broken(expected, source, dest):
+        if source is None:
+            return Judgement(Verdict.DONE, Proof.SIZE_ONLY)
+        return judge_rename(expected, source, dest)
+
+    yield judge_rename, broken
+
+
+def a_size_is_a_proof() -> Swaps:
+    """A foreign file of the same size is reported as the one that the task wrote."""
+    yield (
+        prove,
+        lambda expected, dest: Proof.MODIFICATION_TIME if expected.size == dest.size else None,
+    )
+
+
+def a_rename_replaces() -> Swaps:
+    """A commit overwrites data of others."""
+    yield LocalStore.rename, lambda self, source, dest, version=None: os.replace(source, dest)
+
+
+def a_rename_makes_directories() -> Swaps:
+    """A process that slept makes directories of a job that has ended."""
+
+    def broken(self, source, dest, version=None):
+        os.makedirs(os.path.dirname(dest), exist_ok=True)
+        rename_without_replacing(source, dest)
+
+    yield LocalStore.rename, broken
+
+
+def a_failed_rename_is_not_judged() -> Swaps:
+    """Of two committers of one job each fails because of the other."""
+
+    def broken(store, entry, attempts, old=None, *, on_retry=lambda: None):
+        store.rename(entry.source, entry.dest, entry.version)
+
+    yield publish_entry, broken
+
+
+def a_checksum_outlives_its_file() -> Swaps:
+    """Hadoop refuses to read a file that was committed whole."""
+    yield (
+        LocalStore.rename,
+        lambda self, source, dest, version=None: rename_without_replacing(source, dest),
+    )
