@@ -111,9 +111,9 @@ def fsspec_stores(
     site = tmp_path_factory.mktemp("site")
     install_fsspec_store(site, "memory", "dir")
     monkeypatch.syspath_prepend(site)
-    registry._own_store.cache_clear()
+    registry.own_store.cache_clear()
     yield site
-    registry._own_store.cache_clear()
+    registry.own_store.cache_clear()
     registry.open_stores.clear()
 
 

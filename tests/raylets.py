@@ -130,7 +130,7 @@ def add_node(cluster: Any, **node: Any) -> Any:
 def _start(nodes: tuple[dict[str, Any], ...], system: dict[str, Any]) -> Any:
     from ray.cluster_utils import Cluster
 
-    before, cluster = _children(), Cluster()
+    before, cluster = children(), Cluster()
     try:
         with _hanging_forks_end():
             for number, node in enumerate(nodes):
@@ -139,7 +139,7 @@ def _start(nodes: tuple[dict[str, Any], ...], system: dict[str, Any]) -> Any:
     except BaseException:
         _LOG.warning("%s", _last_words(cluster))
         cluster.shutdown()
-        _end(_children() - before)  # of the node that was half started, which the cluster does not know
+        _end(children() - before)  # of the node that was half started, which the cluster does not know
         raise
     return cluster
 
@@ -184,7 +184,7 @@ def _last_words(cluster: Any) -> str:
     return "\n".join(f"{path}: {path.read_text()[:500]}" for path in sorted(logs.glob("raylet*.err")))
 
 
-def _children() -> set[int]:
+def children() -> set[int]:
     found: set[int] = set()
     for path in Path("/proc/self/task").glob("*/children"):
         with suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended has none
@@ -195,7 +195,7 @@ def _children() -> set[int]:
 def _forks() -> set[int]:
     """Children that have not become another program."""
     own, found = Path("/proc/self/cmdline").read_bytes(), set()
-    for pid in _children():
+    for pid in children():
         with suppress(FileNotFoundError, ProcessLookupError):
             if Path(f"/proc/{pid}/cmdline").read_bytes() == own:
                 found.add(pid)

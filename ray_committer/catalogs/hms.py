@@ -36,7 +36,7 @@ class MetastoreTable(Catalog):
         self._database = database[0] if database else "default"
         self._address = address
         with self._failures():
-            self._types, self._client, self._transport = _connect(address)
+            self._types, self.client, self._transport = connect(address)
         try:
             self._read_table()
         except BaseException:
@@ -51,7 +51,7 @@ class MetastoreTable(Catalog):
         for some in _batches(partitions):
             parts = [self._new(one, places.place(one)) for one in some]
             with self._failures():
-                self._client.add_partitions_req(
+                self.client.add_partitions_req(
                     self._types.AddPartitionsRequest(
                         self._database, self._name, parts, ifNotExists=True, needResult=False
                     )
@@ -65,7 +65,7 @@ class MetastoreTable(Catalog):
         wanted = [name for name in names if is_to_be_dropped(found.get(name, ""), gone, places)]
         for some in _batches(wanted):
             with self._failures():
-                self._client.drop_partitions_req(
+                self.client.drop_partitions_req(
                     self._types.DropPartitionsRequest(
                         self._database,
                         self._name,
@@ -82,7 +82,7 @@ class MetastoreTable(Catalog):
     def _read_table(self) -> None:
         with self._failures():
             try:
-                found = self._client.get_table(self._database, self._name)
+                found = self.client.get_table(self._database, self._name)
             except self._types.NoSuchObjectException as e:
                 raise no_such_table(self.table, f"the metastore at {self._address}") from e
         if found.tableType == "VIRTUAL_VIEW":
@@ -101,7 +101,7 @@ class MetastoreTable(Catalog):
     def _names(self) -> list[str]:
         """The names of all partitions, ``day=1/hour=2``."""
         with self._failures():
-            found: list[str] = self._client.get_partition_names(self._database, self._name, _EVERY)
+            found: list[str] = self.client.get_partition_names(self._database, self._name, _EVERY)
             return found
 
     def _locations(self, names: Sequence[str]) -> Mapping[str, str]:
@@ -109,7 +109,7 @@ class MetastoreTable(Catalog):
         found: dict[str, str] = {}
         for some in _batches(names):
             with self._failures():
-                parts = self._client.get_partitions_by_names(self._database, self._name, list(some))
+                parts = self.client.get_partitions_by_names(self._database, self._name, list(some))
             found |= {self._name_of(part): part.sd.location for part in parts}
         return found
 
@@ -133,7 +133,8 @@ class MetastoreTable(Catalog):
             raise CatalogError(f"{self.table}: the metastore at {self._address}: {what}") from e
 
 
-def _connect(address: str) -> tuple[Any, Any, Any]:
+def connect(address: str) -> tuple[Any, Any, Any]:
+    """Open a connection; return the types of its requests, the client and the transport."""
     from pymetastore.hive_metastore import ThriftHiveMetastore, ttypes
     from thrift.protocol.TBinaryProtocol import TBinaryProtocol
     from thrift.transport import TSocket, TTransport

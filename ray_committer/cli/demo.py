@@ -49,11 +49,11 @@ def demo(directory: str) -> None:
     _write_job(table)
     _run("status", table)
     _say("A commit moves them to their places. It is killed (SIGKILL) once half of them are there.")
-    _kill_in_the_middle(commit, table)
+    kill_in_the_middle(commit, table)
     _run("status", table)
     _say("The same command finishes it.")
     _run(*commit)
-    _say(_check(table))
+    _say(check(table))
     click.echo(f"The report: {page}\nAll of it can be deleted: rm -r {shlex.quote(directory)}")
 
 
@@ -64,10 +64,11 @@ def _write_job(table: str) -> None:
             for number in range(FILES_OF_A_TASK):
                 name = f"day={number % DAYS:02d}/part-{task:02d}-{number:02d}.csv"
                 with attempt.open(name) as file:
-                    file.write(_content(name))
+                    file.write(content(name))
 
 
-def _content(name: str) -> bytes:
+def content(name: str) -> bytes:
+    """The content of the file with this name below the table."""
     return f"origin,dest\nEWR,IAH\n# {name}\n".encode()
 
 
@@ -80,7 +81,8 @@ def _run(*arguments: str) -> None:
         )
 
 
-def _kill_in_the_middle(arguments: list[str], table: str) -> None:
+def kill_in_the_middle(arguments: list[str], table: str) -> None:
+    """Kill a commit once half of its files are in place; `RayCommitterError` if it ended before."""
     process = _start(arguments)
     while process.poll() is None and len(list(_visible(table))) < FILES / 2:
         time.sleep(WATCH_SECONDS)
@@ -104,10 +106,10 @@ def _visible(table: str) -> Iterator[Path]:
     return Path(table).glob("day=*/*")
 
 
-def _check(table: str) -> str:
+def check(table: str) -> str:
     """What was found; `RayCommitterError` if a file is missing, is another, or was not to be there."""
     found = {os.path.relpath(path, table): path.read_bytes() for path in _visible(table)}
-    wrong = [name for name, data in found.items() if data != _content(name)]
+    wrong = [name for name, data in found.items() if data != content(name)]
     if wrong or len(found) != FILES or Path(table, "_temporary").exists():
         raise RayCommitterError(
             f"{table}: has {len(found):,} of {FILES:,} files, {len(wrong)} of them with other content",

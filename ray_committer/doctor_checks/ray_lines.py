@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -49,6 +50,11 @@ def examine_ray(
     except RayCommitterError as e:
         verdict = Verdict.FAILED if executor == "ray" else Verdict.NOTE
         return [Line("ray", verdict, f"not used: {e}", "start Ray, or commit with --executor threads")]
+    return survey_lines(found, listings)
+
+
+def survey_lines(found: Survey, listings: Sequence[Line] = ()) -> list[Line]:
+    """What the answers of the nodes say, with the `listings` of the destination by each node."""
     return [_cluster(found), _package(found), _same_store(found), *listings, _room(found)]
 
 

@@ -122,7 +122,7 @@ def _latency(scratch: Scratch) -> Line:
         what = "rename"
         changes = [_seconds(own.store.rename, ends[n % 2], ends[1 - n % 2]) for n in range(ROUNDS)]
     lists = [_seconds(own.store.list_status, scratch.path) for _ in range(ROUNDS)]
-    measured = f"{what} {_spread(changes)}, list {_spread(lists)}"
+    measured = f"{what} {spread(changes)}, list {spread(lists)}"
     if median(changes) > SLOW_SECONDS or median(lists) > SLOW_SECONDS:
         return Line("latency", Verdict.WARNING, measured, "run the commit closer to the store")
     return Line("latency", Verdict.OK, measured)
@@ -134,7 +134,7 @@ def _seconds(request: Callable[..., object], *paths: str | bytes) -> float:
     return time.monotonic() - started
 
 
-def _spread(seconds: list[float]) -> str:
+def spread(seconds: list[float]) -> str:
     """Return median and 95th percentile in milliseconds."""
     p95 = sorted(seconds)[math.ceil(0.95 * len(seconds)) - 1]
     return f"{1000 * median(seconds):.2f} ms (p95 {1000 * p95:.2f})"

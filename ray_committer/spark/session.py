@@ -62,7 +62,8 @@ class Installation:
 
 
 _log = logging.getLogger(__name__)
-_installed: dict[int, Installation] = {}
+installed: dict[int, Installation] = {}
+"""What is installed in each session, by the session's `id`."""
 
 
 def install(
@@ -91,7 +92,7 @@ def install(
     with several sessions, the settings of the last `install` apply to all of them.
     """
     require_driver(spark)
-    _load_jar(spark)
+    load_jar(spark)
     conf = session_configuration(spark).settings
     job_options(conf, options or CommitOptions())
     if executor is None or isinstance(executor, str):
@@ -108,8 +109,8 @@ def install(
         open_table=partial(SparkTable, spark),
     )
     handler = CommitHandler(settings)
-    _offer(spark, handler)
-    earlier = _installed.pop(id(spark), None)
+    offer(spark, handler)
+    earlier = installed.pop(id(spark), None)
     if earlier is not None:
         earlier.restore_signal()
         earlier.handler.release()
@@ -117,23 +118,23 @@ def install(
     spark.conf.set(MODE_KEY, commit)
     spark.conf.set(PROTOCOL_KEY, PROTOCOL_CLASS)
     installation = Installation(spark, handler, previous, _cancel_on_interrupt(handler))
-    _installed[id(spark)] = installation
+    installed[id(spark)] = installation
     return installation
 
 
 def uninstall(spark: SparkSession) -> None:
     """Restore the committer that the session had before `install`; idempotent."""
-    installation = _installed.pop(id(spark), None)
+    installation = installed.pop(id(spark), None)
     if installation is None:
         return
     installation.restore_signal()
     installation.handler.release()
     if spark.sparkContext._jsc is None:  # stopped
         return
-    if _installed:
-        _offer(spark, list(_installed.values())[-1].handler)
+    if installed:
+        offer(spark, list(installed.values())[-1].handler)
     else:
-        _bridge(spark).clearHandler()
+        bridge(spark).clearHandler()
     for key, value in installation.previous.items():
         if value is None:
             spark.conf.unset(key)
@@ -145,7 +146,7 @@ def _settings(spark: SparkSession) -> dict[str, str | None]:
     return {key: spark.conf.get(key, None) for key in (PROTOCOL_KEY, MODE_KEY)}
 
 
-def _load_jar(spark: SparkSession) -> None:
+def load_jar(spark: SparkSession) -> None:
     """Make the jar's classes visible to the driver and the executors, and to callbacks."""
     from pyspark.java_gateway import ensure_callback_server_started
 
@@ -164,28 +165,29 @@ def _load_jar(spark: SparkSession) -> None:
     ensure_callback_server_started(context._gateway)
 
 
-def _offer(spark: SparkSession, handler: CommitHandler) -> None:
+def offer(spark: SparkSession, handler: CommitHandler) -> None:
     """Connect the JVM to this handler, with a new secret that only the JVM gets."""
     secret = new_secret()
-    _bridge(spark).setHandler(callback(handler, secret), secret)
+    bridge(spark).setHandler(callback(handler, secret), secret)
 
 
 def _show(spark: SparkSession, job_id: str, line: str) -> None:
     """Show a line of a commit's progress in Spark's UI, if the JVM can do so."""
     try:
-        _bridge(spark).say(job_id, line)
+        bridge(spark).say(job_id, line)
     except Exception:  # noqa: BLE001 - the commit does not depend on what the UI shows
         _log.debug("the progress of a commit is not shown in Spark's UI", exc_info=True)
 
 
-def _bridge(spark: SparkSession) -> Any:
+def bridge(spark: SparkSession) -> Any:
+    """The class of the jar that calls back."""
     return spark.sparkContext._jvm.io.raycommitter.Bridge
 
 
 def _has_bridge(spark: SparkSession) -> bool:
     from py4j.java_gateway import JavaClass
 
-    return isinstance(_bridge(spark), JavaClass)
+    return isinstance(bridge(spark), JavaClass)
 
 
 def _readiness(executor: ExecutorName | CommitPool) -> Callable[[], None]:

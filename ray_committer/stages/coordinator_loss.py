@@ -10,12 +10,12 @@ from ray_committer.stages.context import JobContext
 
 T = TypeVar("T")
 
-_COORDINATORS = 5  # how many are lost before the commit stops
+COORDINATORS = 5  # how many are lost before the commit stops
 
 
 def load_with_coordinator(context: JobContext, load: Callable[[], T]) -> T:
     """Load the manifests from the start; again if the coordinator is lost with the data that it has."""
-    for _ in range(_COORDINATORS):
+    for _ in range(COORDINATORS):
         try:
             context.executor.directories.forget()
             return load()
@@ -27,7 +27,7 @@ def load_with_coordinator(context: JobContext, load: Callable[[], T]) -> T:
 
 def with_coordinator(context: JobContext, step: Callable[[], T], load: Callable[[], object]) -> T:
     """Run a step that needs the coordinator's data; if that is lost, `load` it and run `step` again."""
-    for _ in range(_COORDINATORS):
+    for _ in range(COORDINATORS):
         try:
             return step()
         except CoordinatorLostError as e:

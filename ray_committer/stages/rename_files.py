@@ -119,7 +119,7 @@ def rename_files(
         attempts=context.options.rename_attempts,
     )
     shards = plan_shards(record.manifests, shard_files=sizes.next, sample=MAX_FILENAMES)
-    items = (_supplied(shard, loaded) for shard in shards if not failures)
+    items = (supplied_shard(shard, loaded) for shard in shards if not failures)
     for result in context.executor.run(work, context.until_cancelled(items)):
         _add(renamed, result)
         sizes.learn(result.seconds_a_file)
@@ -159,7 +159,7 @@ def _are_all(spans: Sequence[tuple[int, int]], files: int) -> bool:
     return end == files
 
 
-def _supplied(shard: Shard, loaded: LoadedManifests) -> Supplied[Shard]:
+def supplied_shard(shard: Shard, loaded: LoadedManifests) -> Supplied[Shard]:
     """The shard with the object references of the small manifests that it needs, packed by the load."""
     refs, index = [], 0
     while index < len(shard.manifests):

@@ -287,10 +287,10 @@ def rename_without_replacing(source: str, dest: str) -> None:
 
 def _renamed_by_flag(source: str, dest: str) -> bool:
     """Rename, failing if `dest` exists; False where the kernel or the file system has no such flag."""
-    if _renameat2 is None:
+    if RENAMEAT2 is None:
         return False
     ends = (_AT_FDCWD, os.fsencode(source), _AT_FDCWD, os.fsencode(dest))
-    if _renameat2(*ends, _RENAME_NOREPLACE) == 0:
+    if RENAMEAT2(*ends, _RENAME_NOREPLACE) == 0:
         return True
     number = ctypes.get_errno()
     if number in _NOT_SUPPORTED:
@@ -346,7 +346,7 @@ def _load_renameat2() -> Callable[..., int] | None:
     return function  # type: ignore[no-any-return]
 
 
-_renameat2 = _load_renameat2()
+RENAMEAT2 = _load_renameat2()
 
 
 def _listed(path: str, name: str, directory: int) -> FileStatus | None:

@@ -118,7 +118,7 @@ def _scheme(named: str) -> str:
     """Return the one name of a scheme; a package with a store can have a name that is else an alias."""
     scheme = _ALIASES.get(named, named)
     is_here = scheme == "file" or scheme in _EXTRAS
-    return named if not is_here and _own_store(named) else scheme
+    return named if not is_here and own_store(named) else scheme
 
 
 def is_on_store(location: Location, scheme: str, authority: str) -> bool:
@@ -232,7 +232,7 @@ open_stores = OpenStores()
 
 
 def _open(spec: StoreSpec, shown: str, retry_seconds: float) -> StoreOperations:
-    own = None if spec.scheme in _EXTRAS else _own_store(spec.scheme)
+    own = None if spec.scheme in _EXTRAS else own_store(spec.scheme)
     if own is not None:
         return _open_own(own, spec, shown)
     try:
@@ -277,7 +277,7 @@ def _normal_authority(scheme: str, authority: str, options: Mapping[str, Any]) -
 
 
 @lru_cache
-def _own_store(scheme: str) -> EntryPoint | None:
+def own_store(scheme: str) -> EntryPoint | None:
     """Return the entry point of the installed package that has a store for `scheme`."""
     from importlib.metadata import entry_points  # most commits are to a store of this package
 
@@ -310,7 +310,7 @@ def _open_own(own: EntryPoint, spec: StoreSpec, shown: str) -> StoreOperations:
 def _check_supported(spec: StoreSpec, shown: str) -> None:
     if spec.scheme in _EXTRAS or (spec.scheme == "file" and not spec.authority):
         return
-    if spec.scheme != "file" and _own_store(spec.scheme):
+    if spec.scheme != "file" and own_store(spec.scheme):
         return
     known = ", ".join(f"{scheme}://" for scheme in ("file", *_EXTRAS))
     install = f"write to one of these, or install a package that has a store for it on {platform.node()}"

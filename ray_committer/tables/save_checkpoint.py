@@ -68,7 +68,7 @@ def _save(
             return  # another commit has saved one just now
         state, commits = follow(base.state, entries)
         parts: list[Part] | None = base.parts
-        for share in _shares(store, table, commits):
+        for share in shares(store, table, commits):
             if parts is not None:
                 changes = changes_of(store, table, commits, share)
                 parts = _save_parts(store, table, parts, changes, there)
@@ -81,7 +81,7 @@ def _save(
             return
 
 
-def _shares(
+def shares(
     store: StoreOperations, table: TablePlaces, commits: Sequence[ClaimCommitted]
 ) -> list[Between]:
     """Ranges of paths with about `MOST_CHANGES` changes each; all paths if there are fewer."""

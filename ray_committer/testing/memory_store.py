@@ -39,7 +39,10 @@ class Identity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
+class StoredFile:
+    """A file of a `MemoryStore`: its content, a number that it keeps when it is renamed, and when it was
+    written, in time and in order."""
+
     data: bytes
     number: int
     modified_milliseconds: int
@@ -47,7 +50,7 @@ class _File:
 
 
 _VERSIONS = {Identity.ETAG: Versions.ETAG, Identity.GENERATION: Versions.LISTED}
-_ETAGS: dict[Identity, Callable[[_File], str]] = {
+_ETAGS: dict[Identity, Callable[[StoredFile], str]] = {
     Identity.ETAG: lambda file: f"etag-{file.number}",
     Identity.GENERATION: lambda file: f"crc32={zlib.crc32(file.data)}",
 }
@@ -91,7 +94,7 @@ class MemoryStore:
         self._clock = clock
         self._lock = threading.RLock()
         self._writes = 0
-        self._files: dict[str, _File] = {}
+        self._files: dict[str, StoredFile] = {}
         self._directories = {"/"}
 
     def copy(self) -> MemoryStore:
@@ -139,7 +142,7 @@ class MemoryStore:
             self._check_place(path)
             self._writes += 1
             time = self._clock() if self._clock else FIRST_MILLISECONDS + self._writes
-            self._files[path] = _File(bytes(data), self._writes, time, self._writes)
+            self._files[path] = StoredFile(bytes(data), self._writes, time, self._writes)
 
     def mkdirs(self, path: str) -> None:
         with self._lock:
@@ -196,8 +199,8 @@ class MemoryStore:
             self._check_directory(parent(dest))
             if dest in self._files or any(self._children(dest)):
                 raise _error(FileExistsError, errno.EEXIST, source, dest)
-            self._files = {_moved(name, source, dest): file for name, file in self._files.items()}
-            self._directories = {_moved(name, source, dest) for name in self._directories}
+            self._files = {moved(name, source, dest): file for name, file in self._files.items()}
+            self._directories = {moved(name, source, dest) for name in self._directories}
 
     def set_aside(self, path: str, place: str) -> None:
         """Rename a file, or whatever is at `path` now, to a name that is reserved for it."""
@@ -254,7 +257,7 @@ class MemoryStore:
             self._directories.discard(path)
             return True
 
-    def _move(self, source: str, dest: str, file: _File) -> None:
+    def _move(self, source: str, dest: str, file: StoredFile) -> None:
         del self._files[source]
         self._writes += 1
         self._files[dest] = replace(file, generation=self._writes)
@@ -276,7 +279,7 @@ class MemoryStore:
             version=self._version_of(file),
         )
 
-    def _version_of(self, file: _File) -> str | None:
+    def _version_of(self, file: StoredFile) -> str | None:
         match self.identity:
             case Identity.ETAG:
                 return f"etag-{file.number}"
@@ -284,7 +287,7 @@ class MemoryStore:
                 return str(file.generation)
         return None
 
-    def _version(self, path: str, wanted: str | None) -> _File:
+    def _version(self, path: str, wanted: str | None) -> StoredFile:
         file = self._file(path)
         if wanted is not None and wanted != self._version_of(file):
             raise _error(FileExistsError, errno.EEXIST, path)
@@ -318,7 +321,7 @@ class MemoryStore:
         if self.real_directories:
             self._check_directory(parent(path))
 
-    def _file(self, path: str) -> _File:
+    def _file(self, path: str) -> StoredFile:
         file = self._files.get(path)
         if file is not None:
             return file
@@ -341,7 +344,7 @@ class MemoryStore:
             yield name[:start] + name[start:].partition("/")[0]
 
 
-def _moved(path: str, source: str, dest: str) -> str:
+def moved(path: str, source: str, dest: str) -> str:
     """The new name of `path` after the directory `source` was renamed to `dest`."""
     is_moved = path == source or is_inside(path, source)
     return dest + path.removeprefix(source) if is_moved else path

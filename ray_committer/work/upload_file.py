@@ -91,6 +91,11 @@ def is_own_file(name: str) -> bool:
     return name.endswith(SUFFIX) or name.startswith(COPY_PREFIX)
 
 
+def part_bytes(parts: int) -> int:
+    """The size of a file's next part after some `parts`: it grows, because their number is limited."""
+    return min(PART_BYTES << (parts // PARTS_OF_ONE_SIZE), LARGEST_PART_BYTES)
+
+
 class UploadFile(io.BufferedIOBase):
     """One file that is written in parts; nobody sees it before the job's commit completes it.
 
@@ -118,8 +123,8 @@ class UploadFile(io.BufferedIOBase):
         if self.closed:
             raise ValueError("the file is closed")
         self._waiting += data
-        while len(self._waiting) >= self._part_bytes():
-            self._put(self._part_bytes())
+        while len(self._waiting) >= (size := part_bytes(len(self._parts))):
+            self._put(size)
         return memoryview(data).nbytes
 
     def close(self) -> None:
@@ -145,10 +150,6 @@ class UploadFile(io.BufferedIOBase):
             self._pool.shutdown()
         if self._upload is not None:
             completing(self._store).abort_upload(self.path, self._upload)
-
-    def _part_bytes(self) -> int:
-        size = PART_BYTES << (len(self._parts) // PARTS_OF_ONE_SIZE)
-        return min(size, LARGEST_PART_BYTES)
 
     def _put(self, size: int) -> None:
         """Upload the next part on another thread, if not too many are under way."""

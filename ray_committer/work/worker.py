@@ -82,8 +82,8 @@ class Worker:
         self.place: Place | None = None
         self.busy = BusyTimes()
         self._permits = permits
-        self._read: _Cache[bytes] = _Cache(MANIFEST_CACHE_BYTES)
-        self._parsed: _Cache[Recorded] = _Cache(PARSED_CACHE_FILES)
+        self._read: Cache[bytes] = Cache(MANIFEST_CACHE_BYTES)
+        self._parsed: Cache[Recorded] = Cache(PARSED_CACHE_FILES)
         self._threads = ThreadPool(concurrency) if concurrency > 1 else None
         self._readers = ThreadPool(max(2, concurrency // 4)) if concurrency > 1 else None
 
@@ -226,7 +226,7 @@ def _thread_name() -> str:
     return f"thread {number}" if prefix == THREAD_PREFIX else "the driver"
 
 
-class _Cache(Generic[T]):
+class Cache(Generic[T]):
     """The most recently used values, up to a total weight of `limit`, and at least one."""
 
     def __init__(self, limit: int) -> None:

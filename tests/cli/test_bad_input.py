@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import ray_committer
-from ray_committer.cli import status as status_module
+from ray_committer.jobs import open_job
 from tests.cli.commands import error_lines, run, snapshot
 
 READERS = ["status", "show"]
@@ -595,8 +595,7 @@ def test_an_unexpected_exception_is_three_lines_and_a_traceback_only_when_asked_
     def fail(*_args, **_options) -> None:
         raise ZeroDivisionError("of a bug")
 
-    monkeypatch.setattr(status_module, "destination_status", fail)
-    monkeypatch.setattr("ray_committer.cli.abort.abort_job", fail)
+    monkeypatch.setattr(open_job, "open_store", fail)
     advice = "this is a bug in ray-committer: run the command again with -vv and report the output"
     check(run("status", str(dest)), 1, "ZeroDivisionError: of a bug", advice)
     check(run("-v", "status", str(dest)), 1, "ZeroDivisionError: of a bug", advice)
@@ -612,7 +611,7 @@ def test_an_error_of_several_lines_is_told_in_one(dest: Path, monkeypatch):
     def fail(*_args, **_options) -> None:
         raise ray_committer.errors.RayLostError("Ray failed:\n  a trace\nof it", "fix the cluster")
 
-    monkeypatch.setattr(status_module, "destination_status", fail)
+    monkeypatch.setattr(open_job, "open_store", fail)
     check(run("status", str(dest)), 3, "Ray failed:   a trace of it", "fix the cluster")
 
 

@@ -53,7 +53,7 @@ def test_a_directory_that_cannot_be_made_is_refused_at_once(tmp_path: Path):
 
 def test_a_commit_that_was_not_killed_is_not_called_killed(tmp_path: Path):
     with pytest.raises(RayCommitterError, match="ended before it could be killed"):
-        demo._kill_in_the_middle(["--version"], str(tmp_path))
+        demo.kill_in_the_middle(["--version"], str(tmp_path))
 
 
 @pytest.mark.parametrize("harm", ["lost", "other", "left"])
@@ -62,8 +62,8 @@ def test_the_check_finds_what_must_not_be(tmp_path: Path, harm: str):
     for number in range(demo.FILES):
         name = f"day={number % demo.DAYS:02d}/part-{number}"
         (table / name).parent.mkdir(parents=True, exist_ok=True)
-        (table / name).write_bytes(demo._content(name))
-    demo._check(str(table))
+        (table / name).write_bytes(demo.content(name))
+    demo.check(str(table))
     victim = table / "day=00" / "part-0"
     if harm == "lost":
         victim.unlink()
@@ -72,4 +72,4 @@ def test_the_check_finds_what_must_not_be(tmp_path: Path, harm: str):
     else:
         (table / "_temporary").mkdir()
     with pytest.raises(RayCommitterError, match="please report this"):
-        demo._check(str(table))
+        demo.check(str(table))

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from ray_committer.cli import explain as module
 from tests.cli.commands import run
+from tests.docs.blocks import ROOT
+
+PACKAGE = ROOT / "ray_committer"
 
 
 @pytest.mark.parametrize(
@@ -40,13 +47,25 @@ def test_no_command_is_broken_and_no_line_is_wider_than_the_terminal():
     assert any("`ray-committer abort DEST --undo`" in line for line in lines)
 
 
-def test_a_wheel_has_the_page_beside_the_package(tmp_path, monkeypatch):
-    package = tmp_path / "ray_committer"
-    package.mkdir()
-    monkeypatch.setattr(module.errors, "__file__", str(package / "errors.py"))
-    missing = run("explain", "bug")
-    assert missing.exit_code == 1
+def test_a_wheel_has_the_page_beside_the_package(tmp_path: Path):
+    package = shutil.copytree(
+        PACKAGE, tmp_path / "ray_committer", ignore=shutil.ignore_patterns("java", "jars", "__pycache__")
+    )
+    missing = explained(tmp_path)
+    assert missing.returncode == 1
     assert "docs/errors.md: No such file or directory" in missing.stderr
     page = "## RC-bug\n\nOurs.\n\n- Data: safe\n- Next: wait\n- `E`, exit code 1\n"
     (package / "errors.md").write_text(page)
-    assert "Means  Ours." in run("explain", "bug").stdout
+    assert "Means  Ours." in explained(tmp_path).stdout
+
+
+def explained(root: Path) -> subprocess.CompletedProcess[str]:
+    """What the package in a directory explains of an error."""
+    return subprocess.run(
+        [sys.executable, "-m", "ray_committer.cli", "explain", "bug"],
+        env={**os.environ, "PYTHONPATH": str(root)},
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=False,
+    )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from functools import partial
 
 import pytest
 
+from ray_committer.job_files import owners
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.record import ConflictMode
+from ray_committer.protocol.table_entry import TableClaim
 from ray_committer.protocol.table_paths import DIRECTORY, TablePlaces
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.checkpoint import read_files
@@ -95,6 +98,16 @@ def stopped_at(store: StoreOperations, phase: str, job: JobAttempt, options: Com
     stop = do_at("advance", partial(pytest.fail, "stop"), end=phase)
     with pytest.raises(pytest.fail.Exception):
         run_commit(WrappedStore(store, before=stop), job, options)
+
+
+@contextmanager
+def claimants_at_work(store: StoreOperations, table: TablePlaces = TABLE) -> Iterator[None]:
+    """Each run that has made a claim is at work on it in the block, as far as others can see."""
+    with ExitStack() as runs:
+        for _, entry in read_entries(store, table):
+            if isinstance(entry, TableClaim):
+                runs.enter_context(owners.at_work(entry.owner.run))
+        yield
 
 
 def job_of(tasks: int, files: int) -> dict[int, dict[str, bytes]]:

@@ -27,7 +27,7 @@ from ray_committer.testing import (
     write_job,
 )
 from ray_committer.testing.harness import put_file, run_undo
-from ray_committer.testing.memory_store import _File, _moved
+from ray_committer.testing.memory_store import StoredFile, moved
 from tests.doubles import phase_of
 from tests.tiers import EXAMPLES
 
@@ -48,7 +48,7 @@ _NUMBERS = itertools.count(1)
 cases = pytest.mark.parametrize(("old", "options", "visible"), CASES.values(), ids=CASES)
 
 
-Names = dict[str, _File | int]
+Names = dict[str, StoredFile | int]
 """The files in a directory, and its directories by number."""
 
 
@@ -80,7 +80,7 @@ class Disk(MemoryStore):
     def move_directory(self, source: str, dest: str) -> None:
         super().move_directory(source, dest)
         self._numbers.pop(dest, None)
-        self._numbers = {_moved(path, source, dest): number for path, number in self._numbers.items()}
+        self._numbers = {moved(path, source, dest): number for path, number in self._numbers.items()}
 
     def delete_directory(self, path: str) -> bool:
         was_there = super().delete_directory(path)
@@ -97,7 +97,7 @@ class Disk(MemoryStore):
 
     def after_power_cut(self, random: Random | None = None) -> Disk:
         """What is there when the power is back; without `random` nothing but what was synced."""
-        files: dict[str, _File] = {}
+        files: dict[str, StoredFile] = {}
         numbers = {"/": self._number("/")}
         level = ["/"]
         while level:
@@ -142,14 +142,16 @@ class Disk(MemoryStore):
         return {
             name: file
             for name, file in names.items()
-            if isinstance(file, _File) and now.get(file.number, own) != own
+            if isinstance(file, StoredFile) and now.get(file.number, own) != own
         }
 
-    def _content(self, file: _File, random: Random | None) -> bytes:
+    def _content(self, file: StoredFile, random: Random | None) -> bytes:
         is_new = random is not None and random.random() < 0.5
         return file.data if is_new else self._contents.get(file.number, b"")
 
-    def _with(self, files: dict[str, _File], directories: set[str], numbers: dict[str, int]) -> Disk:
+    def _with(
+        self, files: dict[str, StoredFile], directories: set[str], numbers: dict[str, int]
+    ) -> Disk:
         other = Disk()
         other._writes, other._files, other._directories = self._writes, files, directories
         other._numbers = dict(numbers)

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from ray_committer.errors import CommitConflictError
-from ray_committer.job_files import owners
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.record import ConflictMode
@@ -20,7 +19,16 @@ from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.tables.put import complete_table, init_table
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, run_commit
-from tests.commits.tables import AT_ONCE, OVERWRITE, data_in, data_of_log, of_mode, stopped_at, write
+from tests.commits.tables import (
+    AT_ONCE,
+    OVERWRITE,
+    claimants_at_work,
+    data_in,
+    data_of_log,
+    of_mode,
+    stopped_at,
+    write,
+)
 from tests.stages.support import JOB, KINDS, state_of
 from tests.tables.support import DEFINITION, TABLE
 
@@ -111,24 +119,20 @@ def test_a_job_that_has_died_in_its_commit_is_found(kind, phase: str, monkeypatc
     assert data_in(store) == data_of_log(store) == {"day=1/first": 1, "day=1/new": 1}
 
 
-def test_a_job_at_work_is_not_looked_at_but_its_claim_is_in_the_way(
-    kind, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_job_at_work_is_not_looked_at_but_its_claim_is_in_the_way(kind):
     store = beside(kind, MANY)
     first = new_job_attempt("/table", "other_first", 0)
     write(store, {"day=1/first": b"x"}, first, ConflictMode.OVERWRITE)
     stopped_at(store, "sealed", first, OVERWRITE)
-    monkeypatch.setattr(owners, "has_ended", lambda _: False)
     calls: list[StoreCall] = []
-    with pytest.raises(CommitConflictError, match=r"job other_first \(version 1\) is at work"):
+    is_in_the_way = pytest.raises(CommitConflictError, match=r"job other_first \(version 1\) is at work")
+    with claimants_at_work(store), is_in_the_way:
         run_commit(WrappedStore(store, before=calls.append), JOB, AT_ONCE)
     assert not any("/other_0" in path for one in calls for path in one.paths)
 
 
 @pytest.mark.parametrize("jobs", [0, MANY])
-def test_a_job_that_writes_through_a_link_is_in_the_way(
-    jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_job_that_writes_through_a_link_is_in_the_way(jobs: int, tmp_path: Path):
     """Its partition has two names, and the other job knows only the one without a link."""
     table = TablePlaces(str(tmp_path))
     Path(tmp_path, "day=2").mkdir()
@@ -143,6 +147,5 @@ def test_a_job_that_writes_through_a_link_is_in_the_way(
     for number in range(jobs):
         setup_job(store, new_job_attempt(str(tmp_path), f"other_{number}", 0))
     stopped_at(store, "sealed", linked, AT_ONCE)
-    monkeypatch.setattr(owners, "has_ended", lambda _: False)
-    with pytest.raises(CommitConflictError, match="job linked"):
+    with claimants_at_work(store, table), pytest.raises(CommitConflictError, match="job linked"):
         run_commit(store, plain, options)

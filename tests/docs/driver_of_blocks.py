@@ -95,7 +95,7 @@ def look_at_rows(scratch: Path, namespace: Namespace) -> dict[str, Any]:
     from ray_committer.spark import session, uninstall
 
     table, spark = scratch / "table", namespace["spark"]
-    installed = list(session._installed.values())
+    installed = list(session.installed.values())
     report = installed[0].last_report if installed else namespace.get("report")
     uninstall(spark)
     jobs = ray_committer.list_jobs(str(table))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ray_committer.doctor_checks.lines import Verdict
-from ray_committer.doctor_checks.ray_lines import _cluster, _package, _room, _same_store
+from ray_committer.doctor_checks.ray_lines import survey_lines
 from ray_committer.doctor_checks.scratch import PROOF
 from ray_committer.executors.ray.survey import NodeAnswer, Survey
 from ray_committer.version import __version__
@@ -36,21 +36,20 @@ def found(*answers: NodeAnswer, free: float = 4.0) -> Survey:
     ],
 )
 def test_a_node_that_differs_is_named(bad: NodeAnswer, package: Verdict, same_store: Verdict):
-    survey = found(GOOD, bad)
-    lines = {_package: package, _same_store: same_store}
-    for line, verdict in lines.items():
-        assert line(survey).verdict is verdict
-        assert ("bad: " in line(survey).measured) == (verdict is Verdict.FAILED)
+    _, *lines, _ = survey_lines(found(GOOD, bad))
+    for line, verdict in zip(lines, (package, same_store), strict=True):
+        assert line.verdict is verdict
+        assert ("bad: " in line.measured) == (verdict is Verdict.FAILED)
 
 
 def test_a_cluster_without_nodes_fails():
-    assert _cluster(found()).verdict is Verdict.FAILED
-    assert _cluster(found(GOOD)).verdict is Verdict.OK
+    assert survey_lines(found())[0].verdict is Verdict.FAILED
+    assert survey_lines(found(GOOD))[0].verdict is Verdict.OK
 
 
 def test_room_is_compared_with_what_workers_ask_for():
-    assert _room(found(GOOD, free=0.4)).verdict is Verdict.OK
-    assert _room(found(GOOD, free=0.3)).verdict is Verdict.WARNING
+    assert survey_lines(found(GOOD, free=0.4))[-1].verdict is Verdict.OK
+    assert survey_lines(found(GOOD, free=0.3))[-1].verdict is Verdict.WARNING
 
 
 def doctor(

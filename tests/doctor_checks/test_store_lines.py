@@ -323,7 +323,7 @@ def test_a_slow_store_is_warned_of(monkeypatch):
 
 
 def test_a_latency_is_a_median_and_a_percentile():
-    assert store_lines._spread([0.001] * 18 + [0.5, 1.0]) == "1.00 ms (p95 500.00)"
+    assert store_lines.spread([0.001] * 18 + [0.5, 1.0]) == "1.00 ms (p95 500.00)"
     measured = line(diagnose(memory()), "latency").measured
     assert measured.startswith("rename 0.")
     assert measured.count("ms (p95 ") == 2

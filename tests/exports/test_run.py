@@ -5,13 +5,15 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from deltalake import DeltaTable
 
 import ray_committer
 from ray_committer.errors import ExportError, JobNotFoundError
+from ray_committer.jobs import open_job
+from ray_committer.protocol.table_paths import DELTA_LOG
+from ray_committer.testing import StoreCall, WrappedStore
 from tests.cli.commands import run
 from tests.exports.tables import commit, new_table, rows_of, snapshot_rows
 
@@ -62,11 +64,14 @@ def test_an_export_that_fails_is_a_notice_with_the_command(dest: Path):
 def test_whatever_an_export_raises_the_job_is_committed(
     dest: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ):
-    def fails(*_: Any) -> None:
-        raise error
+    def fails(call: StoreCall) -> None:
+        if DELTA_LOG in call.paths[0]:
+            raise error
 
-    table = new_table(dest)
-    monkeypatch.setattr("ray_committer.exports.delta.open_delta", fails)
+    table, opened = new_table(dest), open_job.open_store
+    monkeypatch.setattr(
+        open_job, "open_store", lambda spec, **_: WrappedStore(opened(spec), before=fails)
+    )
     report = commit(table, FILES, export_delta=True)
     assert report.outcome is ray_committer.Outcome.COMMITTED
     assert str(error) in report.notices[0]

@@ -87,7 +87,7 @@ class JobMachine(JobActions, RuleBasedStateMachine):
         self.store = self.new_store(kind)
         self.model = DestinationModel()
         drawn = _hex_of(Random(nonces))
-        self.nonces = patch("ray_committer.protocol.state.secrets.token_hex", drawn)
+        self.nonces = patch("secrets.token_hex", drawn)
         self.nonces.start()
         self.numbers = itertools.count(1)
         self.theirs = join(self.destination, "_temporary", "0", "_temporary", "attempt_0", "part-0")

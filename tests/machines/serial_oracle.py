@@ -51,13 +51,13 @@ def judge(
 ) -> str | None:
     """Bring every job to its end, and compare; return what is wrong, or None."""
     ends = _bring_to_their_ends(store, table, jobs, answers, random, has_log=has_log)
-    not_serial = _not_by_version if has_log else _not_serial
+    differs = _not_by_version if has_log else not_serial
     for wrong in (
         _crashed(answers),
         _refused(answers),
         _without_end(jobs, ends),
         _told_wrong(answers, ends) if len(ends.committed) == len(jobs) else None,
-        not_serial(store, table, jobs, old, ends, answers) if len(ends.committed) == len(jobs) else None,
+        differs(store, table, jobs, old, ends, answers) if len(ends.committed) == len(jobs) else None,
         _left(store, table, jobs),
     ):
         if wrong is not None:
@@ -164,9 +164,10 @@ def _told_wrong(answers: Answers, ends: Ends) -> str | None:
     return None
 
 
-def _not_serial(
+def not_serial(
     store: StoreOperations, table: str, jobs: Sequence[Job], old: Files, ends: Ends, answers: Answers
 ) -> str | None:
+    """Find the files that no order of the committed jobs leaves."""
     found = visible_files(store, table).items()
     visible = {name: data for name, data in found if "/_" not in name}
     allowed = list(_serial(jobs, old, ends, _kept(answers)))

@@ -7,7 +7,7 @@ import pytest
 from ray_committer.testing.harness import put_file
 from ray_committer.testing.memory_store import MemoryStore
 from tests.machines.operations import Job
-from tests.machines.serial_oracle import Ends, _not_serial
+from tests.machines.serial_oracle import Ends, not_serial
 
 FIRST, AGAIN = Job("append", {"p=1/a": b"1"}), Job("append 1", {"p=1/b": b"2"}, id="append", number=1)
 OTHER = Job("other", {"p=2/c": b"3"})
@@ -29,4 +29,4 @@ def test_two_attempts_of_a_job_are_committed_only_with_another_between_them(
         for name, data in job.files.items():
             put_file(store, f"/table/{name}", data)
     ends = Ends(dict.fromkeys((job.name for job in jobs), True))
-    assert (_not_serial(store, "/table", jobs, {}, ends, []) is None) is is_right
+    assert (not_serial(store, "/table", jobs, {}, ends, []) is None) is is_right

@@ -12,7 +12,7 @@ from ray_committer.executors.inline import InlineExecutor
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.coordinator_loss import _COORDINATORS, load_with_coordinator, with_coordinator
+from ray_committer.stages.coordinator_loss import COORDINATORS, load_with_coordinator, with_coordinator
 from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.testing import MemoryStore, run_commit, visible_files, write_job
 from ray_committer.testing.harness import put_file
@@ -84,7 +84,7 @@ def plan(found: JobContext, coordinator: Mortal) -> int:
 
 
 @pytest.mark.parametrize("kind", ["forget", "collect"])
-@pytest.mark.parametrize("losses", [0, 1, _COORDINATORS])
+@pytest.mark.parametrize("losses", [0, 1, COORDINATORS])
 def test_manifests_are_loaded_again_after_each_loss(kind: str, losses: int):
     found, coordinator = with_tasks(kind, losses)
     assert load(found).files == 3
@@ -94,12 +94,12 @@ def test_manifests_are_loaded_again_after_each_loss(kind: str, losses: int):
 
 
 def test_a_load_that_is_lost_again_and_again_stops():
-    found, _ = with_tasks("collect", _COORDINATORS + 1)
+    found, _ = with_tasks("collect", COORDINATORS + 1)
     with pytest.raises(CoordinatorLostError):
         load(found)
 
 
-@pytest.mark.parametrize("losses", [0, 1, _COORDINATORS])
+@pytest.mark.parametrize("losses", [0, 1, COORDINATORS])
 def test_a_step_runs_again_with_all_that_the_coordinator_had_known(losses: int):
     found, coordinator = with_tasks("plan", losses)
     load(found)
@@ -108,7 +108,7 @@ def test_a_step_runs_again_with_all_that_the_coordinator_had_known(losses: int):
 
 
 def test_a_step_that_is_lost_again_and_again_stops():
-    found, coordinator = with_tasks("plan", _COORDINATORS + 1)
+    found, coordinator = with_tasks("plan", COORDINATORS + 1)
     with pytest.raises(CoordinatorLostError):
         plan(found, coordinator)
 

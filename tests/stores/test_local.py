@@ -140,7 +140,7 @@ def test_a_change_of_a_state_tells_whether_files_are_renamed_by_links(monkeypatc
     spec = StoreSpec("file")
     assert changed_state(LocalStore(spec), tmp_path).links_files(str(tmp_path)) is False
     assert changed_state(LocalStore(spec, rename=link_and_unlink), tmp_path).links_files(str(tmp_path))
-    monkeypatch.setattr(local_module, "_renameat2", None)  # an older kernel has none
+    monkeypatch.setattr(local_module, "RENAMEAT2", None)  # an older kernel has none
     store = LocalStore(spec)
     assert store.links_files(str(tmp_path)) is False  # nothing has told
     assert changed_state(store, tmp_path).links_files(str(tmp_path))
@@ -150,7 +150,7 @@ def test_a_change_of_a_state_tells_whether_files_are_renamed_by_links(monkeypatc
 def test_a_file_system_that_can_do_neither_is_refused_once_a_state_has_changed(
     monkeypatch, tmp_path: Path
 ):
-    monkeypatch.setattr(local_module, "_renameat2", None)
+    monkeypatch.setattr(local_module, "RENAMEAT2", None)
     store = changed_state(LocalStore(StoreSpec("file")), tmp_path)
 
     def no_links(*args: object, **kwargs: object) -> None:

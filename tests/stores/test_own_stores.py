@@ -20,8 +20,8 @@ from ray_committer.stores.local import LocalStore
 from ray_committer.stores.registry import (
     OPEN_SECONDS,
     OpenStores,
-    _own_store,
     open_store,
+    own_store,
     resolve_destination,
     shown_url,
 )
@@ -76,7 +76,7 @@ def nothing_remembered() -> Iterator[None]:
 
 
 def _forget() -> None:
-    _own_store.cache_clear()
+    own_store.cache_clear()
     sys.modules.pop("my_package", None)
 
 

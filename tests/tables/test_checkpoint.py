@@ -16,10 +16,10 @@ from ray_committer.errors import (
     TableVersionGoneError,
 )
 from ray_committer.protocol.file_list import MOST_INLINE, ListedFile
-from ray_committer.protocol.table_checkpoint import Changes, Checkpoint
+from ray_committer.protocol.table_checkpoint import Checkpoint
 from ray_committer.protocol.table_entry import encode_content
 from ray_committer.protocol.table_paths import TablePlaces
-from ray_committer.protocol.table_state import Files, TableState
+from ray_committer.protocol.table_state import Files, TableState, follow
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.tables.append import append
@@ -34,8 +34,8 @@ from ray_committer.tables.checkpoint import (
     read_state,
 )
 from ray_committer.tables.file_sets import read_file_set, save_file_set
-from ray_committer.tables.log import find_head
-from ray_committer.tables.save_checkpoint import save_checkpoint
+from ray_committer.tables.log import find_head, read_entries
+from ray_committer.tables.save_checkpoint import save_checkpoint, shares
 from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, WrappedStore, crash_at, fail_at
 from tests.stages.support import EACH_TABLE, KINDS, KINDS_OF_TABLES, context, do_at, requests
 from tests.tables.support import TABLE, abort_of, append_commit, claim_of, table_on
@@ -238,18 +238,12 @@ def test_many_changes_are_taken_in_shares(kind, monkeypatch: pytest.MonkeyPatch)
     memory = table_on(kind())
     old = save_file_set(memory, TABLE, many(25_000), **JOB)
     append_commit(memory, "many", old)
-    found: list[int] = []
-
-    def counted(*arguments: object, **options: object) -> Changes:
-        changes = changes_of(*arguments, **options)  # type: ignore[arg-type]
-        found.append(len(changes))
-        return changes
-
-    monkeypatch.setattr(save_module, "changes_of", counted)
-    assert save(memory) is None
+    _, commits = follow(TableState(), read_entries(memory, TABLE))
+    found = [len(changes_of(memory, TABLE, commits, one)) for one in shares(memory, TABLE, commits)]
     assert sum(found) == 25_000
     assert len(found) == 9
     assert max(found) < 5_000
+    assert save(memory) is None
     memory.delete_file(TABLE.entry(1))  # so that only the checkpoint can be read
     assert FilesAt(memory, TABLE, "id").below() == sorted(many(25_000), key=lambda file: file.p)
 

@@ -15,7 +15,13 @@ from ray_committer.protocol.manifest import TaskManifest, digest, encode_manifes
 from ray_committer.protocol.sidecar import copy_name
 from ray_committer.stores.base import completing
 from ray_committer.work import upload_file
-from ray_committer.work.upload_file import TaskUploads, closed_uploads, noted_uploads, save_copy
+from ray_committer.work.upload_file import (
+    TaskUploads,
+    closed_uploads,
+    noted_uploads,
+    part_bytes,
+    save_copy,
+)
 from tests.servers.fake_s3 import FakeS3, direct_store
 
 PART = 5 << 20
@@ -142,15 +148,11 @@ def test_etags_that_are_no_md5_predict_nothing_and_are_noted(fake: FakeS3, uploa
 def test_parts_grow_so_that_ten_thousand_are_enough(
     monkeypatch: pytest.MonkeyPatch, uploads: TaskUploads
 ):
-    file = uploads.open("/t/a")
-    sizes = []
-    for count in range(10_000):
-        file._parts = [None] * count  # type: ignore[list-item]
-        sizes.append(file._part_bytes())
-    file._parts = []
+    sizes = [part_bytes(parts) for parts in range(10_000)]
     assert max(sizes) == 64 << 20
     assert sum(sizes) > 300_000_000_000
     monkeypatch.setattr(upload_file, "MAX_PARTS", 1)
+    file = uploads.open("/t/a")
     file.write(b"1" * (PART + 1))
     with pytest.raises(OSError, match="needs more than 1 parts: write smaller files"):
         file.close()

@@ -15,7 +15,7 @@ from ray_committer.protocol.manifest import digest
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.sidecar import FileIdentity, encode_sidecar, sidecar_name
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, write_job
-from ray_committer.work.worker import Worker, _Cache
+from ray_committer.work.worker import Cache, Worker
 from tests.stages.support import JOB, at, context, freeze, frozen_path, loaded
 from tests.threads import running_threads
 
@@ -131,7 +131,7 @@ def test_a_read_that_fails_is_not_remembered(memory: MemoryStore, refs, error: t
 
 
 def test_a_cache_holds_what_was_used_last_within_its_limit_and_always_one():
-    cache: _Cache[str] = _Cache(10)
+    cache: Cache[str] = Cache(10)
     for key, weight in (("a", 4), ("b", 4)):
         cache.put(key, key.upper(), weight)
     assert cache.get("a") == "A"
@@ -142,7 +142,7 @@ def test_a_cache_holds_what_was_used_last_within_its_limit_and_always_one():
 
 
 def test_a_cache_counts_a_value_once_that_is_put_twice():
-    cache: _Cache[str] = _Cache(10)
+    cache: Cache[str] = Cache(10)
     for _ in range(5):
         cache.put("a", "A", 4)
     cache.put("b", "B", 4)

@@ -22,8 +22,10 @@ from ray_committer.errors import (
     PathError,
     SettingsError,
 )
+from ray_committer.jobs import open_job
 from ray_committer.jobs.partitions import open_partitions
 from ray_committer.jobs.table import init_table, table_log
+from ray_committer.testing import StoreCall, WrappedStore
 from ray_committer.writers import rewrite_parquet
 from tests.cli.commands import run
 
@@ -280,25 +282,20 @@ def test_a_cancelled_compaction_leaves_nothing(table: Path, monkeypatch: pytest.
     for number in range(2):
         add(table, f"{number}.parquet", numbers(number))
     token = CancelToken()
-    monkeypatch.setattr(rewrite_parquet, "_slots", _Cancels(token))
+    opened = open_job.open_store
+
+    def begins(call: StoreCall) -> None:
+        if "/tasks/" in call.paths[0]:
+            token.cancel()
+
+    monkeypatch.setattr(
+        open_job, "open_store", lambda spec, **_: WrappedStore(opened(spec), before=begins)
+    )
     with pytest.raises(CommitCancelledError, match="nothing was changed, and this job was given up"):
         ray_committer.compact(str(table), cancel=token)
     assert rows(table) == [0, 1]
     assert not (table / "_temporary").exists()
     assert [entry.kind for entry in table_log(str(table), since=6)] == ["abort"]
-
-
-class _Cancels:
-    """Cancels as soon as a bin is rewritten."""
-
-    def __init__(self, token: CancelToken) -> None:
-        self._token = token
-
-    def __enter__(self) -> None:
-        self._token.cancel()
-
-    def __exit__(self, *_: object) -> None:
-        pass
 
 
 def test_appends_while_a_table_is_compacted_stay(table: Path):

@@ -105,9 +105,9 @@ def test_files_of_several_directories_are_written_at_the_same_time():
     assert write_tables([rows], FileLayout("json", ("p",)), lambda _: Sink(), stem="s").rows == 2
 
 
-@pytest.mark.parametrize("limit", ["FILE_BYTES", "BUFFER_BYTES"])
+@pytest.mark.parametrize(("file_bytes", "buffer_bytes"), [(0, 1000), (1000, 0)])
 def test_no_more_rows_are_taken_while_a_full_buffer_is_written(
-    monkeypatch: pytest.MonkeyPatch, limit: str
+    monkeypatch: pytest.MonkeyPatch, file_bytes: int, buffer_bytes: int
 ):
     class SlowSink(BytesIO):
         def write(self, data: Any) -> int:
@@ -121,7 +121,8 @@ def test_no_more_rows_are_taken_while_a_full_buffer_is_written(
         assert sink.getvalue() == b'{"id":1}\n'
         yield pa.table({"id": [2]})
 
-    monkeypatch.setattr(arrow_files, limit, 0)
+    monkeypatch.setattr(arrow_files, "FILE_BYTES", file_bytes)
+    monkeypatch.setattr(arrow_files, "BUFFER_BYTES", buffer_bytes)
     assert write_tables(tables(), FileLayout("json"), lambda _: sink, stem="s").rows == 2
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -355,15 +356,21 @@ def test_no_result_at_all_is_an_empty_output(start, dest: Path):
 
 
 def test_a_durable_job_forces_its_files_to_disk(dest: Path, monkeypatch: pytest.MonkeyPatch):
-    synced: list[str] = []
-    real = arrow_job.sync
-    monkeypatch.setattr(arrow_job, "sync", lambda store, path: (synced.append(path), real(store, path)))
+    synced: list[Path] = []
+    real = os.fsync
+
+    def fsync(file: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{file}").readlink())
+        real(file)
+
+    monkeypatch.setattr(os, "fsync", fsync)
     for durable in (False, True):
         options = CommitOptions(durable=durable)
         layout = FileLayout("parquet", ("p",))
         job = arrow_job.start(str(dest), layout, mode=WriteMode.APPEND, options=options)
         arrow_job.write_attempt(job, 0, [table(1, 2)])
-        assert [Path(path).parent.name for path in synced] == (["p=1", "p=0"] if durable else [])
+        data = [path.parent.name for path in synced if path.suffix == ".parquet"]
+        assert data == (["p=1", "p=0"] if durable else [])
 
 
 def test_two_jobs_beside_each_other_keep_out_of_each_others_way(start, dest: Path):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -176,11 +177,10 @@ def test_bad_tables_are_named(glue: Any, dest: Path):
 def test_a_catalog_that_refuses_or_is_down_is_an_error(glue: Any, moto: MotoServer):
     def refuse(**_: Any) -> Any:
         from botocore.awsrequest import AWSResponse
+        from urllib3 import HTTPResponse
 
         body = b'{"__type": "AccessDeniedException", "Message": "no permission"}'
-        found = AWSResponse(moto.url, 400, {}, None)
-        found._content = body
-        return found
+        return AWSResponse(moto.url, 400, {}, HTTPResponse(BytesIO(body), preload_content=False))
 
     glue.meta.events.register("before-send.glue", refuse)
     try:

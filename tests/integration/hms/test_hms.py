@@ -37,7 +37,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Metastore]:
 @pytest.fixture
 def client(server: Metastore, dest: Path) -> Iterator[Any]:
     """A connection, and a table at the destination."""
-    types, found, transport = hms._connect(server.uri)
+    types, found, transport = hms.connect(server.uri)
     column = types.FieldSchema
     found.create_table(
         types.Table(
@@ -131,7 +131,7 @@ def test_the_same_command_repairs_a_crash_at_any_request(
 def died_at(crash: int, table: MetastoreTable, do: Any) -> bool:
     """Whether something makes more than half of `crash` requests; it dies then, an odd `crash` after
     the request."""
-    real, requests = table._client, 0
+    real, requests = table.client, 0
 
     class Dying:
         def __getattr__(self, name: str) -> Any:
@@ -147,7 +147,7 @@ def died_at(crash: int, table: MetastoreTable, do: Any) -> bool:
 
             return call
 
-    table._client = Dying()
+    table.client = Dying()
     try:
         do()
     except Died:

@@ -18,8 +18,7 @@ from ray.cluster_utils import Cluster
 import ray_committer
 from ray_committer import CommitOptions, CommitReport, Outcome
 from ray_committer.errors import LeaseLostError
-from ray_committer.events import Event, FilesRenamed, StageEnded, StageStarted, ignore
-from ray_committer.executors.ray.host import HostedDirectories
+from ray_committer.events import Event, FilesRenamed, StageEnded, StageStarted
 from ray_committer.protocol import statistic_names as names
 from tests.conftest import visible_files
 from tests.integration.ray.jobs import commit_workers, processes, write_files
@@ -62,20 +61,6 @@ def at_stage(name: str, action: Callable[[], object], *, ended: bool = False) ->
             action()
 
     return listen
-
-
-def lose_at_first(monkeypatch: pytest.MonkeyPatch, method: str, action: Callable[[], object]) -> None:
-    """Do something once, after the driver has first called this method of the coordinator."""
-    call, done = getattr(HostedDirectories, method), list[None]()
-
-    def called(self: HostedDirectories, *arguments: Any) -> Any:
-        found = call(self, *arguments)
-        if not done:
-            done.append(None)
-            action()
-        return found
-
-    monkeypatch.setattr(HostedDirectories, method, called)
 
 
 def kill_a_worker() -> None:
@@ -144,7 +129,6 @@ def test_a_worker_is_lost_when_all_files_are_in_place(cluster: Cluster, dest: Pa
 @pytest.mark.parametrize(
     "listener",
     [
-        pytest.param(None, id="while loading", marks=pytest.mark.wide),
         pytest.param(
             at_stage("job_stage_load_manifests", kill_the_host, ended=True),
             id="before the preflight",
@@ -163,13 +147,9 @@ def test_a_worker_is_lost_when_all_files_are_in_place(cluster: Cluster, dest: Pa
         pytest.param(at(0.3, kill_the_host), id="while renaming"),
     ],
 )
-def test_the_coordinator_is_lost(
-    cluster: Cluster, dest: Path, listener: Callable[[Event], None] | None, monkeypatch
-):
+def test_the_coordinator_is_lost(cluster: Cluster, dest: Path, listener: Callable[[Event], None]):
     written = write_files(dest, tasks=60, files=FILES)
-    if listener is None:
-        lose_at_first(monkeypatch, "forget", kill_the_host)
-    report = commit(dest, listener or ignore)
+    report = commit(dest, listener)
     check(report, dest, written)
     assert any("coordinator of this commit" in notice for notice in report.notices)
 

@@ -39,23 +39,23 @@ def test_a_raylet_does_not_wait_for_its_agents(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_start_that_failed_is_ended_and_tried_again(monkeypatch: pytest.MonkeyPatch):
-    add_node, before = Cluster.add_node, raylets._children()
+    add_node, before = Cluster.add_node, raylets.children()
     left: list[set[int]] = []
 
     def fail_once(self: Cluster, **node: Any) -> Any:
         if left:
-            assert raylets._children() <= before
+            assert raylets.children() <= before
             return add_node(self, **node)
         added = add_node(self, **node)
         self.head_node = None  # as after a time-out in its start
-        left.append(raylets._children() - before)
+        left.append(raylets.children() - before)
         raise RuntimeError(f"{added} did not start")
 
     monkeypatch.setattr(Cluster, "add_node", fail_once)
     cluster = raylets.start_cluster({"num_cpus": 1})
     try:
         assert left[0]
-        assert not left[0] & raylets._children()
+        assert not left[0] & raylets.children()
         cluster.wait_for_nodes()
     finally:
         cluster.shutdown()

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ray_committer.protocol.statistic_names import SAVE_RECORD
 from ray_committer.spark import Installation, install, uninstall
-from ray_committer.spark.session import _bridge
+from ray_committer.spark.session import bridge
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def configure(spark: SparkSession) -> Iterator[Callable[..., None]]:
             spark.conf.set(keys[-1], value)
 
     install(spark)
-    _bridge(spark).clearHandler()
+    bridge(spark).clearHandler()
     yield apply
     for key in keys:
         spark.conf.unset(key)

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 
 import ray_committer
 from ray_committer.cli.main import main
-from ray_committer.spark.session import _bridge
+from ray_committer.spark.session import bridge
 from tests.integration.spark.conftest import data_files
 from tests.integration.spark.jvm import (
     COMMAND,
@@ -195,6 +195,6 @@ def test_a_request_that_names_5000_tasks_reaches_the_child(spark, configure, des
     configure(command=COMMAND, threads="4")
     request = json.dumps(request_of_many_tasks(dest, 5_000))
     hadoop = spark._jsparkSession.sessionState().newHadoopConf()
-    assert _bridge(spark).handlerFor(hadoop).commitJob(request).strip() == "{}"
+    assert bridge(spark).handlerFor(hadoop).commitJob(request).strip() == "{}"
     assert b'"jobId": "many"' in (dest / "_SUCCESS").read_bytes()
     assert not (dest / "_temporary").exists()

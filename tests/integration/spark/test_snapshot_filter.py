@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 import ray_committer
 from ray_committer import CommitOptions, ConflictMode
 from ray_committer.protocol.table_paths import TablePlaces
-from ray_committer.spark.session import _load_jar
+from ray_committer.spark.session import load_jar
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.tables.save_checkpoint import save_checkpoint
@@ -41,7 +41,7 @@ Rows = frozenset[tuple[int, int]]
 @pytest.fixture
 def reader(spark: SparkSession) -> Iterator[SparkSession]:
     """A session as with ``spark.sql.extensions=io.raycommitter.SnapshotExtensions``."""
-    _load_jar(spark)
+    load_jar(spark)
     jvm = spark.sparkContext._jvm
     assert jvm is not None
     extensions = jvm.io.raycommitter.SnapshotExtensions()

@@ -20,7 +20,7 @@ from ray_committer.events import Event, StageStarted
 from ray_committer.jar import PROTOCOL_CLASS, PROTOCOL_KEY
 from ray_committer.protocol.iostatistics import Mean
 from ray_committer.spark import Installation, install, uninstall
-from ray_committer.spark.session import _bridge
+from ray_committer.spark.session import bridge
 from ray_committer.spark.settings import MODE_KEY
 from tests.integration.spark.conftest import data_files
 
@@ -216,7 +216,7 @@ def test_a_commit_that_stopped_after_its_record_is_kept_and_finished_by_the_comm
 def test_without_a_handler_the_write_fails_before_any_task_runs(
     spark, installation, rows, tmp_path: Path
 ):
-    _bridge(spark).clearHandler()
+    bridge(spark).clearHandler()
     ran = fail_task(str(tmp_path / "ran"), times=0)
     with pytest.raises(Exception, match="no commit handler is installed"):
         rows.select(ran("id").alias("id")).write.parquet(str(tmp_path / "t"))
@@ -243,7 +243,7 @@ def test_uninstall_restores_what_was_there(spark, tmp_path: Path):
     uninstall(spark)
     assert spark.conf.get(PROTOCOL_KEY) == before
     assert spark.conf.get(MODE_KEY, None) is None
-    assert _bridge(spark).handler() is None
+    assert bridge(spark).handler() is None
 
 
 def test_a_deferred_commit_shows_nothing_until_the_command_ran(spark, rows, tmp_path: Path):

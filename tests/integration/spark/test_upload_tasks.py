@@ -21,7 +21,7 @@ from ray_committer.protocol.actions import predict_etag
 from ray_committer.protocol.manifest import FileEntry, decode_manifest, digest
 from ray_committer.protocol.sidecar import copy_name
 from ray_committer.spark import install, uninstall
-from ray_committer.spark.session import _offer
+from ray_committer.spark.session import offer
 from tests.integration.spark.tasks import JOB_ID, Job, Task, configuration_with, set_up
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -71,7 +71,7 @@ def bucket(spark: SparkSession, dest: Path, tmp_path: Path) -> Iterator[Bucket]:
     (tmp_path / "aborted").mkdir()
     installation = install(spark)
     handler: Any = LocalHandler(installation.handler)
-    _offer(spark, handler)
+    offer(spark, handler)
     yield Bucket(spark, dest, tmp_path / "aborted")
     uninstall(spark)
 
