@@ -1,4 +1,4 @@
-"""What no other test noticed when it was broken on purpose, by a mutant of tests/mutants."""
+"""What no other test noticed when it was broken on purpose."""
 
 from __future__ import annotations
 

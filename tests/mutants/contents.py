@@ -12,6 +12,7 @@ from ray_committer.limits.permits import Permits
 from ray_committer.protocol.manifest import decode_manifest, digest
 from ray_committer.stages.check_links import check_links
 from ray_committer.stages.check_sources import check_sources_at_once
+from ray_committer.stages.check_uploads import check_uploads
 from ray_committer.stages.obstacles import refuse
 from ray_committer.stages.preflight import preflight
 from ray_committer.stages.publish_job import prove_same_store
@@ -88,6 +89,11 @@ def only_the_first_obstacle_is_reported() -> Swaps:
 def files_that_cannot_be_linked_are_found_after_the_record() -> Swaps:
     """A job is recorded that can neither end nor be given up."""
     yield check_links, lambda context, manifests: []
+
+
+def uploads_are_not_looked_at_before_the_record() -> Swaps:
+    """On S3 a job is recorded of which an upload is gone, so it can never be finished."""
+    yield check_uploads, lambda *_: None
 
 
 def sources_are_not_looked_at_before_the_record() -> Swaps:

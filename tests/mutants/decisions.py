@@ -16,6 +16,7 @@ from ray_committer.job_files.other_attempts import (
 )
 from ray_committer.job_files.other_jobs import destinations_above, last_sign
 from ray_committer.job_files.owners import is_alive
+from ray_committer.protocol.claims import judge
 from ray_committer.protocol.manifest import stamp_of
 from ray_committer.protocol.paths import CURRENT, JobAttempt, join
 from ray_committer.protocol.record import Claim
@@ -36,6 +37,7 @@ from ray_committer.stages.save_task_manifest import save_task_manifest
 from ray_committer.stores.base import FileStatus, StoredState, StoreOperations, list_anew
 from ray_committer.stores.local import LocalStore, link_and_unlink
 from ray_committer.stores.state_names import read_state_name, state_rename
+from ray_committer.tables.append import append, decide
 from tests.mutants.swap import Swaps
 
 
@@ -182,6 +184,16 @@ def who_waits_for_another_job_stays_declared() -> Swaps:
 def states_are_read_as_this_machine_remembers_them() -> Swaps:
     """On a network file system an overwrite misses an append that another machine has recorded."""
     yield list_anew, lambda store, path: store.list_status(path)
+
+
+def claims_are_not_judged() -> Swaps:
+    """In a table with a log, two jobs replace the same files, and rows are there twice."""
+    yield judge, lambda claim, ended, in_flight, isolation: None
+
+
+def a_claim_is_decided_twice() -> Swaps:
+    """One person commits a claim, another gives it up, and both remove files."""
+    yield decide, lambda store, table, entry: (append(store, table, entry, entry.claim), entry)
 
 
 def a_job_is_recorded_without_freezing_its_manifests() -> Swaps:
