@@ -24,9 +24,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from ray_committer.protocol.magic_paths import MagicJob
 from ray_committer.protocol.manifest import decode_manifest
 from ray_committer.protocol.paths import new_job_attempt
-from ray_committer.protocol.pendingsets import encode_pendingset
 from ray_committer.stores.answers import HttpAnswer
 from ray_committer.testing import write_job
+from tests.pendingsets import encode_pendingset, pendingset_path
 from tests.servers.fake_s3 import OPTIONS, FakeS3, direct_store
 
 JOB = "11111111-2222-3333-4444-555555555555"
@@ -123,7 +123,7 @@ def written(jobs: int, tasks: int, files: int) -> FakeS3:
         for one in store.list_status(theirs.manifests):
             manifest = decode_manifest(store.read(one.path), one.path)
             data = encode_pendingset(manifest, magic, milliseconds=1)
-            store.write(magic.pendingset(one.name.removesuffix("-manifest.json")), data)
+            store.write(pendingset_path(magic, one.name.removesuffix("-manifest.json")), data)
         store.delete_directory(theirs.temporary)
     return fake
 

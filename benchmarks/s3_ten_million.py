@@ -24,7 +24,7 @@ from s3_server import run_server, started
 from ten_million_entries import commit
 
 from ray_committer.limits.permits import Permits
-from ray_committer.protocol.actions import Action, Answer
+from ray_committer.protocol.actions import Answer, CompleteUpload
 from ray_committer.protocol.manifest import STAMP, FileEntry, TaskManifest, encode_manifest
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.stages.setup_job import setup_job
@@ -95,7 +95,7 @@ def entries_of(task: int) -> Iterator[FileEntry]:
 class NothingCompletes(S3Store):
     """Completes an upload without a request."""
 
-    def publish(self, action: Action, old: str | None = None) -> Answer:
+    def publish(self, action: CompleteUpload, old: str | None = None) -> Answer:
         return Answer.DONE
 
 

@@ -55,7 +55,6 @@ class AttemptState:
     seen: Seen | None = None
     exists: bool = False
     has_manifests: bool = False
-    has_tasks: bool = False
     manifests: tuple[FileStatus, ...] | None = None
     is_husk: bool = False
     """It holds only what a process wrote that slept until the job was removed."""
@@ -183,7 +182,7 @@ def _refuse_linked_attempt(store: StoreOperations, job: JobAttempt) -> None:
 
 
 def _state_of(seen: Seen) -> AttemptState:
-    return AttemptState(seen, exists=True, has_manifests=True, has_tasks=True)
+    return AttemptState(seen, exists=True, has_manifests=True)
 
 
 def _listed_state(store: StoreOperations, job: JobAttempt) -> AttemptState:
@@ -196,7 +195,6 @@ def _listed_state(store: StoreOperations, job: JobAttempt) -> AttemptState:
     return AttemptState(
         exists=True,
         has_manifests=not names.isdisjoint((MANIFESTS, *frozen)),
-        has_tasks=TASKS in names,
         is_husk=bool(names) and names <= {STATE, UNDONE},
     )
 
@@ -419,13 +417,13 @@ def success_if_told(store: StoreOperations, destination: str) -> SuccessData | N
         return None
 
 
-def is_noted(store: StoreOperations, job: JobAttempt, *, any_attempt: bool = False) -> bool:
-    """Whether the destination's ``_SUCCESS`` belongs to this attempt or, with `any_attempt`, to its job.
-    A file that names no attempt counts for each of them."""
+def is_noted(store: StoreOperations, job: JobAttempt) -> bool:
+    """Whether the destination's ``_SUCCESS`` belongs to this attempt; one that names no attempt belongs
+    to each attempt of its job."""
     success = success_if_told(store, job.destination)
     if success is None or success.job_id != job.job_id:
         return False
-    return any_attempt or attempt_of(success, job.number) == job.number
+    return attempt_of(success, job.number) == job.number
 
 
 def attempt_of(success: SuccessData, otherwise: int) -> int:

@@ -12,7 +12,7 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol.file_list import ListedFile, partition_of
 from ray_committer.protocol.table_entry import TableDefinition
 from ray_committer.protocol.table_paths import TablePlaces, is_hidden
-from ray_committer.protocol.write_ids import WriteIds
+from ray_committer.protocol.table_state import WriteIds
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.registry import fsspec_url
 from ray_committer.tables.log import read_definition

@@ -1,4 +1,4 @@
-"""What puts a file in place: a rename or, on S3, the completion of an upload; and what its answer means.
+"""The completion of an upload, which puts a file in place on S3, and what its answer means.
 
 S3 renames nothing. A task uploads the parts of a file, and nobody sees the file until the upload is
 completed: one atomic request, like a rename. The etag of the completed file follows from those of its
@@ -26,15 +26,7 @@ LEAST_PART_BYTES = 5 << 20
 """The least size of all parts of an upload except the last."""
 
 
-class Rename(msgspec.Struct, frozen=True, gc=False, tag=True):
-    """Move a file to a place where none is; if the store has versions, only this `version` of it."""
-
-    source: str
-    dest: str
-    version: str | None = None
-
-
-class CompleteUpload(msgspec.Struct, frozen=True, gc=False, tag=True):
+class CompleteUpload(msgspec.Struct, frozen=True, gc=False):
     """Complete an upload, by its `id` and the etags of its `parts` in order, where no file is.
 
     `etag` is that of the completed file, and `stamp` that of the job that its metadata names; each is
@@ -47,9 +39,6 @@ class CompleteUpload(msgspec.Struct, frozen=True, gc=False, tag=True):
     etag: str | None = None
     stamp: str | None = None
     task: str | None = None
-
-
-Action = Rename | CompleteUpload
 
 
 class Answer(StrEnum):

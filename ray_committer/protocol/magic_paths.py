@@ -55,11 +55,6 @@ class MagicJob:
         own = join(self.destination, MAGIC_PREFIX + self.uuid, name)
         return join(self.destination, MAGIC, name), own
 
-    def pendingset(self, task_id: str) -> str:
-        """The file in which Hadoop 3.3 looks for the uploads of a task."""
-        check_name(task_id, "task id")
-        return join(self.directories[0], task_id + PENDINGSET)
-
     def place_of(self, path: str) -> PendingPlace | None:
         """What the file at `path` is to this job; None if it is neither a pendingset nor pending."""
         for directory in self.directories:

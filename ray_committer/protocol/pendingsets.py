@@ -1,4 +1,4 @@
-"""What the tasks of Hadoop's S3A committers leave: pendingsets, read as task manifests, and written.
+"""What the tasks of Hadoop's S3A committers leave: pendingsets, read as task manifests.
 
 A task that writes below a magic path uploads its files and completes none. A JSON file for each upload
 (``.pending``) says what it is. When the task commits, they become one file, ``$taskId.pendingset``, and
@@ -17,7 +17,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -25,7 +25,7 @@ from ray_committer.errors import ManifestError
 from ray_committer.protocol.actions import predict_etag
 from ray_committer.protocol.magic_paths import MagicJob, is_magic
 from ray_committer.protocol.manifest import MAX_PARTS, FileEntry, Long, TaskManifest
-from ray_committer.protocol.uri import Location, format_uri, parse_uri
+from ray_committer.protocol.uri import Location, format_uri
 
 SET_VERSION = 3
 UPLOAD_VERSION = 2
@@ -106,39 +106,6 @@ def decode_pendingset(data: bytes, path: str, job: MagicJob) -> TaskManifest:
 def decode_pending(data: bytes, path: str, job: MagicJob) -> FileEntry:
     """Parse and check the file ``.pending`` of one upload; `ManifestError` as for a pendingset."""
     return _entry(_decode(data, path, _UPLOAD, UPLOAD_VERSION), path, "", job)
-
-
-def encode_pendingset(manifest: TaskManifest, job: MagicJob, *, milliseconds: int) -> bytes:
-    """Return the uploads of `manifest` as Hadoop's committer reads them, for `job.pendingset`.
-
-    `milliseconds` since 1970 is when they were saved. `ManifestError` if an entry is a file to rename,
-    or is in another bucket.
-    """
-    attempt = manifest.task_attempt_id or ""
-    uploads = [_written(file, job, attempt, milliseconds) for file in manifest.files]
-    document = {"version": SET_VERSION, "jobId": job.uuid, "commits": uploads}
-    if attempt:
-        document["extraData"] = {_ATTEMPT: attempt}
-    return msgspec.json.encode(document)
-
-
-def _written(file: FileEntry, job: MagicJob, attempt: str, milliseconds: int) -> dict[str, Any]:
-    location = parse_uri(file.d)
-    if file.u is None or location.authority != job.bucket:
-        raise ManifestError(f"{file.d}: is no upload to the bucket {job.bucket}, as a pendingset names")
-    return {
-        "version": UPLOAD_VERSION,
-        "uri": format_uri(Location("s3a", job.bucket, location.path)),
-        "uploadId": file.u,
-        "bucket": job.bucket,
-        "destinationKey": location.path.removeprefix("/"),
-        "created": milliseconds,
-        "saved": milliseconds,
-        "jobId": job.uuid,
-        "taskId": attempt,
-        "etags": file.p,
-        "length": file.z,
-    }
 
 
 def _decode(data: bytes, path: str, decoder: msgspec.json.Decoder[_Decoded], known: int) -> _Decoded:

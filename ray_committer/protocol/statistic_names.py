@@ -21,7 +21,6 @@ TASK_DIRECTORIES = "committer_task_directory_count"
 
 FILES_COMMITTED = "committer_files_committed"
 BYTES_COMMITTED = "committer_bytes_committed"
-TASKS_COMPLETED = "committer_tasks_completed"
 STORE_IO_THROTTLED = "store_io_throttled"
 STORE_IO_RETRY = "store_io_retry"
 COMMIT_FILE_RENAME = "commit_file_rename"

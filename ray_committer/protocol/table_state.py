@@ -7,6 +7,7 @@ partition, are only for those who read it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import msgspec
 from msgspec import structs
@@ -19,10 +20,24 @@ from ray_committer.protocol.table_entry import (
     TableCommit,
     TableDone,
 )
-from ray_committer.protocol.write_ids import WriteIds
 
 Files = dict[str, dict[str, ListedFile]]
 """The files of a table by path, of each partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteIds:
+    """The jobs whose files are part of a table, by the versions of their claims: all up to `highest`,
+    but for the `exceptions`, in ascending order."""
+
+    highest: int
+    exceptions: tuple[int, ...] = ()
+
+    def __contains__(self, write_id: int) -> bool:
+        return write_id <= self.highest and write_id not in self.exceptions
+
+    def __str__(self) -> str:
+        return f"{self.highest}:{','.join(map(str, self.exceptions))}"
 
 
 class ClaimInFlight(msgspec.Struct, frozen=True):
@@ -160,13 +175,9 @@ def _after(seen: ClaimInFlight, version: int, entry: LogEntry) -> ClaimInFlight 
     return None
 
 
-def apply_files(
-    files: Files, *, removed: Iterable[ListedFile] = (), added: Iterable[ListedFile] = ()
-) -> None:
-    """Remove files from those of a table, then add others, in place."""
-    for file in removed:
-        of_partition = files.get(partition_of(file.p), {})
-        if of_partition.pop(file.p, None) is not None and not of_partition:
-            del files[partition_of(file.p)]
-    for file in added:
+def by_partition(listed: Iterable[ListedFile]) -> Files:
+    """The files of a table, by partition and path."""
+    files: Files = {}
+    for file in listed:
         files.setdefault(partition_of(file.p), {})[file.p] = file
+    return files

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, cast, runtime_checkable
 
-from ray_committer.protocol.actions import Action, Answer
+from ray_committer.protocol.actions import Answer, CompleteUpload
 from ray_committer.protocol.recovery import Observation
 
 STATE_SUFFIX = ".state"
@@ -320,7 +320,7 @@ class CompletesUploads(Protocol):
     def put_part(self, path: str, upload: str, number: int, data: bytes) -> str:
         """Upload a part, from number 1 on, and return its etag; idempotent."""
 
-    def publish(self, action: Action, old: str | None = None) -> Answer:
+    def publish(self, action: CompleteUpload, old: str | None = None) -> Answer:
         """Put a file in place where none is or, with `old`, in the place of that version.
 
         An upload that was completed by a request without an answer gives NO_UPLOAD or DONE. ``OSError``

@@ -19,7 +19,7 @@ from ray_committer.errors import StoreUnavailableError, ThrottledError
 from ray_committer.limits.backoff import backoff_seconds
 from ray_committer.limits.permits import Permits
 from ray_committer.limits.ratelimit import Clock
-from ray_committer.protocol.actions import Action, Answer
+from ray_committer.protocol.actions import Answer, CompleteUpload
 from ray_committer.protocol.iostatistics import Durations, IOStatistics, aggregate, count
 from ray_committer.protocol.statistic_names import STORE_IO_RETRY, STORE_IO_THROTTLED
 from ray_committer.stores.base import (
@@ -139,7 +139,7 @@ class GuardedStore:
         """Rename a file out of the way, on a store that can."""
         self._call_once("op_rename", set_aside, self._store, path, place)
 
-    def publish(self, action: Action, old: str | None = None) -> Answer:
+    def publish(self, action: CompleteUpload, old: str | None = None) -> Answer:
         """Put a file in place, on a store that completes uploads."""
         return self._call_once("op_rename", completing(self._store).publish, action, old)
 

@@ -29,7 +29,7 @@ from ray_committer.protocol.table_state import (
     ClaimCommitted,
     Files,
     TableState,
-    apply_files,
+    by_partition,
     follow,
     quiet_at,
 )
@@ -156,9 +156,8 @@ def read_files(
 
     It takes memory for each file of the table. Errors as `FilesAt`.
     """
-    found, files = FilesAt(store, table, table_id, until), Files()
-    apply_files(files, added=found.below())
-    return found.state, files
+    found = FilesAt(store, table, table_id, until)
+    return found.state, by_partition(found.below())
 
 
 def changes_of(

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ray_committer.errors import ThrottledError
-from ray_committer.protocol.actions import Action, Answer
+from ray_committer.protocol.actions import Answer, CompleteUpload
 from ray_committer.stores.base import (
     FileStatus,
     StoredState,
@@ -148,7 +148,7 @@ class WrappedStore:
         with self._call("set_aside", path, place):
             set_aside(self._store, path, place)
 
-    def publish(self, action: Action, old: str | None = None) -> Answer:
+    def publish(self, action: CompleteUpload, old: str | None = None) -> Answer:
         """Put a file in place."""
         with self._call("publish", action.dest):
             return completing(self._store).publish(action, old)

@@ -211,19 +211,12 @@ class UploadFile(io.BufferedIOBase):
         self._store.write(self.note, msgspec.json.encode(entry))
 
 
-def noted_uploads(
-    store: StoreOperations, tasks: str, *, skips_damaged: bool = False
-) -> Iterator[FileEntry]:
-    """The uploads that the task attempts below `tasks` have noted, in no order; those that were not
-    closed have no parts. `ManifestError` for a damaged note, unless it `skips_damaged` ones."""
-    for _, found in read_notes(store, tasks, skips_damaged=skips_damaged):
-        yield from found
-
-
 def read_notes(
-    store: StoreOperations, tasks: str, *, skips_damaged: bool = False
+    store: StoreOperations, tasks: str, *, skips_damaged: bool
 ) -> Iterator[tuple[str, Sequence[FileEntry]]]:
-    """The files with notes below `tasks`, each with the uploads that it names, few at a time."""
+    """The files with notes below `tasks`, each with the uploads that it names, few at a time and in no
+    order; uploads that were not closed have no parts. `ManifestError` for a damaged note, unless it
+    `skips_damaged` ones."""
     names = [status.path for status in store.list_files(tasks)]
     paths = [path for path in names if is_own_file(path.rpartition("/")[2])]
     found = streamed(store, partial(_read_note, store, skips_damaged=skips_damaged), paths)
@@ -233,7 +226,8 @@ def read_notes(
 def closed_uploads(store: StoreOperations, directory: str) -> list[FileEntry]:
     """The entries of the files that a task attempt has closed, from its notes; only for who knows that
     no write has failed: a file of one part is noted with that part before it is uploaded."""
-    closed = {entry.u: entry for entry in noted_uploads(store, directory) if entry.p}
+    notes = read_notes(store, directory, skips_damaged=False)
+    closed = {entry.u: entry for _, found in notes for entry in found if entry.p}
     return sorted(closed.values(), key=lambda entry: entry.d)
 
 

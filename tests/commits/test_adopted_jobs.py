@@ -27,10 +27,11 @@ from ray_committer.protocol.actions import Answer, CompleteUpload
 from ray_committer.protocol.magic_paths import MagicJob
 from ray_committer.protocol.manifest import FileEntry, TaskManifest, decode_manifest
 from ray_committer.protocol.paths import new_job_attempt
-from ray_committer.protocol.pendingsets import decode_pendingset, encode_pendingset
+from ray_committer.protocol.pendingsets import decode_pendingset
 from ray_committer.protocol.success import SUCCESS_NAME, SuccessData
 from ray_committer.protocol.uri import Location, format_uri
 from ray_committer.testing import MemoryStore, SimulatedCrash, visible_files
+from tests.pendingsets import encode_pendingset, pendingset_path
 from tests.servers.fake_s3 import FakeS3, Hook, Object, direct_store
 
 pytestmark = pytest.mark.usefixtures("no_pauses")
@@ -62,13 +63,13 @@ def write_task(fake: FakeS3, task: int, directory: str = OLD) -> None:
     manifest = TaskManifest(
         task_id=task_id, task_attempt_id=f"attempt_1_0001_m_{task:06d}_0", files=files
     )
-    data = encode_pendingset(manifest, MAGIC, milliseconds=0)
+    data = encode_pendingset(manifest, MAGIC)
     direct_store(fake).write(f"{directory}/{task_id}.pendingset", data)
 
 
 def write_pending(fake: FakeS3, entry: FileEntry, directory: str = OLD) -> None:
     """What a task leaves for a file that it has closed, before it commits."""
-    pending = encode_pendingset(TaskManifest(files=[entry]), MAGIC, milliseconds=0)
+    pending = encode_pendingset(TaskManifest(files=[entry]), MAGIC)
     single = pending[pending.index(b"[") + 1 : pending.rindex(b"]")]
     direct_store(fake).write(f"{directory}/tasks/attempt_1/__base/late.pending", single)
     direct_store(fake).write(f"{directory}/tasks/attempt_1/__base/late", b"")
@@ -172,7 +173,7 @@ def test_of_two_attempts_one_must_be_named():
 
 
 def test_a_pendingset_that_lies_is_refused_by_name(fake: FakeS3):
-    path = MAGIC.pendingset("task_1_0001_m_000000")
+    path = pendingset_path(MAGIC, "task_1_0001_m_000000")
     store = direct_store(fake)
     store.write(path, store.read(path).replace(b'"bucket":"bucket"', b'"bucket":"other"'))
     with pytest.raises(ManifestError, match=r"commits\[0\].bucket: is 'other'") as caught:
@@ -209,7 +210,7 @@ def test_another_object_in_the_place_of_an_upload_that_is_gone_is_no_proof(fake:
 
 
 def decode_pendingset_of(fake: FakeS3, task: int) -> TaskManifest:
-    path = MAGIC.pendingset(f"task_1_0001_m_{task:06d}")
+    path = pendingset_path(MAGIC, f"task_1_0001_m_{task:06d}")
     return decode_pendingset(direct_store(fake).read(path), path, MAGIC)
 
 

@@ -16,11 +16,11 @@ from ray_committer.job_files.spark_uploads import end_spark_uploads
 from ray_committer.protocol.magic_paths import MagicJob
 from ray_committer.protocol.manifest import TaskManifest
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
-from ray_committer.protocol.pendingsets import encode_pendingset
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.stages.vacuum_jobs import find_remains
 from ray_committer.testing import SimulatedCrash, run_abort, run_commit, visible_files, write_job
 from tests.commits.test_adopted_jobs import upload
+from tests.pendingsets import encode_pendingset
 from tests.servers.fake_s3 import FakeS3, Hook, direct_store
 
 pytestmark = pytest.mark.usefixtures("no_pauses")
@@ -45,7 +45,7 @@ def leave_pending(fake: FakeS3, job_id: str, layout: int = 0) -> None:
     store.begin_upload(f"{TABLE}/p=3/part-00001-{job_id}.c000.csv", None)
     name = f"p=1/{layout}-of no job's name"
     entry = upload(fake, f"{TABLE}/{name}", b"x")
-    text = encode_pendingset(TaskManifest(files=[entry]), magic, milliseconds=0)
+    text = encode_pendingset(TaskManifest(files=[entry]), magic)
     (single,) = msgspec.json.decode(text)["commits"]
     store.write(f"{base}/{name}.pending", msgspec.json.encode(single))
     store.write(f"{base}/{name}", b"")

@@ -251,9 +251,9 @@ NOWHERE = AttemptState()
         (MemoryStore, NOWHERE),
         (lambda: a_file("/table"), NOWHERE),
         (lambda: a_file(JOB.directory), NOWHERE),
-        (lambda: left("tasks"), AttemptState(None, True, False, True)),
-        (lambda: left("manifests"), AttemptState(None, True, True, False)),
-        (lambda: left("frozen", "tasks"), AttemptState(None, True, True, True)),
+        (lambda: left("tasks"), AttemptState(None, True, False)),
+        (lambda: left("manifests"), AttemptState(None, True, True)),
+        (lambda: left("frozen", "tasks"), AttemptState(None, True, True)),
     ],
 )
 def test_without_a_state_one_listing_shows_how_far_an_attempt_is(
@@ -270,7 +270,7 @@ def test_the_state_of_an_attempt_says_how_far_it_is_in_one_request(phase: Phase)
     store = set_up(JOB)
     bring_to(store, phase)
     found = read_attempt_state(store, JOB)
-    assert found == AttemptState(read_state(store, JOB), True, True, True)
+    assert found == AttemptState(read_state(store, JOB), True, True)
     assert (found.phase, found.is_remnant) == (phase, False)
     assert found.is_decided is (phase not in (Phase.OPEN, Phase.DECLARED))
     assert requests(store, lambda one: read_attempt_state(one, JOB)) == Counter(read_state=1)
@@ -388,7 +388,6 @@ def test_the_marker_of_one_attempt_tells_nothing_of_another():
     second = new_job_attempt("/table", JOB.job_id, 1)
     assert is_noted(store, JOB)
     assert not is_noted(store, second)
-    assert is_noted(store, second, any_attempt=True)
     with pytest.raises(JobGoneError):
         run_commit(store, second)
     content = json.loads(store.read(JOB.success))

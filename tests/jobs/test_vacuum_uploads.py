@@ -20,10 +20,10 @@ from ray_committer.jobs import open_job
 from ray_committer.protocol.magic_paths import MagicJob
 from ray_committer.protocol.manifest import FileEntry, TaskManifest, encode_manifest
 from ray_committer.protocol.paths import new_job_attempt
-from ray_committer.protocol.pendingsets import encode_pendingset
 from ray_committer.protocol.uri import Location, format_uri
 from ray_committer.stores.s3.store import S3Store
 from ray_committer.testing import SimulatedCrash, write_job
+from tests.pendingsets import encode_pendingset, pendingset_path
 from tests.servers.fake_s3 import FakeS3, Upload, direct_store
 
 URL, TABLE = "s3://bucket/w/table", "/w/table"
@@ -142,11 +142,11 @@ def uploaded(store: S3Store) -> FileEntry:
 
 
 def pending(store: S3Store) -> bytes:
-    return encode_pendingset(TaskManifest(files=[uploaded(store)]), MAGIC, milliseconds=0)
+    return encode_pendingset(TaskManifest(files=[uploaded(store)]), MAGIC)
 
 
 def named_by_a_pendingset(store: S3Store) -> None:
-    store.write(MAGIC.pendingset("task_1"), pending(store))
+    store.write(pendingset_path(MAGIC, "task_1"), pending(store))
 
 
 def named_by_a_pendingset_of_the_new_layout(store: S3Store) -> None:
@@ -191,7 +191,7 @@ def damaged_manifest(store: S3Store) -> None:
 
 
 def damaged_pendingset(store: S3Store) -> None:
-    store.write(MAGIC.pendingset("task_1"), b"{")
+    store.write(pendingset_path(MAGIC, "task_1"), b"{")
 
 
 def unknown_place(store: S3Store) -> None:
@@ -286,7 +286,7 @@ def test_a_task_of_s3a_that_commits_between_two_pages_of_the_listing_keeps_all(p
     def commit(_: str, __: str, query: str) -> None:
         if "continuation-token" in query and "__magic" in query and not listed:
             listed.append(query)
-            store.write(MAGIC.pendingset("task_1"), data)
+            store.write(pendingset_path(MAGIC, "task_1"), data)
             store.delete_directory(f"{tasks}/attempt_1")
 
     with pytest.MonkeyPatch.context() as patch:

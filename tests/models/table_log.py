@@ -21,11 +21,9 @@ from ray_committer.protocol.table_pack import may_follow
 from ray_committer.protocol.table_state import (
     ClaimInFlight,
     TableState,
-    apply_files,
     ended_since,
     follow,
 )
-from ray_committer.protocol.table_state import Files as FilesOfTable
 from tests.models.table_world import CREATE, OLD, Draft, Entry, Files, Log, Plan, Rule
 
 IMPORTED = Plan(CREATE, "")
@@ -160,13 +158,10 @@ class LogReader:
         return found
 
     def _after(self, log: Log, there: Files, claim: int) -> Files:
-        """The files after a commit, by the code of the product; it knows them by their paths."""
-        added, removed = log[claim - 1].files, log[-1].files
-        known = {file.path: file for file in (*there, *added)}
-        table: FilesOfTable = {}
-        apply_files(table, added=_listed(there))
-        apply_files(table, removed=_listed(removed), added=_listed(added))
-        return frozenset(known[path] for files in table.values() for path in files)
+        """The files after a commit, by their paths."""
+        removed = {file.path for file in log[-1].files}
+        kept = {file.path: file for file in there if file.path not in removed}
+        return frozenset((kept | {file.path: file for file in log[claim - 1].files}).values())
 
     def _entry(self, entry: Entry) -> LogEntry:
         found = self._entries.get(entry)

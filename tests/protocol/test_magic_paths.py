@@ -44,10 +44,6 @@ def test_a_path_says_what_the_file_is(path: str, place: PendingPlace | None) -> 
     assert JOB.place_of(path) == place
 
 
-def test_a_pendingset_is_written_where_it_is_read() -> None:
-    assert JOB.place_of(JOB.pendingset(TASK)) == PendingPlace(0, task_id=TASK)
-
-
 @pytest.mark.parametrize(
     ("destination", "prefix"), [("/", ""), ("/a", "a/"), ("/a/b c", "a/b c/"), ("/a/", "a/")]
 )
@@ -59,12 +55,6 @@ def test_keys_begin_with_the_destination(destination: str, prefix: str) -> None:
 def test_a_job_id_leads_to_no_other_directory(uuid: str) -> None:
     with pytest.raises(PathError, match="job id"):
         MagicJob("b", "/a", uuid)
-
-
-@pytest.mark.parametrize("name", ["", "..", "a/b"])
-def test_a_task_id_leads_to_no_other_directory(name: str) -> None:
-    with pytest.raises(PathError, match="task id"):
-        JOB.pendingset(name)
 
 
 @pytest.mark.parametrize(

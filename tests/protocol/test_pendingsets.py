@@ -20,9 +20,9 @@ from ray_committer.protocol.pendingsets import (
     SMALLEST_PART,
     decode_pending,
     decode_pendingset,
-    encode_pendingset,
 )
 from ray_committer.protocol.uri import Location, format_uri, parse_uri
+from tests.pendingsets import encode_pendingset, pendingset_path
 
 DATA = Path(__file__).parents[1] / "data" / "s3a"
 UUID = "0b0c7a4e-7b52-4f2e-9f0a-1c2d3e4f5a6b"
@@ -30,7 +30,7 @@ JOB = MagicJob("warehouse", "/table one", UUID)
 TRACKER = "202401011200_0007_m"
 TASK = f"task_{TRACKER}_000000"
 ATTEMPT = f"attempt_{TRACKER}_000000_0"
-PATH = JOB.pendingset(TASK)
+PATH = pendingset_path(JOB, TASK)
 MD5 = "0123456789abcdef" * 2
 UPLOAD: dict[str, Any] = {
     "version": 2,
@@ -47,7 +47,7 @@ UPLOAD: dict[str, Any] = {
 def real(task: int) -> tuple[bytes, str]:
     """A pendingset as Hadoop wrote it, and where it was."""
     name = f"task_{TRACKER}_{task:06d}"
-    return (DATA / f"{name}.pendingset").read_bytes(), JOB.pendingset(name)
+    return (DATA / f"{name}.pendingset").read_bytes(), pendingset_path(JOB, name)
 
 
 def document(*uploads: dict[str, Any], **fields: Any) -> bytes:
@@ -270,7 +270,7 @@ def test_an_upload_at_the_limits_is_read() -> None:
 
 def test_a_job_in_a_whole_bucket_completes_keys_anywhere_in_it() -> None:
     job = MagicJob("warehouse", "/", UUID)
-    (file,) = decode_pendingset(document(), job.pendingset(TASK), job).files
+    (file,) = decode_pendingset(document(), pendingset_path(job, TASK), job).files
     assert parse_uri(file.d).path == "/table one/p=1/a"
 
 
@@ -309,29 +309,6 @@ def test_what_is_written_is_read_again(files: list[FileEntry]) -> None:
     manifest = TaskManifest(job_id=UUID, task_id=TASK, task_attempt_id=attempt, files=files)
     data = encode_pendingset(manifest, JOB, milliseconds=1_700_000_000_123)
     assert decode(data) == manifest
-
-
-def test_a_pendingset_has_what_hadoops_reader_requires() -> None:
-    file = FileEntry(d="s3://warehouse/table%20one/%25", z=1, u="id", p=(MD5,))
-    manifest = TaskManifest(task_id=TASK, task_attempt_id=ATTEMPT, files=[file])
-    written = json.loads(encode_pendingset(manifest, JOB, milliseconds=5))
-    assert (written["version"], written["jobId"]) == (3, UUID)
-    (one,) = written["commits"]
-    assert one["uri"] == "s3a://warehouse/table%20one/%25"
-    assert one["destinationKey"] == "table one/%"
-    assert (one["version"], one["saved"], one["taskId"]) == (2, 5, ATTEMPT)
-
-
-@pytest.mark.parametrize(
-    "file",
-    [
-        FileEntry(s="s3://warehouse/s", d="s3://warehouse/d", z=1),
-        FileEntry(d="s3://other/d", z=1, u="id", p=(MD5,)),
-    ],
-)
-def test_no_pendingset_names_a_rename_or_another_bucket(file: FileEntry) -> None:
-    with pytest.raises(ManifestError, match="is no upload to the bucket warehouse"):
-        encode_pendingset(TaskManifest(files=[file]), JOB, milliseconds=0)
 
 
 ANYTHING = st.recursive(

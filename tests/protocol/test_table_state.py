@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from random import Random
 
 import pytest
@@ -23,14 +22,13 @@ from ray_committer.protocol.table_entry import (
 from ray_committer.protocol.table_state import (
     ClaimCommitted,
     ClaimInFlight,
-    Files,
     TableState,
-    apply_files,
+    WriteIds,
+    by_partition,
     ended_since,
     follow,
     quiet_at,
 )
-from ray_committer.protocol.write_ids import WriteIds
 
 OLD = inline_set([ListedFile("day=1/old", 3)])
 
@@ -203,32 +201,29 @@ def test_what_a_reader_may_have_seen_in_part_has_ended_since(
     assert state == after(*before, *since)
 
 
-def test_files_are_removed_and_added_by_partition():
-    files: Files = {}
-    apply_files(files, added=[ListedFile("day=1/a", 1), ListedFile("day=2/b", 2), ListedFile("c", 3)])
+def test_files_are_listed_by_partition():
+    files = by_partition([ListedFile("day=1/a", 1), ListedFile("day=2/b", 2), ListedFile("c", 3)])
     assert {name: sorted(found) for name, found in files.items()} == {
         "day=1": ["day=1/a"],
         "day=2": ["day=2/b"],
         "": ["c"],
     }
-    apply_files(files, removed=[ListedFile("day=1/a", 1), ListedFile("day=3/unknown", 1)])
-    assert sorted(files) == ["", "day=2"]
 
 
-def test_a_file_that_is_replaced_by_its_namesake_is_there_once():
-    files: Files = {}
-    old, new = ListedFile("day=1/a", 1), ListedFile("day=1/a", 2)
-    apply_files(files, added=[old])
-    apply_files(files, removed=[old], added=[new])
-    assert files == {"day=1": {"day=1/a": new}}
+@pytest.mark.parametrize(
+    ("ids", "shown", "hidden"),
+    [
+        (WriteIds(1), [1], [2]),
+        (WriteIds(5, (2, 4)), [1, 3, 5], [2, 4, 6]),
+        (WriteIds(12, (7, 8, 12)), [1, 2, 3, 4, 5, 6, 9, 10, 11], [7, 8, 12, 13]),
+    ],
+)
+def test_all_write_ids_up_to_the_highest_are_part_of_the_table_but_for_the_exceptions(
+    ids: WriteIds, shown: list[int], hidden: list[int]
+):
+    assert [one for one in shown if one not in ids] == []
+    assert [one for one in hidden if one in ids] == []
 
 
-def test_jobs_that_are_committed_in_any_order_give_the_same_files_if_they_only_add():
-    jobs = [[ListedFile(f"day={day}/{job}", job) for day in range(2)] for job in range(3)]
-    found = []
-    for order in itertools.permutations(jobs):
-        files: Files = {}
-        for added in order:
-            apply_files(files, added=added)
-        found.append(files)
-    assert all(one == found[0] for one in found)
+def test_write_ids_are_printed_in_short():
+    assert str(WriteIds(5, (2, 4))) == "5:2,4"

@@ -11,15 +11,15 @@ import pytest
 
 from ray_committer.errors import ManifestError, TaskCommitError
 from ray_committer.protocol.actions import CompleteUpload, predict_etag
-from ray_committer.protocol.manifest import TaskManifest, digest, encode_manifest
+from ray_committer.protocol.manifest import FileEntry, TaskManifest, digest, encode_manifest
 from ray_committer.protocol.sidecar import copy_name
-from ray_committer.stores.base import completing
+from ray_committer.stores.base import StoreOperations, completing
 from ray_committer.work import upload_file
 from ray_committer.work.upload_file import (
     TaskUploads,
     closed_uploads,
-    noted_uploads,
     part_bytes,
+    read_notes,
     save_copy,
 )
 from tests.servers.fake_s3 import FakeS3, direct_store
@@ -89,6 +89,11 @@ def test_an_upload_is_noted_before_its_first_part(fake: FakeS3):
     assert sum("partNumber" in query for _, _, query in fake.requests) == 4
 
 
+def noted_uploads(store: StoreOperations, *, skips_damaged: bool = False) -> list[FileEntry]:
+    notes = read_notes(store, DIRECTORY, skips_damaged=skips_damaged)
+    return [entry for _, found in notes for entry in found]
+
+
 def test_what_is_not_closed_has_no_entry_but_is_found_by_an_abort(fake: FakeS3, uploads: TaskUploads):
     file = uploads.open("/t/a")
     file.write(b"1" * (PART + 1))
@@ -96,7 +101,7 @@ def test_what_is_not_closed_has_no_entry_but_is_found_by_an_abort(fake: FakeS3, 
         uploads.entries()
     store = direct_store(fake)
     assert closed_uploads(store, DIRECTORY) == []
-    assert [one.d for one in noted_uploads(store, DIRECTORY)] == ["s3://bucket/t/a"]
+    assert [one.d for one in noted_uploads(store)] == ["s3://bucket/t/a"]
     uploads.abort()
     uploads.abort()
     assert fake.uploads == {}
@@ -168,12 +173,12 @@ def test_the_notes_give_way_to_one_copy_of_the_manifest(fake: FakeS3, uploads: T
     assert closed_uploads(store, DIRECTORY) == entries
     uploads.remove_notes()
     assert [one.name for one in store.list_files(DIRECTORY)] == [copy_name(digest(saved))]
-    assert list(noted_uploads(store, DIRECTORY)) == entries
+    assert noted_uploads(store) == entries
 
 
 def test_a_damaged_note_is_named(fake: FakeS3):
     store = direct_store(fake)
     store.write(f"{DIRECTORY}/uploads/0.upload", b"{")
     with pytest.raises(ManifestError, match=r"0\.upload: is not the note of an upload"):
-        list(noted_uploads(store, DIRECTORY))
-    assert list(noted_uploads(store, DIRECTORY, skips_damaged=True)) == []
+        noted_uploads(store)
+    assert noted_uploads(store, skips_damaged=True) == []

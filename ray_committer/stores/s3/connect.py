@@ -19,7 +19,6 @@ from ray_committer.stores.answers import CredentialsRefusedError
 from ray_committer.stores.s3.sign import Keys
 
 DEFAULT_REGION = "us-east-1"
-_REFRESH_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)

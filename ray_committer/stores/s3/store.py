@@ -16,7 +16,7 @@ from contextlib import suppress
 
 from ray_committer.errors import StoreRefusedError
 from ray_committer.limits.backoff import RETRY_SECONDS
-from ray_committer.protocol.actions import Action, Answer, CompleteUpload
+from ray_committer.protocol.actions import Answer, CompleteUpload
 from ray_committer.protocol.paths import parent
 from ray_committer.stores.base import (
     FileStatus,
@@ -206,9 +206,7 @@ class S3Store:
     def put_part(self, path: str, upload: str, number: int, data: bytes) -> str:
         return self._bucket.put_part(path[1:], upload, number, data)
 
-    def publish(self, action: Action, old: str | None = None) -> Answer:
-        if not isinstance(action, CompleteUpload):
-            raise _not_renamed(action.source, action.dest)
+    def publish(self, action: CompleteUpload, old: str | None = None) -> Answer:
         return self._bucket.complete(action, old)
 
     def is_pending(self, path: str, upload: str) -> bool:

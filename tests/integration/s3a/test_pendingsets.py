@@ -10,9 +10,10 @@ import pytest
 
 from ray_committer.protocol.magic_paths import MagicJob
 from ray_committer.protocol.manifest import FileEntry, TaskManifest
-from ray_committer.protocol.pendingsets import decode_pending, decode_pendingset, encode_pendingset
+from ray_committer.protocol.pendingsets import decode_pending, decode_pendingset
 from ray_committer.protocol.uri import Location, format_uri, parse_uri
 from tests.integration.s3a.odd_files import FILES, PART_BYTES, TABLE, TASKS
+from tests.pendingsets import encode_pendingset, pendingset_path
 from tests.servers.s3_bucket import Bucket
 from tests.servers.s3a import TRACKER, S3AJob
 
@@ -95,7 +96,7 @@ def test_the_real_committer_commits_what_python_wrote(job: S3AJob, bucket: Bucke
         files = [upload(bucket, f"{TABLE}/{name}", data) for name, data in names.items()]
         task_id = f"task_{TRACKER}_0007_m_{task:06d}"
         manifest = TaskManifest(task_id=task_id, task_attempt_id=f"attempt_{task}", files=files)
-        path = ours.pendingset(task_id)
+        path = pendingset_path(ours, task_id)
         bucket.write(path[1:], encode_pendingset(manifest, ours, milliseconds=1_700_000_000_000))
         assert job.pending_set(f"s3a://{bucket.name}{path}").size() == len(files)
     job.commit_job()
@@ -110,7 +111,7 @@ def test_the_real_committer_commits_what_python_wrote(job: S3AJob, bucket: Bucke
 def test_the_client_writes_what_was_recorded(job: S3AJob, bucket: Bucket, ours: MagicJob):
     job.run_tasks(TASKS)
     for task in TASKS:
-        path = ours.pendingset(f"task_{TRACKER}_0007_m_{task:06d}")
+        path = pendingset_path(ours, f"task_{TRACKER}_0007_m_{task:06d}")
         recorded = (DATA / path.rpartition("/")[2]).read_text()
         assert shape(json.loads(bucket.read(path[1:]))) == shape(json.loads(recorded))
 

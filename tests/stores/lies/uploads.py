@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ray_committer.protocol.actions import Action, Answer
+from ray_committer.protocol.actions import Answer, CompleteUpload
 from ray_committer.stores.base import FileStatus, UploadPage
 from ray_committer.stores.s3.store import S3Store
 from tests.servers.fake_s3 import FakeS3, direct_store
@@ -28,7 +28,7 @@ def forgets_stamp(store: S3Store, path: str, _: str | None) -> str:
     return S3Store.begin_upload(store, path, None)
 
 
-def completes_twice(store: S3Store, action: Action, old: str | None = None) -> Answer:
+def completes_twice(store: S3Store, action: CompleteUpload, old: str | None = None) -> Answer:
     answer = S3Store.publish(store, action, old)
     if answer is Answer.NO_UPLOAD:
         store.write(action.dest, b"again")
