@@ -9,8 +9,6 @@ from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import MemoryStore
 from tests.tables.support import TABLE, table_on
 
-CURSOR = Cursor(table_id="id", version=7, target="other", target_version=3)
-
 
 def test_a_cursor_is_replaced_and_read_again():
     store: StoreOperations = table_on(MemoryStore())

@@ -22,7 +22,6 @@ pytestmark = [pytest.mark.xdist_group("postgresql"), pytest.mark.alternate]
 
 UTC = datetime.UTC
 AT = datetime.datetime(2024, 2, 29, 12, 30, 15, 120003)
-BERLIN = pa.scalar(AT.replace(tzinfo=UTC), pa.timestamp("us", "Europe/Berlin"))
 VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {
     "int8": (pa.int8(), [-128, None]),
     "uint8": (pa.uint8(), [255, None]),

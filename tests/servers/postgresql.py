@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import itertools
 import os
 import shutil
 import signal
@@ -49,7 +48,6 @@ class Postgresql:
     def __init__(self, cache: Path = CACHE) -> None:
         self._cache = cache
         self._process: subprocess.Popen[bytes] | None = None
-        self._numbers = itertools.count()
         self.directory = Path()
         self.port = 0
 
@@ -92,12 +90,6 @@ class Postgresql:
     def url(self, database: str = "postgres", *, port: int | None = None) -> str:
         """A URL that holds the password, through another `port` if one is given."""
         return f"postgresql://{USER}:{PASSWORD}@127.0.0.1:{port or self.port}/{database}"
-
-    def new_database(self) -> str:
-        """The name of a new and empty database."""
-        name = f"test{next(self._numbers)}"
-        self.run(f'CREATE DATABASE "{name}"')
-        return name
 
     def run(self, statement: str, database: str = "postgres") -> None:
         """Run one statement."""

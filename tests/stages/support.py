@@ -32,9 +32,8 @@ from ray_committer.protocol.record import (
 from ray_committer.protocol.state import UNSTAMPED, JobState, Phase, new_nonce
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import LoadedManifests, load_manifests
-from ray_committer.stores.base import StoreOperations, StoreSpec, move_directory
+from ray_committer.stores.base import StoreOperations, move_directory
 from ray_committer.stores.guarded import GuardedStore
-from ray_committer.stores.local import LocalStore
 from ray_committer.testing import (
     Identity,
     MemoryStore,
@@ -312,8 +311,3 @@ def each_crash(new: Callable[[], MemoryStore], run: Run) -> Iterator[MemoryStore
         with pytest.raises(SimulatedCrash):
             run(WrappedStore(store, **{when: crash_at(number)}))
         yield store
-
-
-def before_the_write(run: Callable[[], Any]) -> WrappedStore:
-    """A store on which `run` happens just before the first file is written."""
-    return WrappedStore(LocalStore(StoreSpec("file")), before=do_at("write", run))

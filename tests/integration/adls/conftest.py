@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,8 +14,6 @@ from tests.servers.azurite import Azurite
 from tests.servers.dfs import ACCOUNT, DfsServer
 
 CONTAINER = "lake"
-
-OpenStore = Callable[..., StoreOperations]
 
 
 @pytest.fixture(scope="session")
