@@ -233,10 +233,7 @@ def an_attempt_is_set_up_beside_one_that_was_recorded() -> Swaps:
 
 def the_marker_of_another_job_answers_for_this_one() -> Swaps:
     """A job whose manifests are lost is reported as committed."""
-    yield (
-        is_noted,
-        lambda store, job, *, any_attempt=False: success_if_told(store, job.destination) is not None,
-    )
+    yield is_noted, lambda store, job: success_if_told(store, job.destination) is not None
 
 
 def a_job_of_which_nothing_is_left_has_changed_nothing() -> Swaps:
