@@ -45,7 +45,7 @@ def show(
     output: str,
     **_settings: Any,
 ) -> None:
-    """Show the _SUCCESS, summary report, task manifest or commit record at PATH, or who wrote PATH.
+    """Show the _SUCCESS, summary report, task manifest or commit record at PATH, or its writer.
 
     If PATH is a directory, the command shows its _SUCCESS. It also shows the files of Hadoop's manifest
     committer, which have the same formats. JSON output is the path, the kind, and the file's own JSON.

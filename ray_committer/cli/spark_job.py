@@ -25,7 +25,7 @@ from ray_committer.spark.job_settings import settings_of
 @click.command("spark-job")
 @click.argument("action", type=click.Choice(["setup", "commit", "abort"]))
 def spark_job(action: str) -> None:
-    """Set up, commit or abort a job; run by Spark drivers without Python, which send the request."""
+    """Set up, commit or abort a job; run by Spark drivers without Python."""
     decide(click.get_current_context())  # no document: the answer is one line, also with a variable
     with lines() as shown:
         request = sys.stdin.buffer.read().decode()

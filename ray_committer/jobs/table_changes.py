@@ -232,7 +232,7 @@ def _table_of(store: StoreOperations, path: str) -> TablePlaces:
             return TablePlaces(directory)
     raise JobNotFoundError(
         f"{path}: is not a file of a job, and not in a table with a log, which names each file's writer",
-        "the file was left as it is; the jobs there are shown by: ray-committer status DEST",
+        "the file was left as it is; run `ray-committer status DEST` to see the jobs",
     )
 
 

@@ -122,7 +122,7 @@ BAD: list[tuple[str, Prepare, tuple[str, ...], int, str, str]] = [
         ("show", "D/f"),
         1,
         "D/f: is not a file of a job, and not in a table with a log, which names each file's writer",
-        "the file was left as it is; the jobs there are shown by: ray-committer status DEST",
+        "the file was left as it is; run `ray-committer status DEST` to see the jobs",
     ),
     (
         "no such job",
