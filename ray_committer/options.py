@@ -70,7 +70,6 @@ COMMAND_LINE = frozenset(
         "verbose",
         "watch",
         "with_locations",
-        "write_id",
     )
 )
 """The other environment variables with our prefix: the options of the command line that are not

@@ -44,7 +44,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "ray-committer history gs://bucket/table --limit 5 --output json",
     ),
     "partitions": ("ray-committer partitions /shared/table --table db.t",),
-    "records abort": ("ray-committer records abort postgresql://host/db public.t --write-id 3",),
+    "records abort": ("ray-committer records abort postgresql://host/db public.t 3",),
     "records commit": ("ray-committer records commit postgresql://host/db public.t",),
     "records status": ("ray-committer records status postgresql://host/db public.t",),
     "show": (

@@ -39,7 +39,7 @@ _TO_RUN = {
 
 _url = click.argument("url", metavar="URL")
 _table = click.argument("table", metavar="TABLE")
-_write_id = click.option("--write-id", type=click.IntRange(min=1), help="The job.")
+_write_id = click.argument("write_id", metavar="[WRITE_ID]", type=click.IntRange(min=1), required=False)
 
 
 @click.group(cls=Subgroup)
@@ -72,7 +72,7 @@ def status(url: str, table: str, output: str) -> None:
 def commit(url: str, table: str, write_id: int | None, output: str) -> None:
     """Finish the commit of a recorded job.
 
-    Without --write-id, it is the only job that is recorded.
+    Without WRITE_ID, it is the only job that is recorded.
     """
     with _opened(url, table) as (found, at):
         report = finish_job(found, at, write_id or job_to_commit(found, at))
@@ -83,25 +83,25 @@ def commit(url: str, table: str, write_id: int | None, output: str) -> None:
 @_url
 @_table
 @_write_id
-@click.option("--undo", is_flag=True, help="With --write-id: also give up a job that is recorded.")
+@click.option("--undo", is_flag=True, help="Also give up job WRITE_ID if it is recorded.")
 @click.option(
     "--older-than",
     type=Seconds(least=LEAST_SECONDS),
     default="7d",
     show_default=True,
-    help="Without --write-id: how long a job has been open. Use more than any application takes.",
+    help="Without WRITE_ID: how long a job has been open. Use more than any application takes.",
 )
 @output_option
 def abort(
     url: str, table: str, write_id: int | None, undo: bool, older_than: float, output: str
 ) -> None:
-    """Give up a job, or all jobs that have been open for a long time.
+    """Give up job WRITE_ID, or all jobs that have been open for a long time.
 
     No row of such a job will be visible. Staging tables that are left of ended jobs are dropped. A
     recorded job is given up only with --undo, and a committed one never.
     """
     if undo and write_id is None:
-        raise click.UsageError("--undo needs --write-id")
+        raise click.UsageError("--undo needs a write id")
     with _opened(url, table) as (found, at):
         if write_id is None:
             jobs = abort_old_jobs(found, at, older_than_seconds=older_than)

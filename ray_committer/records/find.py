@@ -38,7 +38,7 @@ def job_to_commit(sessions: Sessions, table: Table) -> int:
     found = [job for job in jobs if job.state is State.RECORDED]
     if len(found) > 1:
         ids = ", ".join(str(job.write_id) for job in found)
-        raise AmbiguousJobError(f"{named}: write ids {ids} are recorded", "name one with --write-id")
+        raise AmbiguousJobError(f"{named}: write ids {ids} are recorded", "name one after the table")
     if not found and (left := [job for job in jobs if job.state is State.OPEN]):
         abort = command("abort", sessions.database, table, left[0].write_id)
         raise IncompleteJobError(

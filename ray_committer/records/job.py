@@ -51,7 +51,7 @@ def where(database: Database, table: Table) -> str:
 def command(verb: str, database: Database, table: Table, write_id: int | None = None, *more: str) -> str:
     """A command for a table, or for one of its jobs, quoted for a shell."""
     name = table.name if database.kind == "sqlite" else f"{table.schema}.{table.name}"
-    job = [] if write_id is None else ["--write-id", str(write_id)]
+    job = [] if write_id is None else [str(write_id)]
     return shlex.join(["ray-committer", "records", verb, database.shown, name, *job, *more])
 
 

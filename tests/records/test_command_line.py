@@ -60,22 +60,22 @@ def test_a_commit_without_a_name_takes_the_only_job_it_can_take(place: Place):
     assert (which.exit_code, "write ids 2, 3" in which.stderr) == (2, True)
     for job in jobs:
         number = str(job.write_id)
-        assert run("records", "commit", place.url, place.table, "--write-id", number).exit_code == 0
+        assert run("records", "commit", place.url, place.table, number).exit_code == 0
     assert place.ids() == [1, 2, 3]
-    gone = run("records", "commit", place.url, place.table, "--write-id", "9")
+    gone = run("records", "commit", place.url, place.table, "9")
     assert (gone.exit_code, "no job with write id 9" in gone.stderr) == (1, True)
 
 
 def test_an_abort_is_refused_after_the_record_unless_it_is_an_undo(place: Place):
     recorded(place, 1)
-    abort = ("records", "abort", place.url, place.table, "--write-id", "1")
+    abort = ("records", "abort", place.url, place.table, "1")
     refused = run(*abort)
     assert refused.exit_code == 4
     assert "--undo" in refused.stderr
     assert run(*abort, "--undo").exit_code == 0
     again = run(*abort)
     assert (again.exit_code, "had been aborted" in again.stdout) == (0, True)
-    late = run("records", "commit", place.url, place.table, "--write-id", "1")
+    late = run("records", "commit", place.url, place.table, "1")
     assert (late.exit_code, "was aborted" in late.stderr) == (1, True)
 
 
@@ -98,7 +98,7 @@ def test_an_abort_without_a_write_id_gives_up_old_jobs_only(place: Place):
 def test_an_undo_needs_the_name_of_its_job(place: Place):
     recorded(place, 1)
     done = run("records", "abort", place.url, place.table, "--undo")
-    assert (done.exit_code, "--undo needs --write-id" in done.stderr) == (2, True)
+    assert (done.exit_code, "--undo needs a write id" in done.stderr) == (2, True)
     assert place.states() == [(1, "recorded")]
 
 

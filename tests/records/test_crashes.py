@@ -61,7 +61,7 @@ def _finish(place: Place, state: str) -> None:
     if state == "open":
         assert (done.exit_code, "open" in done.stderr) == (1, True), done.output
         number = str(place.states()[-1][0])
-        done = run("records", "abort", place.url, place.table, "--write-id", number)
+        done = run("records", "abort", place.url, place.table, number)
     assert done.exit_code == 0, done.output
     assert PASSWORD not in done.output
     run("records", "abort", place.url, place.table)
@@ -79,7 +79,7 @@ def test_after_a_kill_in_an_abort_the_same_command_ends_it(place: Place):
         job = open_job(place)
         write_attempt(job, [rows(1)])
         was_killed = killed_before(number, give_up)
-        command = ["records", "abort", place.url, place.table, "--write-id", str(job.write_id)]
+        command = ["records", "abort", place.url, place.table, str(job.write_id)]
         assert run(*command).exit_code == 0
         assert (place.ids(), place.staging(), place.states()[-1][1]) == ([0], [], "aborted")
         if not was_killed:
@@ -91,6 +91,6 @@ def test_a_committed_job_is_not_aborted(place: Place):
     write(place, [rows(1)])
     job = write(place, [rows(2)])
     number = str(job.write_id)
-    done = run("records", "abort", place.url, place.table, "--write-id", number, "--undo")
+    done = run("records", "abort", place.url, place.table, number, "--undo")
     assert done.exit_code == CommitRecordExistsError.exit_code
     assert place.ids() == [1, 2]
