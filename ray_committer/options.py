@@ -22,7 +22,6 @@ NOT_OPTIONS = ("commit", "executor", "command")
 COMMAND_LINE = frozenset(
     (
         "accept_lost",
-        "allow_start",
         "allowed_root",
         "assume_complete",
         "attempt",
@@ -94,11 +93,7 @@ _AT_LEAST_ONE = (
     "threads",
     "workers",
     "worker_threads",
-    "shard_files",
     "max_requests_per_second",
-    "lease_seconds",
-    "rename_attempts",
-    "manifest_save_attempts",
 )
 
 
@@ -149,13 +144,8 @@ class CommitOptions(_Given):
     threads: parallel operations in this process, on a store whose requests have to be waited for.
     workers, worker_threads, worker_cpus: Ray rename workers (None: two per node, at least two), the
         parallel operations in each, and the CPUs that each asks Ray for.
-    may_start_ray: whether executor="ray" starts a local Ray if none is connected.
-    worker_start_seconds: how long to wait for a Ray worker to start.
-    shard_files: the maximum number of files that a worker gets at once; None: as many as it renames in a
-        tenth of a second, but no more than 1,000.
     max_requests_per_second: the limit of requests of all kinds to the store, for all processes together;
         None: no limit until the store throttles.
-    lease_seconds: how long a process continues when it cannot get new permits.
     retry_seconds: how long to repeat a request that the store throttles or does not answer.
     conflict_wait_seconds: how long to wait for another commit of this job, or for jobs that must not be
         committed at the same time, such as an overwrite and an append of one directory.
@@ -174,8 +164,6 @@ class CommitOptions(_Given):
         application.
     catalog_table: the table of a catalog, as ``db.table``, that is told of the partitions of the job. A
         Spark session does this after the commit; a report of any other commit has the command for it.
-    rename_attempts: attempts per rename; only a rename that certainly did not happen is repeated.
-    manifest_save_attempts: attempts to save a task manifest.
     """
 
     job_attempt: int | None = None
@@ -199,19 +187,13 @@ class CommitOptions(_Given):
     workers: int | None = None
     worker_threads: int = 16
     worker_cpus: float = 0.1
-    may_start_ray: bool = True
-    worker_start_seconds: float = 30.0
-    shard_files: int | None = None
     max_requests_per_second: float | None = None
-    lease_seconds: float = 10.0
     retry_seconds: float = 300.0
     conflict_wait_seconds: float = 600.0
     export_delta: bool = False
     unfinished: Unfinished | None = None
     finish_others: bool = False
     catalog_table: str | None = None
-    rename_attempts: int = 8
-    manifest_save_attempts: int = 5
 
     def __post_init__(self) -> None:
         for name in _AT_LEAST_ONE:
@@ -345,18 +327,13 @@ TEXTS: dict[str, _Kind] = {
     "workers": _or_none(_COUNT, "auto"),
     "worker_threads": _COUNT,
     "worker_cpus": _NUMBER,
-    "worker_start_seconds": _DURATION,
-    "shard_files": _or_none(_COUNT, "auto"),
     "max_requests_per_second": _or_none(_NUMBER, "none"),
-    "lease_seconds": _DURATION,
     "retry_seconds": _DURATION,
     "conflict_wait_seconds": _DURATION,
     "export_delta": _TRUTH,
     "unfinished": _or_none(_one_of(get_args(Unfinished)), "auto"),
     "finish_others": _TRUTH,
     "catalog_table": _or_none(_Kind("a table such as db.table", _table), "none"),
-    "rename_attempts": _COUNT,
-    "manifest_save_attempts": _COUNT,
 }
 """The options that can be set as text; the others belong to one job."""
 

@@ -15,6 +15,7 @@ import pytest
 
 import ray_committer
 from ray_committer.limits import backoff
+from ray_committer.protocol import plan
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.stores import guarded, registry
 from ray_committer.stores.base import StoreSpec
@@ -67,6 +68,15 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request that a store refused, or did not answer, is made again at once."""
     monkeypatch.setattr(backoff, "FIRST_SECONDS", 0.0)
     monkeypatch.setattr(guarded, "STATE_SECONDS", 0.0)
+
+
+@pytest.fixture
+def small_shards(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker gets ten files at once, or as many as the parameter says, so a small job has several
+    shards."""
+    files = getattr(request, "param", 10)
+    monkeypatch.setattr(plan, "SMALLEST_SHARD", files)
+    monkeypatch.setattr(plan, "LARGEST_SHARD", files)
 
 
 @pytest.fixture

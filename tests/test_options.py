@@ -24,13 +24,13 @@ GOOD: list[tuple[str, str, Any]] = [
     ("worker_cpus", "0.25", 0.25),
     ("max_requests_per_second", "1e3", 1000.0),
     ("max_requests_per_second", "none", None),
-    ("lease_seconds", "20", 20.0),
-    ("lease_seconds", "2500ms", 2.5),
+    ("retry_seconds", "20", 20.0),
+    ("retry_seconds", "2500ms", 2.5),
     ("retry_seconds", "5m", 300.0),
     ("conflict_wait_seconds", "0", 0.0),
     ("retry_seconds", "1 h", 3600.0),
     ("retry_seconds", "2d", 172_800.0),
-    ("worker_start_seconds", "1.5min", 90.0),
+    ("conflict_wait_seconds", "1.5min", 90.0),
     ("summary_directory", " /reports ", "/reports"),
     ("unfinished", "finish", "finish"),
     ("unfinished", "Supersede", "supersede"),
@@ -47,13 +47,13 @@ BAD: list[tuple[str, str, str]] = [
     ("threads", "1.5", "must be a whole number"),
     ("worker_cpus", "-1", "must be a number"),
     ("worker_cpus", "nan", "must be a number"),
-    ("lease_seconds", "5 fortnights", "must be a time such as 10s"),
-    ("lease_seconds", "500ms", "must be at least 1"),
-    ("lease_seconds", "", "must be a time such as 10s"),
+    ("retry_seconds", "5 fortnights", "must be a time such as 10s"),
+    ("retry_seconds", "", "must be a time such as 10s"),
+    ("max_requests_per_second", "0.5", "must be at least 1"),
     ("unfinished", "undo", "must be finish, supersede or refuse, or auto"),
     ("catalog_table", "a.b.c", "must be a table such as db.table, or none"),
     ("worker_thread", "3", "did you mean worker_threads?"),
-    ("lease", "3", "did you mean lease_seconds?"),
+    ("retry", "3", "did you mean retry_seconds?"),
     ("zzz", "3", "is not an option; use one of mark_success, cleanup,"),
     ("partition_paths", "p=1", "is specific to each job and is not a setting"),
     ("expected_tasks", "3", "is specific to each job and is not a setting"),
@@ -80,7 +80,7 @@ def test_a_bad_name_or_value_is_named_with_what_it_may_be(name: str, text: str, 
 
 def test_every_option_is_either_readable_or_a_fact_of_a_job():
     facts = {"job_attempt", "expected_tasks", "assume_complete", "committed_tasks", "mode"}
-    facts |= {"replaced_roots", "allowed_roots", "reads", "partition_paths", "may_start_ray"}
+    facts |= {"replaced_roots", "allowed_roots", "reads", "partition_paths"}
     facts |= {"ignore_other_attempts", "table_work"}
     assert set(TEXTS) | facts == OPTIONS
 

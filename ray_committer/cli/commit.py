@@ -54,12 +54,6 @@ from ray_committer.stages.commit_result import Outcome
 )
 @shared.allowed_root_option
 @shared.executor_option
-@click.option(
-    "--allow-start/--no-allow-start",
-    default=True,
-    show_default=True,
-    help="With --executor ray: start a local Ray if none is found.",
-)
 @shared.dry_run_option
 @click.option(
     "--first",
@@ -137,7 +131,6 @@ def _options(
     replace: tuple[str, ...],
     reads: tuple[str, ...],
     allowed_root: tuple[str, ...],
-    allow_start: bool,
     is_dry: bool,
     **_settings: Any,
 ) -> CommitOptions:
@@ -153,7 +146,6 @@ def _options(
         replaced_roots=replace,
         reads=reads,
         allowed_roots=allowed_root,
-        may_start_ray=allow_start,
     )
 
 

@@ -13,9 +13,8 @@ SECTIONS = {
         "undo", "older_than",
     },
     "Tuning": {
-        "executor", "allow_start", "threads", "workers", "worker_threads", "worker_cpus",
-        "worker_start_seconds", "shard_files", "max_requests_per_second", "retry_seconds",
-        "conflict_wait_seconds", "lease_seconds", "rename_attempts", "latency_ms", "store_limit",
+        "executor", "threads", "workers", "worker_threads", "worker_cpus",
+        "max_requests_per_second", "retry_seconds", "conflict_wait_seconds", "latency_ms", "store_limit",
     },
     "Faults": {"slow_workers", "lost_workers", "lost_driver"},
     "Storage": {"storage_options", "allowed_root", "summary_directory"},

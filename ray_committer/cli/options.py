@@ -33,7 +33,7 @@ executor_option = click.option(
     type=click.Choice(["auto", "threads", "inline", "ray"]),
     default="auto",
     show_default=True,
-    help="Where the commit runs; auto never starts Ray.",
+    help="Where the commit runs. No Ray is started: ray uses one that is there.",
 )
 dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing.")
 output_option = click.option(
@@ -134,16 +134,12 @@ SETTINGS = {
     "workers": "Workers on Ray, or auto: two per node.",
     "worker_threads": "Parallel requests in each worker.",
     "worker_cpus": "CPUs that each worker asks Ray for.",
-    "worker_start_seconds": "How long to wait for a worker to start.",
-    "shard_files": "The maximum number of files that a worker gets at once, or auto.",
     "retry_seconds": "How long to repeat a request that the store throttles or does not answer.",
     "conflict_wait_seconds": "How long to wait for other commits that must end first.",
     "unfinished": "What to do with an earlier job that was recorded and whose process has died: finish, "
     "supersede or refuse; auto supersedes it if this job replaces all that it writes.",
     "catalog_table": "A table of a catalog, as DB.TABLE: the report has the command that tells the "
     "catalog of the partitions.",
-    "lease_seconds": "How long a process continues when it cannot get new permits.",
-    "rename_attempts": "Attempts per rename; only a rename that certainly did not happen is repeated.",
     "summary_directory": "The directory for summary-JOB.json: a URL, or a path on the store of DEST.",
 }
 REQUESTS = ("max_requests_per_second", "threads", "retry_seconds")

@@ -1,8 +1,7 @@
 """Choose where a commit runs, and report the reason.
 
-`auto` never starts Ray. It chooses threads for local files (the kernel limits renames there), for jobs
-that are done before Ray's workers have started, and if no Ray can be reached. Only an explicit ``ray``
-can start Ray, and never inside a Spark driver.
+`auto` chooses threads for local files (the kernel limits renames there), for jobs that are done before
+Ray's workers have started, and if no Ray can be reached. No choice starts Ray.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, cast
 
 from ray_committer.executors.base import CommitPool, OpenResources, WorkExecutor
@@ -83,7 +82,7 @@ def choose_executor(
 
     `open_here` opens the resources in this process, `open_elsewhere` (which is pickled) in others.
     `about` is the text that Ray shows for the commit. Commits of a shared pool with the same `store`
-    share one limit. Ray is imported, connected and, if necessary, started within `connecting`.
+    share one limit. Ray is imported and connected within `connecting`.
     """
     pool: CommitPool | None = None
     reason = "as requested"
@@ -97,7 +96,6 @@ def choose_executor(
             ray=reachable_ray(),
             estimate_files=estimate_files,
         )
-        options = replace(options, may_start_ray=False)
     if name == "ray":
         with connecting():
             from ray_committer.executors.ray.executor import RayExecutor
@@ -105,7 +103,7 @@ def choose_executor(
             own = cast("RayPool | None", pool)  # the only kind of pool
             on_ray = RayExecutor(open_elsewhere, options, pool=own, about=about, store=store)
         return Choice(on_ray, reason)
-    limit = RateLimit(options.max_requests_per_second, lease_seconds=options.lease_seconds)
+    limit = RateLimit(options.max_requests_per_second)
     if name == "inline":
         return Choice(InlineExecutor(open_here, limit), reason)
     if name == "threads":

@@ -61,7 +61,7 @@ def commit_pool(
     """Keep commit workers on Ray for many commits of this driver, also for several at once.
 
     Pass the pool to `commit_job` as `executor`, or to `ray_committer.spark.install`. The workers start
-    once, by `options` (workers, worker_cpus, worker_start_seconds, may_start_ray), and end with the
+    once, by `options` (workers, worker_cpus), and end with the
     block.
 
     A `shared` pool serves all drivers of the Ray cluster that use its `name`. The first driver starts it

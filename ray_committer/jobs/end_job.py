@@ -76,6 +76,5 @@ def _of_other(options: CommitOptions, other: OtherJob) -> CommitOptions:
         keep_replaced=None,
         table_work=None,
         partition_paths=(),
-        may_start_ray=False,
         conflict_wait_seconds=0.0,
     )

@@ -130,7 +130,6 @@ def task_attempt(
             task_id=f"task_{stem}" if attempt is not None else f"task_{stem}_{number}",
             task_attempt_id=task_attempt_id,
             stamp=stamp,
-            attempts=options.manifest_save_attempts,
             uploads=running.uploads,
             statistics=setup,
         )

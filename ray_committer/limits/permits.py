@@ -13,12 +13,12 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from ray_committer.errors import LeaseLostError
-from ray_committer.limits.ratelimit import Clock, Grant, LimitAuthority
+from ray_committer.limits.ratelimit import LEASE_SECONDS, Clock, Grant, LimitAuthority
 
 _log = logging.getLogger(__name__)
 
-PATIENCE = 3
-"""For so many leases a process waits, without a request, until it can get permits again."""
+PATIENCE_SECONDS = 3 * LEASE_SECONDS
+"""How long a process waits, without a request, until it can get permits again."""
 RENEW_SECONDS = 1.0
 RETRY_SECONDS = 0.2
 CLOSE_SECONDS = 2.0

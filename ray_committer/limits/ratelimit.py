@@ -26,6 +26,8 @@ from ray_committer.events import ThrottledSpan
 
 Clock = Callable[[], float]
 
+LEASE_SECONDS = 10.0
+"""How long a permit is valid, and how long a process continues without an answer."""
 BATCH_SECONDS = 0.1
 SMALLEST_BATCH = 5
 FIRST_GUESS = 1000.0  # requests per second, if nothing better is known
@@ -174,9 +176,6 @@ class _Busiest:
 class LimitAuthority(Protocol):
     """The source of permits: a `RateLimit` in this process, or one behind a Ray actor."""
 
-    lease_seconds: float
-    """How long a permit is valid, and how long a process continues without an answer."""
-
     def grant(self, holder: str, used: int) -> Grant:
         """Return permits for `holder`, which has made `used` requests since it last asked."""
 
@@ -194,11 +193,8 @@ class RateLimit:
     It never waits: it returns how long the caller must wait.
     """
 
-    def __init__(
-        self, limit: float | None = None, *, lease_seconds: float = 10.0, clock: Clock = time.monotonic
-    ) -> None:
+    def __init__(self, limit: float | None = None, *, clock: Clock = time.monotonic) -> None:
         self._limit = limit
-        self.lease_seconds = lease_seconds
         self._clock = clock
         self._lock = threading.Lock()
         self._rate = limit
@@ -225,12 +221,12 @@ class RateLimit:
             self._note_use(holder, used, now)
             self._increase(now)
             if self._rate is None:
-                return Grant(None, max(0.0, self._free_from - now), self.lease_seconds)
+                return Grant(None, max(0.0, self._free_from - now), LEASE_SECONDS)
             batch = max(SMALLEST_BATCH, round(self._rate * BATCH_SECONDS / len(self._asked)))
             self._unused[holder] = self._unused.get(holder, 0) + batch
             start = max(now, self._free_from)
             self._free_from = start + batch / self._rate
-            return Grant(batch, start - now, start - now + self.lease_seconds)
+            return Grant(batch, start - now, start - now + LEASE_SECONDS)
 
     def throttled(self, holder: str, used: int, retry_after_seconds: float | None) -> bool:
         with self._lock:
@@ -298,7 +294,7 @@ class RateLimit:
         self._unused[holder] = max(0, self._unused.get(holder, 0) - used)
         if holder not in self._fenced:
             self._asked[holder] = now
-        for name in [name for name, at in self._asked.items() if now - at > self.lease_seconds]:
+        for name in [name for name, at in self._asked.items() if now - at > LEASE_SECONDS]:
             del self._asked[name]
             self._unused.pop(name, None)
 

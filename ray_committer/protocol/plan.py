@@ -18,6 +18,8 @@ import msgspec
 from ray_committer.protocol.prepared import prepare
 from ray_committer.protocol.record import ManifestRef
 
+SMALLEST_SHARD, LARGEST_SHARD = 4, 1000
+"""The fewest and the most files in a shard, but for the last ones of a job."""
 LARGEST_BATCH = 200
 _SHARES_OF_BATCHES = 2
 """The rest is always cut into this many batches per worker, so that the last ones end soon."""
@@ -40,11 +42,12 @@ def shard_size(*, threads: int, seconds_a_file: float) -> int:
     Measured with one of four workers eight times slower: shards of 100 files took 1.15 times the ideal,
     of 500 files 1.9 times, of 2,000 files 5 times. A shard has at least two files for each thread: while
     a worker reads the manifest of one shard, its other one keeps all threads at work, also where a
-    request takes longer than a tenth of a second. It has never over 1,000 files. A single thread of this
-    process, for which no other has to wait, gets as many as it renames in half a second.
+    request takes longer than a tenth of a second. A single thread of this process, for which no other
+    has to wait, gets as many as it renames in half a second.
     """
-    smallest, seconds = max(4, min(1000, 2 * threads)), 0.1 if threads > 1 else 0.5
-    return max(smallest, min(1000, int(threads * seconds / max(seconds_a_file, 1e-9))))
+    seconds = 0.1 if threads > 1 else 0.5
+    fitting = int(threads * seconds / max(seconds_a_file, 1e-9))
+    return min(LARGEST_SHARD, max(SMALLEST_SHARD, 2 * threads, fitting))
 
 
 class ShardSizes:
@@ -52,22 +55,19 @@ class ShardSizes:
 
     Shards get smaller near the end, so that the wait for the last shard is short, more so if the workers
     `differ` in speed, as those on several nodes do. A shard is never so small that the call costs too
-    much. `fixed` is the size that the options ask for.
+    much.
     """
 
-    def __init__(
-        self, *, files: int, threads: int, width: int, differ: bool, fixed: int | None = None
-    ) -> None:
+    def __init__(self, *, files: int, threads: int, width: int, differ: bool) -> None:
         self._threads = threads
         self._width = width
         self._shares = 4 if differ else 2
-        self._fixed = fixed
         self._left = files
         self._seconds_a_file = float("inf")
 
     def next(self) -> int:
         """The files of the next shard, which are no longer left."""
-        wanted = self._fixed or shard_size(threads=self._threads, seconds_a_file=self._seconds_a_file)
+        wanted = shard_size(threads=self._threads, seconds_a_file=self._seconds_a_file)
         even = max(-(-self._threads // 4), -(-self._left // (self._shares * self._width)))
         worth = int(self._threads * _CALL_SECONDS / self._seconds_a_file)
         size = min(wanted, max(even, worth))

@@ -287,5 +287,4 @@ def commit_options(request: _Request, options: CommitOptions) -> CommitOptions:
         partition_paths=tuple(request.partition_paths),
         allowed_roots=tuple(request.absolute_roots),
         mark_success=request.mark_success and options.mark_success,
-        may_start_ray=False,
     )

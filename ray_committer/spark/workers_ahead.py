@@ -14,7 +14,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ray_committer.executors.base import CommitPool, Readiness
 from ray_committer.executors.choose import (
@@ -63,7 +63,6 @@ class WorkersAhead:
         """Return the number of committed files from which to call `start` for a job; None for never."""
         if not isinstance(self._executor, str):
             return None
-        options = replace(options, may_start_ray=False)
         try:
             is_local = renames_are_local(dest)
             files = ahead_pays_from(self._executor, options, renames_are_local=is_local)

@@ -22,7 +22,7 @@ from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.state import UNSTAMPED
 from ray_committer.protocol.uri import Location, format_uri
-from ray_committer.stages.save_task_manifest import save_task_manifest
+from ray_committer.stages.save_task_manifest import ATTEMPTS, save_task_manifest
 from ray_committer.stages.scan_task_attempt_directory import scan_task_attempt_directory
 from ray_committer.stores.base import StoreOperations
 from ray_committer.work.upload_file import TaskUploads, closed_uploads, is_own_file, save_copy
@@ -35,7 +35,7 @@ def commit_task(
     task_id: str,
     task_attempt_id: str,
     stamp: str,
-    attempts: int,
+    attempts: int = ATTEMPTS,
     uploads: TaskUploads | None = None,
     statistics: IOStatistics | None = None,
 ) -> ManifestRef:

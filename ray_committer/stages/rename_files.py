@@ -36,6 +36,9 @@ from ray_committer.work.publish_entry import publish_entry, require_source
 from ray_committer.work.sidecars import recorded_entries
 from ray_committer.work.worker import Worker
 
+ATTEMPTS = 8
+"""The attempts per rename; only a rename that certainly did not happen is repeated."""
+
 
 @dataclass(slots=True)
 class Renamed:
@@ -110,13 +113,12 @@ def rename_files(
         threads=context.executor.threads,
         width=context.executor.width,
         differ=context.executor.starts_workers,
-        fixed=context.options.shard_files,
     )
     work = partial(
         _rename_shard,
         which=which,
         overwritten={file.path: file for file in record.overwritten},
-        attempts=context.options.rename_attempts,
+        attempts=ATTEMPTS,
     )
     shards = plan_shards(record.manifests, shard_files=sizes.next, sample=MAX_FILENAMES)
     items = (supplied_shard(shard, loaded) for shard in shards if not failures)

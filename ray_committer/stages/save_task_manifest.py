@@ -1,8 +1,7 @@
 """Save a task's manifest: write it under a temporary name, then rename it into place.
 
 The last attempt of a task wins until the manifests are frozen. After it has saved a manifest, a task
-looks at the job's state again, because it may have slept. The number of attempts to save is the given
-one; Hadoop 3.5 reads that setting but ignores it. Source: Hadoop SaveTaskManifestStage.
+looks at the job's state again, because it may have slept. Source: Hadoop SaveTaskManifestStage.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from ray_committer.protocol.state import UNSTAMPED, Phase
 from ray_committer.stores.base import StoreOperations
 from ray_committer.work.sidecars import freezes_copies
 
+ATTEMPTS = 5
 RETRY_SECONDS = 0.5
 LOOKS, LOOK_SECONDS = 900, 1.0
 """How often, and with which pause, a task reads the state of a declared job: for longer than the default
@@ -35,7 +35,7 @@ def save_task_manifest(
     task_id: str,
     task_attempt_id: str,
     stamp: str,
-    attempts: int,
+    attempts: int = ATTEMPTS,
     sleep: Callable[[float], None] = time.sleep,
 ) -> ManifestRef:
     """Save `manifest` as the manifest of `task_id`; return its name, size and digest.

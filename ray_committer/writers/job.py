@@ -156,7 +156,6 @@ def commit(
         expected_tasks=len(tasks),
         committed_tasks=tasks,
         ignore_other_attempts=True,
-        may_start_ray=False,
     )
     try:
         report = commit_job(

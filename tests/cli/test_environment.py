@@ -45,14 +45,13 @@ def test_what_is_no_option_of_a_commit_is_known_to_be_the_command_lines():
     assert CommitOptions.from_env(environment) == CommitOptions()
 
 
-def test_a_commit_has_an_option_for_every_setting_but_that_of_tasks():
-    named = {option.name for option in options_of(COMMANDS["commit"])}
-    assert TEXTS.keys() - named == {"manifest_save_attempts"}
+def test_a_commit_has_an_option_for_every_setting():
+    assert TEXTS.keys() <= {option.name for option in options_of(COMMANDS["commit"])}
 
 
 @pytest.mark.parametrize("name", shared.EVERY_SETTING)
 def test_a_setting_is_read_alike_from_the_command_line_the_environment_and_spark(name: str):
-    texts = {"summary_directory": "/s", "shard_files": "auto", "lease_seconds": "1m"}
+    texts = {"summary_directory": "/s", "workers": "auto", "retry_seconds": "1m"}
     texts |= {"unfinished": "finish", "catalog_table": "db.t"}
     text = texts.get(name, "true" if name in shared.FLAGS else "3")
     key = f"RAY_COMMITTER_{name.upper()}"
@@ -91,10 +90,6 @@ def test_the_command_line_wins_over_the_environment():
 def test_what_is_not_decided_can_be_said_in_the_environment():
     assert given_options([], RAY_COMMITTER_VALIDATE="auto").validate is None
     assert given_options([], RAY_COMMITTER_VALIDATE="false").validate is False
-
-
-def test_variables_that_a_commit_has_no_option_for_count_too():
-    assert given_options([], RAY_COMMITTER_MANIFEST_SAVE_ATTEMPTS="9").manifest_save_attempts == 9
 
 
 def test_a_commit_follows_its_variables(write_job, dest: Path):

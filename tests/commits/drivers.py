@@ -177,8 +177,11 @@ def _executor(work: Drive) -> Iterator[ExecutorName | CommitPool]:
         return
     import ray
 
+    from ray_committer.executors.ray import cluster
+
     ray.init(address=work.ray, namespace=f"driver {work.number}", log_to_driver=False)
-    options = CommitOptions(workers=2, worker_cpus=0.1, worker_start_seconds=600.0)
+    cluster.WORKER_START_SECONDS = 600.0  # many drivers share this machine
+    options = CommitOptions(workers=2, worker_cpus=0.1)
     with commit_pool(options, name=work.pool or "own", shared=work.pool is not None) as pool:
         yield pool
 
@@ -297,7 +300,6 @@ class _Driver:
             keep_replaced=planned.keeps,
             finish_others=planned.finishes,
             conflict_wait_seconds=planned.wait_seconds,
-            worker_start_seconds=600.0,
         )
 
     def _read(self, day: str) -> list[Row]:

@@ -18,6 +18,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from types import FrameType
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -26,8 +27,8 @@ from ray_committer import CommitOptions
 from ray_committer.events import Event, StageEnded, StageStarted
 from ray_committer.executors.base import Supplied, call
 from ray_committer.executors.inline import InlineExecutor
+from ray_committer.protocol import plan, uri
 from ray_committer.protocol import statistic_names as names
-from ray_committer.protocol import uri
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.testing import run_commit
 from ray_committer.work import entries
@@ -78,7 +79,7 @@ def costs(dest: Path, *, tasks: int, files: int, shard_files: int) -> Costs:
     job = new_job_attempt(str(dest), "job_1", 0)
     imagine(job, tasks=tasks, files=files)
     executor = FarExecutor(lambda permits: Worker(IdleStore(), job, permits, in_driver=False))
-    options = CommitOptions(validate=False, shard_files=shard_files)
+    options = CommitOptions(validate=False)
     counted: dict[str, int] = {}
     stages = ["before"]
 
@@ -94,7 +95,11 @@ def costs(dest: Path, *, tasks: int, files: int, shard_files: int) -> Costs:
 
     sys.setprofile(note)
     try:
-        report = run_commit(IdleStore(), job, options, executor=executor, on_event=listen)
+        with (
+            patch.object(plan, "SMALLEST_SHARD", shard_files),
+            patch.object(plan, "LARGEST_SHARD", shard_files),
+        ):
+            report = run_commit(IdleStore(), job, options, executor=executor, on_event=listen)
     finally:
         sys.setprofile(None)
     assert report.moved == tasks * files

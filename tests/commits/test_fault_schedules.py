@@ -12,12 +12,15 @@ import random
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 from ray_committer import Outcome
 from ray_committer.errors import RayCommitterError
 from ray_committer.options import CommitOptions
+from ray_committer.protocol import plan
+from ray_committer.stages import rename_files
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import SimulatedCrash, StoreCall, WrappedStore, chaos_executor, run_commit
 from tests.doubles import NAMES, SCENARIOS, Double, Scenario, check_unfinished, doubles
@@ -43,12 +46,19 @@ class Run:
     executor: str
     schedule: FaultSchedule
     options: CommitOptions
+    attempts: int = 1
+    shard_files: int = 250
 
     def commit(self, store: StoreOperations, run: int) -> Outcome:
         job = self.double.job
         seed = 10 * self.seed + run
         executor = chaos_executor(store, job, seed) if self.executor == "chaos" else None
-        return run_commit(store, job, self.options, executor=executor).outcome
+        with (
+            patch.object(rename_files, "ATTEMPTS", self.attempts),
+            patch.object(plan, "SMALLEST_SHARD", self.shard_files),
+            patch.object(plan, "LARGEST_SHARD", self.shard_files),
+        ):
+            return run_commit(store, job, self.options, executor=executor).outcome
 
     def __str__(self) -> str:
         return (
@@ -57,13 +67,13 @@ class Run:
         )
 
 
-def draw_options(scenario: Scenario, seed: int) -> CommitOptions:
+def draw(run: Run) -> Run:
     """Retries wait, so only some runs have them; whether files are validated differs, too."""
-    dice = random.Random(seed)
+    dice = random.Random(run.seed)
     return replace(
-        scenario.options,
-        rename_attempts=1 if dice.random() < 0.9 else 2,
-        validate=dice.choice((None, True, False)),
+        run,
+        attempts=1 if dice.random() < 0.9 else 2,
+        options=replace(run.options, validate=dice.choice((None, True, False))),
         shard_files=dice.choice((1, 2, 250)),
     )
 
@@ -106,8 +116,8 @@ def test_a_commit_under_any_schedule_of_faults_is_finished_by_running_it_again(
     own = range(drawn.start + number, drawn.stop, len(COMBINATIONS))
     for seed in [int(ONLY_SEED)] if ONLY_SEED else own:
         schedule = FaultSchedule.from_seed(seed, calls)
-        options = draw_options(scenario, seed)
-        check(Run(seed, double.fresh(), double, scenario, executor, schedule, options))
+        run = Run(seed, double.fresh(), double, scenario, executor, schedule, scenario.options)
+        check(draw(run))
 
 
 @pytest.mark.slow
@@ -125,7 +135,7 @@ def test_a_commit_under_any_one_fault_at_any_call_is_finished_by_running_it_agai
 ):
     double = doubles(tmp_path)[name]
     double.prepare(scenario, beside_another_job=True)
-    options = replace(scenario.options, rename_attempts=1, validate=False)
+    options = replace(scenario.options, validate=False)
     calls = count_calls(double, options)
     for kind, number in itertools.product(FaultKind, range(1, calls + 1)):
         schedule = FaultSchedule(0, calls, (Fault(kind, number),))

@@ -15,6 +15,7 @@ from ray_committer.job_files.find_job import read_attempt_state
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import new_job_attempt, parent
 from ray_committer.protocol.record import ConflictMode
+from ray_committer.stages import rename_files
 from ray_committer.stages.commit_job import commit_job
 from ray_committer.stages.commit_result import Outcome
 from ray_committer.testing import (
@@ -30,7 +31,7 @@ from tests.stages.support import context, do_at
 
 FIRST = new_job_attempt("/table", "job_1", 0)
 LATER = new_job_attempt("/table", "job_2", 0)
-OVERWRITE = CommitOptions(mode=ConflictMode.OVERWRITE, rename_attempts=2)
+OVERWRITE = CommitOptions(mode=ConflictMode.OVERWRITE)
 NEW = {"p=1/a": b"new", "p=1/b": b"22"}
 
 VERSIONED: dict[str, Callable[[], MemoryStore]] = {
@@ -40,6 +41,11 @@ VERSIONED: dict[str, Callable[[], MemoryStore]] = {
     ),
 }
 versioned = pytest.mark.parametrize("new_store", VERSIONED.values(), ids=VERSIONED)
+
+
+@pytest.fixture(autouse=True)
+def two_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rename_files, "ATTEMPTS", 2)
 
 
 def with_an_old_file(new_store: Callable[[], MemoryStore]) -> MemoryStore:

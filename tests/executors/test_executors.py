@@ -51,13 +51,12 @@ def test_the_suite_knows_every_executor():
     assert set(get_args(ExecutorName)) == {"inline", "threads", "ray", "auto"}
 
 
+@pytest.mark.usefixtures("small_shards")
 def test_every_file_is_moved_exactly_once(executor, write_job, dest: Path, tree):
     tasks = many(12, 60)
     write_job(tasks)
     events: list[Event] = []
-    report = ray_committer.commit_job(
-        str(dest), executor=executor, options=CommitOptions(shard_files=50), on_event=events.append
-    )
+    report = ray_committer.commit_job(str(dest), executor=executor, on_event=events.append)
     assert report.outcome is Outcome.COMMITTED
     name = executor if isinstance(executor, str) else "ray"
     assert (report.executor, report.moved, report.files) == (name, 720, 720)
@@ -138,6 +137,7 @@ def test_duplicates_across_tasks_are_found(executor, write_job, dest: Path, tree
     assert tree() == {}
 
 
+@pytest.mark.usefixtures("small_shards")
 def test_a_conflict_stops_new_shards_and_keeps_everything(executor, write_job, dest: Path, tree):
     tasks = many(4, 100)
     job = write_job(tasks)
@@ -146,7 +146,7 @@ def test_a_conflict_stops_new_shards_and_keeps_everything(executor, write_job, d
     blocked.write_text("foreign")
     with pytest.raises(RayCommitterError) as caught:
         ray_committer.commit_job(
-            str(dest), executor=executor, options=CommitOptions(shard_files=5, workers=2, threads=2)
+            str(dest), executor=executor, options=CommitOptions(workers=2, threads=2)
         )
     assert caught.value.exit_code == 4
     assert blocked.read_text() == "foreign"

@@ -19,6 +19,7 @@ from ray_committer.limits.ratelimit import (
     FEWEST_REFUSALS,
     FIRST_GUESS,
     HIGHEST_RATE,
+    LEASE_SECONDS,
     SMALLEST_BATCH,
     LimitStatistics,
     RateLimit,
@@ -208,7 +209,7 @@ def test_a_batch_is_a_holders_share_of_a_tenth_of_a_second(rate: float, holders:
 
 def test_each_batch_begins_when_the_one_before_it_is_used_up():
     clock = Clock()
-    limit = RateLimit(1000, lease_seconds=10, clock=clock)
+    limit = RateLimit(1000, clock=clock)
     grants = [limit.grant("a", 0) for _ in range(3)]
     assert [grant.requests for grant in grants] == [100] * 3
     assert [grant.wait_seconds for grant in grants] == pytest.approx([0, 0.1, 0.2])
@@ -218,8 +219,8 @@ def test_each_batch_begins_when_the_one_before_it_is_used_up():
 
 
 def test_without_a_limit_any_number_may_be_made_at_once():
-    grant = RateLimit(clock=Clock(), lease_seconds=7).grant("a", 0)
-    assert (grant.requests, grant.wait_seconds, grant.lease_seconds) == (None, 0, 7)
+    grant = RateLimit(clock=Clock()).grant("a", 0)
+    assert (grant.requests, grant.wait_seconds, grant.lease_seconds) == (None, 0, LEASE_SECONDS)
 
 
 @pytest.mark.parametrize("limit", [50, 300, 1000])
@@ -436,7 +437,7 @@ def test_hours_after_throttling_permits_are_still_to_be_had():
 
 def test_a_holder_that_has_gone_stops_counting_after_its_lease():
     clock = Clock()
-    limit = RateLimit(1000, lease_seconds=10, clock=clock)
+    limit = RateLimit(1000, clock=clock)
     limit.grant("gone", 0)
     assert size(limit, "here") == 50
     clock.now = 10.0

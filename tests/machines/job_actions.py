@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from unittest.mock import patch
 
 from msgspec import structs
 
 from ray_committer.errors import RayCommitterError
 from ray_committer.options import CommitOptions
+from ray_committer.protocol import plan
 from ray_committer.protocol.manifest import decode_manifest, encode_manifest
 from ray_committer.protocol.paths import MANIFEST_SUFFIX, join
 from ray_committer.protocol.record import ConflictMode
+from ray_committer.stages import rename_files
 from ray_committer.stages.abort_task import abort_task
 from ray_committer.stages.commit_result import CommitResult
 from ray_committer.stores.base import StoreOperations
@@ -49,14 +52,17 @@ class JobActions:
         options = CommitOptions(
             mode=ConflictMode.APPEND if job.root is None else ConflictMode.OVERWRITE,
             replaced_roots=(self.path(job.root),) if job.root else (),
-            rename_attempts=1,
-            shard_files=2,
             conflict_wait_seconds=0.0,
             unfinished="refuse",
         )
         executor = None if chaos is None else chaos_executor(store, job.job, chaos, kinds=kinds)
         try:
-            return run_commit(store, job.job, options, executor=executor)
+            with (
+                patch.object(rename_files, "ATTEMPTS", 1),
+                patch.object(plan, "SMALLEST_SHARD", 2),
+                patch.object(plan, "LARGEST_SHARD", 2),
+            ):
+                return run_commit(store, job.job, options, executor=executor)
         except (RayCommitterError, OSError, SimulatedCrash) as e:
             return e
 

@@ -66,6 +66,7 @@ def test_a_line_is_there_when_its_event_has_happened_and_a_file_is_appended_to(t
     assert [line["event"] for line in read(path)] == ["log_opened", *["notice"] * 3] * 2
 
 
+@pytest.mark.usefixtures("small_shards")
 def test_lines_of_a_commit_are_two_a_shard_and_some_a_stage(dest: Path, tmp_path: Path):
     ray_committer.setup_job(str(dest), "job_1")
     with ray_committer.task_attempt(str(dest), "job_1", 0) as attempt:
@@ -73,7 +74,7 @@ def test_lines_of_a_commit_are_two_a_shard_and_some_a_stage(dest: Path, tmp_path
             Path(attempt.path(f"p={number % 10}/f{number}")).touch()
     path = tmp_path / "events.jsonl"
     with event_log(path) as log:
-        options = ray_committer.CommitOptions(shard_files=100, threads=4)
+        options = ray_committer.CommitOptions(threads=4)
         ray_committer.commit_job(str(dest), executor="inline", options=options, on_event=log)
     lines = read(path)
     assert lines[-2]["event"] == "stage_ended"

@@ -140,9 +140,10 @@ def test_shards_at_once_are_busy_once():
     assert told == [6.0, 4.0, 1.0, 2.0]
 
 
+@pytest.mark.usefixtures("small_shards")
 def test_a_commit_reports_what_each_of_its_threads_did(write_job, dest: Path):
     write_job({task: dict.fromkeys(files, "x") for task, files in TASKS.items()})
-    options = CommitOptions(threads=3, shard_files=10)
+    options = CommitOptions(threads=3)
     report = ray_committer.commit_job(str(dest), executor="threads", options=options)
     assert sum(row.files for row in report.worker_rows) == 200
     assert sum(row.shards for row in report.worker_rows) >= 20
@@ -199,6 +200,7 @@ def test_a_report_says_who_ran_what_when_and_where(write_job, dest: Path, tmp_pa
     assert again.links == {"destination": str(dest)}
 
 
+@pytest.mark.usefixtures("small_shards")
 def test_the_report_of_a_second_run_says_what_was_proved_and_how(write_job, dest: Path):
     write_job({task: dict.fromkeys(files, "x") for task, files in TASKS.items()})
     token = CancelToken()
@@ -208,18 +210,16 @@ def test_the_report_of_a_second_run_says_what_was_proved_and_how(write_job, dest
             token.cancel()
 
     failed: list[CommitReport] = []
-    options = CommitOptions(shard_files=10)
     with pytest.raises(CommitCancelledError):
         ray_committer.commit_job(
             str(dest),
             executor="inline",
-            options=options,
             on_event=stop,
             cancel=token,
             on_report=failed.append,
         )
     assert failed[0].findings[0].startswith("It stopped in the stage rename_files with 10 of 200 files")
-    report = ray_committer.commit_job(str(dest), executor="inline", options=options)
+    report = ray_committer.commit_job(str(dest), executor="inline")
     assert report.findings == [
         "10 renames were found done (moved by an earlier run), proved by modification time and size, "
         "which a rename keeps."
@@ -238,7 +238,7 @@ def committed(store: StoreOperations, listen: EventSink = ignore) -> CommitRepor
     context = JobContext(
         GuardedStore(store, executor.permits),
         job,
-        CommitOptions(shard_files=10, summary_directory="/bucket/reports"),
+        CommitOptions(summary_directory="/bucket/reports"),
         executor,
         recording.before(listen),
     )
@@ -249,6 +249,7 @@ def committed(store: StoreOperations, listen: EventSink = ignore) -> CommitRepor
     return recording.report(result)
 
 
+@pytest.mark.usefixtures("small_shards")
 def test_a_commit_that_was_throttled_says_when_and_what_the_limiter_did():
     store, refused = MemoryStore(), [0]
     write_job(store, new_job_attempt("/bucket/table", "job_1", 0), TASKS)
@@ -278,6 +279,7 @@ def test_a_commit_that_was_throttled_says_when_and_what_the_limiter_did():
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("small_shards")
 def test_a_slow_thread_is_a_straggler_of_a_real_commit():
     store, slow = MemoryStore(), list[str]()
     write_job(store, new_job_attempt("/bucket/table", "job_1", 0), TASKS)
@@ -295,6 +297,7 @@ def test_a_slow_thread_is_a_straggler_of_a_real_commit():
     assert report.findings[0].endswith("s earlier.")
 
 
+@pytest.mark.usefixtures("small_shards")
 def test_renames_that_had_to_be_repeated_are_counted_where_they_happened():
     store, failed = MemoryStore(), set[str]()
     write_job(store, new_job_attempt("/bucket/table", "job_1", 0), TASKS)
@@ -309,6 +312,7 @@ def test_renames_that_had_to_be_repeated_are_counted_where_they_happened():
     assert report.findings == ["4 requests had to be repeated after a failed or missing answer."]
 
 
+@pytest.mark.usefixtures("small_shards")
 def test_renames_whose_results_are_lost_are_proved_in_the_report():
     store = MemoryStore()
     job = new_job_attempt("/bucket/table", "job_1", 0)
@@ -318,7 +322,7 @@ def test_renames_whose_results_are_lost_are_proved_in_the_report():
     context = JobContext(
         GuardedStore(store, executor.permits),
         job,
-        CommitOptions(shard_files=10),
+        CommitOptions(),
         executor,
         recording.event,
     )

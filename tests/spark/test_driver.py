@@ -96,4 +96,4 @@ def test_an_address_of_ray_client_is_refused_before_it_is_tried(monkeypatch: pyt
 
     monkeypatch.setenv("RAY_ADDRESS", "ray://head.example:10001")
     with pytest.raises(RayNotAvailableError, match=r"ray://head\.example:10001 is an address"):
-        connect(may_start=True)
+        connect()

@@ -126,7 +126,6 @@ def test_workers_that_are_ready_are_used_and_end_with_the_commit():
     (pool,) = workers.pools
     assert workers.used(AHEAD) is pool
     assert (pool.closed, pool.about) == (1, "job_1 at gs://b/t")
-    assert [options.may_start_ray for options in workers.options] == [False]
 
 
 @pytest.mark.parametrize(

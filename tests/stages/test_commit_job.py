@@ -128,6 +128,7 @@ def test_a_foreign_clean_up_after_the_record_says_what_is_gone(write_job, dest: 
         (FilesRenamed(10, 30, bytes_done=10, bytes_total=30), names.RENAME_FILES, True),
     ],
 )
+@pytest.mark.usefixtures("small_shards")
 def test_a_cancelled_commit_is_reported(write_job, dest, tmp_path, event: Event, stage, begun: bool):
     write_job({0: {f"f{number:02d}": "x" for number in range(30)}})
     token, reports = ray_committer.CancelToken(), list[ray_committer.CommitReport]()
@@ -140,7 +141,7 @@ def test_a_cancelled_commit_is_reported(write_job, dest, tmp_path, event: Event,
         ray_committer.commit_job(
             str(dest),
             executor="inline",
-            options=CommitOptions(summary_directory=str(tmp_path / "reports"), shard_files=10),
+            options=CommitOptions(summary_directory=str(tmp_path / "reports")),
             on_event=cancel,
             on_report=reports.append,
             cancel=token,

@@ -29,6 +29,7 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.record import ConflictMode, Heartbeat, encode
 from ray_committer.protocol.state import Phase
+from ray_committer.stages import rename_files
 from ray_committer.stages.commit_job import commit_job
 from ray_committer.stages.commit_result import CommitResult, Outcome
 from ray_committer.testing import (
@@ -61,12 +62,17 @@ from tests.stages.support import (
 TASKS = {0: {"p=1/a": b"a", "p=2/b": b"bb"}, 1: {"p=1/c": b"ccc"}, 2: {}}
 NEW = {"p=1/a": b"a", "p=1/c": b"ccc", "p=2/b": b"bb"}
 OLD = {"p=1/old": b"old", "p=2/b": b"old too"}
-OVERWRITE = CommitOptions(mode=ConflictMode.OVERWRITE, rename_attempts=1)
-APPEND = CommitOptions(rename_attempts=1)
+OVERWRITE = CommitOptions(mode=ConflictMode.OVERWRITE)
+APPEND = CommitOptions()
 
 DECIDE = [names.LOAD_MANIFESTS, names.PREFLIGHT, names.SAVE_RECORD]
 MOVE = [names.CREATE_DIRECTORIES, names.RENAME_FILES]
 END = [names.COMMIT_POINT, names.SAVE_SUCCESS, names.CLEANUP]
+
+
+@pytest.fixture(autouse=True)
+def one_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rename_files, "ATTEMPTS", 1)
 
 
 def prepared(store: MemoryStore | None = None, tasks: Any = TASKS) -> MemoryStore:

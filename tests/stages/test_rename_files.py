@@ -11,7 +11,6 @@ import pytest
 from msgspec import structs
 
 import ray_committer
-from ray_committer import CommitOptions
 from ray_committer.errors import (
     CommitStateUnknownError,
     ManifestChangedError,
@@ -65,22 +64,23 @@ def test_proof_by_size_alone_is_counted_apart(store, write_job, dest: Path):
     assert (report.moved, report.proved) == (1, {"size only": 1})
 
 
-def stop_at_file(store, job, name: str, **options) -> RayCommitterError:
+def stop_at_file(store, job, name: str) -> RayCommitterError:
     def stop(call: StoreCall) -> None:
         if call.operation == "rename" and call.paths[1].endswith(f"/{name}"):
             raise PermissionError(13, "simulated")
 
     with pytest.raises(RayCommitterError) as caught:
-        run_commit(WrappedStore(store, before=stop), job, CommitOptions(**options))
+        run_commit(WrappedStore(store, before=stop), job)
     return caught.value
 
 
+@pytest.mark.usefixtures("small_shards")
 def test_a_failure_in_the_middle_keeps_everything_and_the_same_command_finishes(
     store, write_job, dest: Path, tree
 ):
     files = {f"f{number:03d}": str(number) for number in range(100)}
     job = write_job({0: files})
-    error = stop_at_file(store, job, "f050", shard_files=10)
+    error = stop_at_file(store, job, "f050")
     assert error.exit_code == 3
     assert 0 < len(tree()) < 100
     sources = list(Path(job.tasks).rglob("f*"))
@@ -125,6 +125,7 @@ def test_a_manifest_that_the_record_does_not_name_is_never_committed(
     assert tree() == {"a": "x"}
 
 
+@pytest.mark.usefixtures("small_shards")
 def test_a_cancelled_commit_stops_and_the_same_command_finishes(store, write_job, dest: Path, tree):
     files = {f"f{number:03d}": "x" for number in range(200)}
     write_job({0: files})
@@ -138,7 +139,6 @@ def test_a_cancelled_commit_stops_and_the_same_command_finishes(store, write_job
         ray_committer.commit_job(
             str(dest),
             executor="inline",
-            options=CommitOptions(shard_files=20),
             on_event=cancel_midway,
             cancel=token,
         )
@@ -148,6 +148,7 @@ def test_a_cancelled_commit_stops_and_the_same_command_finishes(store, write_job
     assert tree() == files
 
 
+@pytest.mark.usefixtures("small_shards")
 def test_after_a_failure_nothing_is_begun(store, write_job, tree):
     job = write_job({0: {f"f{number:02d}": "x" for number in range(40)}})
 
@@ -156,11 +157,12 @@ def test_after_a_failure_nothing_is_begun(store, write_job, tree):
             raise PermissionError(13, "Permission denied")
 
     with pytest.raises(CommitStateUnknownError, match="/f13"):
-        run_commit(WrappedStore(store, before=deny), job, CommitOptions(shard_files=10))
+        run_commit(WrappedStore(store, before=deny), job)
     assert len(tree()) == 13  # neither the rest of its shard nor another one
     assert run_commit(store, job).files == 40
 
 
+@pytest.mark.usefixtures("small_shards")
 def test_a_cancel_stops_before_the_next_file(store, write_job, tree):
     job = write_job({0: {f"f{number:02d}": "x" for number in range(40)}})
 
@@ -171,7 +173,7 @@ def test_a_cancel_stops_before_the_next_file(store, write_job, tree):
     watched = WrappedStore(store, before=cancel)
     executor = InlineExecutor(lambda permits: Worker(watched, job, permits, in_driver=True))
     with pytest.raises(CommitStateUnknownError, match="names 40 files, but"):
-        run_commit(store, job, CommitOptions(shard_files=20), executor=executor)
+        run_commit(store, job, executor=executor)
     assert len(tree()) == 14  # what was in flight has ended
     assert run_commit(store, job).files == 40
 
@@ -195,6 +197,7 @@ def test_a_token_tells_late_listeners_at_once():
     assert told.is_set()
 
 
+@pytest.mark.usefixtures("small_shards")
 def test_a_truncated_list_of_renames_is_never_reported_as_success(store, write_job):
     """Hadoop's committer lost 1,093 of 3,000 files this way and reported success."""
 
@@ -207,6 +210,6 @@ def test_a_truncated_list_of_renames_is_never_reported_as_success(store, write_j
     job = write_job({0: {f"f{number}": "x" for number in range(40)}})
     executor = Truncating(lambda permits: Worker(store, job, permits, in_driver=True))
     with pytest.raises(CommitStateUnknownError, match=r"names 40 files, but \d+ were moved"):
-        run_commit(store, job, CommitOptions(shard_files=10), executor=executor)
+        run_commit(store, job, executor=executor)
     assert state_of(store, job).phase is Phase.RECORDED
     assert list(Path(job.tasks).rglob("f*"))  # what was not moved is still there

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from msgspec import structs
 
-from ray_committer import CommitOptions
+import ray_committer.stages.rename_files as rename_files_module
 from ray_committer.errors import (
     CommitCancelledError,
     CommitConflictError,
@@ -38,8 +38,12 @@ from tests.stages.support import (
     source_path,
 )
 
-ONCE = CommitOptions(rename_attempts=1)
 TIME = Identity.MODIFICATION_TIME
+
+
+@pytest.fixture(autouse=True)
+def one_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rename_files_module, "ATTEMPTS", 1)
 
 
 def with_files(
@@ -109,7 +113,7 @@ def test_a_file_that_cannot_be_moved_stops_the_stage_and_the_next_run_moves_it(e
     store = with_files(3)
     faulty = WrappedStore(store, before=at("rename", error(5, "simulated"), end))
     with pytest.raises(CommitStateUnknownError, match=f"{end}: could not be renamed"):
-        move(context(faulty, ONCE))
+        move(context(faulty))
     assert f"/table/{end}" not in store.files()
     renamed = move(context(store))
     assert renamed.files == 9
@@ -119,7 +123,7 @@ def test_a_file_that_cannot_be_moved_stops_the_stage_and_the_next_run_moves_it(e
 @pytest.mark.parametrize("error", [TimeoutError, PermissionError, FileNotFoundError, FileExistsError])
 def test_answers_that_are_lost_are_proved_and_no_file_is_missed(error: type[OSError]):
     store = with_files(3)
-    renamed = move(context(WrappedStore(store, after=at("rename", error("lost"))), ONCE))
+    renamed = move(context(WrappedStore(store, after=at("rename", error("lost")))))
     assert (renamed.moved, renamed.proved.total()) == (0, 9)
     assert len(visible_files(store, "/table")) == 9
 
@@ -152,7 +156,7 @@ def test_a_manifest_that_cannot_be_read_again_moves_nothing_of_its_files():
 @pytest.mark.parametrize("identity", list(Identity))
 def test_after_a_crash_anywhere_the_next_run_moves_the_rest(identity: Identity):
     def finish(store) -> int:
-        return move(context(store, ONCE)).files
+        return move(context(store)).files
 
     for store in each_crash(lambda: with_files(2, 2, identity), finish):
         assert finish(store) == 4
@@ -225,7 +229,7 @@ def with_namesakes() -> MemoryStore:
 
 
 def passes(store, *which: Pass) -> list[Renamed]:
-    found = context(store, ONCE)
+    found = context(store)
     named, manifests = resumed(found)
     done = []
     for one in which:

@@ -159,13 +159,15 @@ def test_a_death_of_the_process_is_not_survived():
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", [ConflictMode.APPEND, ConflictMode.OVERWRITE])
 @pytest.mark.parametrize("kind", [*Chaos, None])
+@pytest.mark.parametrize("small_shards", [1], indirect=True)
+@pytest.mark.usefixtures("small_shards")
 def test_chaos_alone_never_fails_a_commit(mode: ConflictMode, kind: Chaos | None):
     prepared, job = MemoryStore(), new_job_attempt("/table", "job_1", 0)
     write_job(prepared, job, TASKS, mode=mode)
     for seed in range(25):
         store = prepared.copy()
         executor = chaos_executor(store, job, seed, kinds=tuple(Chaos) if kind is None else (kind,))
-        report = run_commit(store, job, CommitOptions(mode=mode, shard_files=1), executor=executor)
+        report = run_commit(store, job, CommitOptions(mode=mode), executor=executor)
         assert report.outcome is Outcome.COMMITTED
         assert report.moved + sum(report.proved.values()) == len(FILES)
         assert visible_files(store, job.destination) == FILES
@@ -186,10 +188,12 @@ class ForgetfulExecutor(InlineExecutor):
                 yield from super().run(work, [item])
 
 
+@pytest.mark.parametrize("small_shards", [1], indirect=True)
+@pytest.mark.usefixtures("small_shards")
 def test_a_commit_whose_executor_forgets_an_item_does_not_say_that_it_is_done():
     prepared, job = MemoryStore(), new_job_attempt("/table", "job_1", 0)
     write_job(prepared, job, TASKS)
-    options, stopped = CommitOptions(shard_files=1, validate=False), 0
+    options, stopped = CommitOptions(validate=False), 0
     for forgotten in range(1, 12):
         store = prepared.copy()
         try:

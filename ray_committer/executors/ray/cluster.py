@@ -1,4 +1,4 @@
-"""Connect to a Ray cluster, or start a local one if Ray was requested by name."""
+"""Connect to a Ray cluster; none is started."""
 
 from __future__ import annotations
 
@@ -20,18 +20,20 @@ from ray_committer.version import __version__
 NAMESPACE = "ray_committer"
 CLIENT_SCHEME = "ray://"
 
+WORKER_START_SECONDS = 60.0
+"""How long to wait for an actor to start; a node that joins the cluster takes longer."""
+
 _CONNECT_SECONDS = 5.0
 
 _lock = threading.Lock()
 _users = 0
 
 
-def connect(*, may_start: bool, may_search: bool = False) -> bool:
+def connect() -> bool:
     """Make sure that this process is connected to Ray; True if the caller must call `disconnect` later.
 
-    Uses the existing connection, else the cluster of ``RAY_ADDRESS``, and with `may_search` also one on
-    this machine. A local one is started only with `may_start`, if no other is found. Commits of one
-    process share it.
+    Uses the existing connection, else the cluster of ``RAY_ADDRESS``, else one on this machine. Commits
+    of one process share the connection. `RayNotAvailableError` if there is no cluster.
     """
     global _users
     refuse_client()
@@ -39,7 +41,7 @@ def connect(*, may_start: bool, may_search: bool = False) -> bool:
         if ray.is_initialized() and not _users:
             return False
         if not ray.is_initialized():
-            _start(may_start=may_start, may_search=may_search)
+            _join()
         _users += 1
         return True
 
@@ -85,24 +87,18 @@ def disconnect() -> None:
             ray.shutdown()
 
 
-def _start(*, may_start: bool, may_search: bool) -> None:
-    if not may_start and not may_search and "RAY_ADDRESS" not in os.environ:
-        raise RayNotAvailableError(
-            "Ray is not connected in this driver (was ray.shutdown() called?), and none is started from "
-            "inside a Spark job",
-            "call ray.init() before the write, set RAY_ADDRESS, or install with executor='threads'",
-        )
+def _join() -> None:
     address = os.environ.get("RAY_ADDRESS", "auto")
     _refuse_dead(address)
-    common = {"namespace": NAMESPACE, "log_to_driver": False, "logging_level": "warning"}
     try:
-        ray.init(address=address, **common)
+        ray.init(address=address, namespace=NAMESPACE, log_to_driver=False, logging_level="warning")
     except ConnectionError as e:
         if "RAY_ADDRESS" in os.environ:
             raise RayNotAvailableError(f"RAY_ADDRESS={address}: no Ray cluster answers there") from e
-        if not may_start:
-            raise RayNotAvailableError("no Ray cluster runs on this machine", "set RAY_ADDRESS") from e
-        ray.init(address="local", include_dashboard=False, **common)
+        raise RayNotAvailableError(
+            "this process is not connected to Ray, and no Ray cluster runs on this machine",
+            "call ray.init() before the commit, set RAY_ADDRESS, or use executor='threads'",
+        ) from e
     except RuntimeError as e:
         raise RayNotAvailableError(f"{address}: this Ray cluster cannot be joined: {e}") from e
 

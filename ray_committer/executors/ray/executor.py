@@ -14,6 +14,7 @@ from ray_committer.errors import RayNotAvailableError
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import Item, OpenResources, Readiness, Result, ResultRef, Work
 from ray_committer.executors.directories import Directories
+from ray_committer.executors.ray import cluster
 from ray_committer.executors.ray.cluster import (
     calls,
     connect,
@@ -25,7 +26,7 @@ from ray_committer.executors.ray.host import DriverLimit, HostedDirectories, Hos
 from ray_committer.executors.ray.pool import WorkerPool
 from ray_committer.executors.ray.pool_job import PoolJob
 from ray_committer.executors.ray.shared_pool import SharedWorkerPool
-from ray_committer.limits.permits import PATIENCE, Permits
+from ray_committer.limits.permits import PATIENCE_SECONDS, Permits
 from ray_committer.limits.ratelimit import LimitStatistics
 from ray_committer.options import CommitOptions
 from ray_committer.version import __version__
@@ -55,7 +56,7 @@ class RayPool:
         self.reason = reason
         self._options = options
         self._closed = False
-        self._connected_here = connect(may_start=options.may_start_ray)
+        self._connected_here = connect()
         self.pool: WorkerPool | SharedWorkerPool
         try:
             if shared is None:
@@ -121,7 +122,7 @@ class RayExecutor:
     ) -> None:
         if pool is not None:
             pool.require_open()
-        self._connected_here = connect(may_start=options.may_start_ray)
+        self._connected_here = connect()
         self._open_resources = open_resources
         self._options = options
         self._about = about
@@ -136,9 +137,7 @@ class RayExecutor:
         self.width = self._shared_pool.size if self._shared_pool else pool_size(options)
         self.threads = options.worker_threads
         self._limit = DriverLimit(options)
-        self.permits = Permits(
-            self._limit, f"driver-{self._key}", patience_seconds=PATIENCE * options.lease_seconds
-        )
+        self.permits = Permits(self._limit, f"driver-{self._key}", patience_seconds=PATIENCE_SECONDS)
 
     @property
     def dashboard(self) -> str:
@@ -201,7 +200,7 @@ class RayExecutor:
         pool = self._shared_pool
         if pool is None:
             pool = self._own_pool = WorkerPool(self._options, self.width, self._about)
-        pool.host.wait_until_ready(self._options.worker_start_seconds)
+        pool.host.wait_until_ready(cluster.WORKER_START_SECONDS)
         limit = self._hosted_limit(pool)
         self._limit.share(limit)
         return PoolJob(pool, self._key, self._open_resources, limit, self._sink, self._about)

@@ -18,7 +18,7 @@ from ray_committer.errors import RayNotAvailableError
 from ray_committer.executors.ray.cluster import calls, on_drivers_node
 from ray_committer.executors.ray.handles import Actor, Ref
 from ray_committer.executors.ray.remote import CommitHostActor
-from ray_committer.limits.ratelimit import Grant, LimitStatistics, RateLimit
+from ray_committer.limits.ratelimit import LEASE_SECONDS, Grant, LimitStatistics, RateLimit
 from ray_committer.options import CommitOptions
 
 HOST = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1, "enable_task_events": False}
@@ -67,7 +67,6 @@ class HostedLimit:
         self._key = key
         self._name = name or key
         self._requests_per_second = options.max_requests_per_second
-        self.lease_seconds = options.lease_seconds
 
     def grant(self, holder: str, used: int) -> Grant:
         return cast("Grant", self._call("grant", holder, used))
@@ -85,19 +84,18 @@ class HostedLimit:
 
     def _call(self, method: str, *arguments: object) -> object:
         with calls():
-            return ray.get(self._ask(method, *arguments), timeout=self.lease_seconds)
+            return ray.get(self._ask(method, *arguments), timeout=LEASE_SECONDS)
 
     def _ask(self, method: str, *arguments: object) -> Ref:
-        limit = (self._requests_per_second, self.lease_seconds)
-        return self._actor.limit.remote(self._key, self._name, limit, method, *arguments)
+        per_second = self._requests_per_second
+        return self._actor.limit.remote(self._key, self._name, per_second, method, *arguments)
 
 
 class DriverLimit:
     """`LimitAuthority` of a commit for its driver: a limit of its own until workers share one."""
 
     def __init__(self, options: CommitOptions) -> None:
-        self.lease_seconds = options.lease_seconds
-        self._own = RateLimit(options.max_requests_per_second, lease_seconds=options.lease_seconds)
+        self._own = RateLimit(options.max_requests_per_second)
         self._shared: HostedLimit | None = None
 
     def share(self, limit: HostedLimit) -> None:

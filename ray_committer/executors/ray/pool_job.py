@@ -15,6 +15,7 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError, ObjectLostErro
 from ray_committer.errors import CommitStateUnknownError, RayNotAvailableError
 from ray_committer.events import EventSink, ShardRequeued, WorkerLost, WorkerStarted
 from ray_committer.executors.base import OpenResources, Place, Result, ResultRef, Supplied, Work
+from ray_committer.executors.ray import cluster
 from ray_committer.executors.ray.cluster import calls
 from ray_committer.executors.ray.handles import Actor, Fetched, Method, Ref
 from ray_committer.executors.ray.host import HostedLimit
@@ -111,7 +112,7 @@ class PoolJob:
     def start(self, *, first_only: bool = False) -> None:
         """Wait until every worker of the pool is ready, or the first; `RayNotAvailableError` if a worker
         that is needed does not start."""
-        deadline = time.monotonic() + self.pool.options.worker_start_seconds
+        deadline = time.monotonic() + cluster.WORKER_START_SECONDS
         while starting := self._starting():
             if first_only and len(starting) < len(self._slots):
                 return
@@ -339,7 +340,7 @@ class PoolJob:
             slots = list(self._slots.values())
         if running or any(map(self._is_ready, slots)):
             return None
-        seconds = self.pool.options.worker_start_seconds
+        seconds = cluster.WORKER_START_SECONDS
         if all(time.monotonic() - slot.since > seconds for slot in slots):
             if not self._has_begun:
                 raise self._not_started()
@@ -353,7 +354,7 @@ class PoolJob:
         options = self.pool.options
         return RayNotAvailableError(
             f"not all of {self.pool.size} commit workers started within "
-            f"{options.worker_start_seconds:g} s: each needs {options.worker_cpus:g} CPU, and Ray has "
+            f"{cluster.WORKER_START_SECONDS:g} s: each needs {options.worker_cpus:g} CPU, and Ray has "
             f"{ray.available_resources()}",
             "free some CPUs, or lower worker_cpus or workers",
         )

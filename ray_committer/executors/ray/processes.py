@@ -22,7 +22,7 @@ from ray_committer.errors import CoordinatorLostError, LeaseLostError, RayNotAva
 from ray_committer.executors.base import OpenResources, Place, Resources, Result, Work
 from ray_committer.executors.directories import DirectoryCoordinator
 from ray_committer.executors.ray.metrics import WorkerMetrics
-from ray_committer.limits.permits import PATIENCE, Permits
+from ray_committer.limits.permits import PATIENCE_SECONDS, Permits
 from ray_committer.limits.ratelimit import LimitAuthority, LimitStatistics, RateLimit
 from ray_committer.version import __version__
 
@@ -80,8 +80,8 @@ class CommitWorker:
         """
         _check_version(version)
         if key not in self._resources:
-            patience = PATIENCE * authority.lease_seconds
-            resources = open_resources(Permits(authority, holder, patience_seconds=patience))
+            permits = Permits(authority, holder, patience_seconds=PATIENCE_SECONDS)
+            resources = open_resources(permits)
             resources.place = Place(name, ray.util.get_node_ip_address(), os.getpid())
             self._resources[key] = resources
         return cast("Place", self._resources[key].place)
@@ -176,11 +176,11 @@ class CommitHost:
         return self._life
 
     def limit(
-        self, key: str, name: str, asked: tuple[float | None, float], method: str, *arguments: object
+        self, key: str, name: str, per_second: float | None, method: str, *arguments: object
     ) -> object:
         """Call a method of the `RateLimit` called `name` for a commit, which can share it with others.
 
-        If it does not exist, make it with the requests per second and the lease seconds of `asked`.
+        If it does not exist, make it with these requests `per_second`.
         `LeaseLostError` after the commit has ended.
         """
         with self._lock:
@@ -188,7 +188,7 @@ class CommitHost:
                 raise LeaseLostError("this commit has ended, so it can make no more requests")
             limit = self._limits.get(name)
             if limit is None:
-                limit = self._limits[name] = RateLimit(asked[0], lease_seconds=asked[1])
+                limit = self._limits[name] = RateLimit(per_second)
             counted = self._counted.setdefault(key, _Counted())
             counted.note(method, arguments)
         answer = getattr(limit, method)(*arguments)

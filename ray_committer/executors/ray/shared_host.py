@@ -16,7 +16,7 @@ import ray
 from ray_committer.executors.ray.cluster import NAMESPACE
 from ray_committer.executors.ray.handles import Actor
 from ray_committer.executors.ray.processes import CommitHost
-from ray_committer.limits.permits import PATIENCE
+from ray_committer.limits.permits import PATIENCE_SECONDS
 from ray_committer.options import CommitOptions
 from ray_committer.version import __version__
 
@@ -49,8 +49,7 @@ class SharedCommitHost(CommitHost):
         self._pool = pool
         self._workers = list(range(size))
         self._idle_seconds = idle_seconds
-        self._asked = options.max_requests_per_second, options.lease_seconds
-        self._driver_seconds = PATIENCE * options.lease_seconds
+        self._requests_per_second = options.max_requests_per_second
         self._heard: dict[str, float] = {}
         self._gone: set[str] = set()
         self._is_ending = False
@@ -96,11 +95,11 @@ class SharedCommitHost(CommitHost):
             self._call(worker_name(self._pool, number), lambda worker: worker.forget.remote(driver))
 
     def limit(
-        self, key: str, name: str, asked: tuple[float | None, float], method: str, *arguments: object
+        self, key: str, name: str, per_second: float | None, method: str, *arguments: object
     ) -> object:
-        """Like `CommitHost.limit`, but with the rate and the lease of the pool."""
-        del asked
-        return super().limit(key, name, self._asked, method, *arguments)
+        """Like `CommitHost.limit`, but with the rate of the pool."""
+        del per_second
+        return super().limit(key, name, self._requests_per_second, method, *arguments)
 
     def _has_ended(self, key: str) -> bool:
         return super()._has_ended(key) or key[:_DRIVER_LENGTH] in self._gone
@@ -116,7 +115,7 @@ class SharedCommitHost(CommitHost):
             time.sleep(_LOOK_SECONDS)
             now = time.monotonic()
             with self._lock:
-                silent = [one for one, at in self._heard.items() if now - at > self._driver_seconds]
+                silent = [one for one, at in self._heard.items() if now - at > PATIENCE_SECONDS]
             for driver in silent:
                 self.leave(driver)
             with self._lock:

@@ -16,7 +16,13 @@ import ray
 from ray.exceptions import RayError
 
 from ray_committer.errors import RayLostError, RayNotAvailableError
-from ray_committer.executors.ray.cluster import NAMESPACE, calls, near, worker_nodes
+from ray_committer.executors.ray import cluster
+from ray_committer.executors.ray.cluster import (
+    NAMESPACE,
+    calls,
+    near,
+    worker_nodes,
+)
 from ray_committer.executors.ray.handles import Actor
 from ray_committer.executors.ray.host import HOST, Host
 from ray_committer.executors.ray.pool import CALLS_AT_ONCE, PoolWorker
@@ -77,7 +83,7 @@ class SharedWorkerPool:
             ray.get(self.host.actor.leave.remote(self._driver), timeout=RENEW_SECONDS)
 
     def _join(self, size: int) -> tuple[Host, list[int]]:
-        deadline = time.monotonic() + self.options.worker_start_seconds
+        deadline = time.monotonic() + cluster.WORKER_START_SECONDS
         while time.monotonic() < deadline:
             actor = SharedCommitHostActor.options(
                 **HOST,
@@ -92,7 +98,7 @@ class SharedWorkerPool:
                 with calls():
                     joined = ray.get(
                         actor.join.remote(self._driver, __version__),
-                        timeout=self.options.worker_start_seconds,
+                        timeout=cluster.WORKER_START_SECONDS,
                     )
             except RayLostError:  # the host has just ended
                 joined = None
@@ -101,7 +107,7 @@ class SharedWorkerPool:
             time.sleep(_TRY_AGAIN_SECONDS)
         raise RayNotAvailableError(
             f"the commit pool {self._name} could not be joined within "
-            f"{self.options.worker_start_seconds:g} s",
+            f"{cluster.WORKER_START_SECONDS:g} s",
             "check whether the cluster is overloaded",
         )
 

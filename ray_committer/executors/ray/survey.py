@@ -9,6 +9,7 @@ import ray
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from ray_committer.executors.ray import cluster
 from ray_committer.executors.ray.cluster import calls, connect, disconnect
 from ray_committer.executors.ray.executor import pool_size
 from ray_committer.executors.ray.remote import answer_remotely
@@ -38,13 +39,13 @@ class Survey:
 
 def survey(ask: Callable[[], object], options: CommitOptions) -> Survey:
     """Ask each node that can run commit workers; `RayNotAvailableError` if there is no cluster."""
-    connected_here = connect(may_start=False, may_search=True)
+    connected_here = connect()
     try:
         with calls():
             workers = pool_size(options)
             return Survey(
                 ray_version=ray.__version__,
-                answers=tuple(_answers(ask, options.worker_start_seconds)),
+                answers=tuple(_answers(ask, cluster.WORKER_START_SECONDS)),
                 free_cpus=ray.available_resources().get("CPU", 0.0),
                 workers=workers,
                 wanted_cpus=workers * options.worker_cpus,

@@ -258,6 +258,7 @@ def test_a_listing_of_several_pages_is_complete(store: StoreOperations, monkeypa
 @pytest.mark.ray
 @pytest.mark.xdist_group("ray")
 @pytest.mark.usefixtures("ray_cluster")
+@pytest.mark.usefixtures("small_shards")
 def test_a_job_of_python_tasks_is_committed_on_ray(dfs: DfsServer, url: str, options: dict[str, Any]):
     """Tasks write with adlfs to the URLs that they are told, workers of two raylets rename."""
     import fsspec
@@ -275,7 +276,7 @@ def test_a_job_of_python_tasks_is_committed_on_ray(dfs: DfsServer, url: str, opt
     report = ray_committer.commit_job(
         url,
         executor="ray",
-        options=CommitOptions(workers=2, shard_files=20, worker_start_seconds=120.0),
+        options=CommitOptions(workers=2),
         storage_options=options,
     )
     dfs.faults = Faults()

@@ -25,6 +25,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray"), pytest.mark.usefi
 
 
 @pytest.mark.wide
+@pytest.mark.usefixtures("small_shards")
 def test_a_python_job_is_committed_by_workers_on_several_nodes(
     server: GcsServer, bucket: str, store: GcsStore
 ):
@@ -37,7 +38,7 @@ def test_a_python_job_is_committed_by_workers_on_several_nodes(
             for name, data in files.items():
                 writer.pipe_file(attempt.path(name), data)
     report = ray_committer.commit_job(
-        url, executor="ray", options=CommitOptions(workers=2, shard_files=20), storage_options=options
+        url, executor="ray", options=CommitOptions(workers=2), storage_options=options
     )
     assert (report.outcome, report.moved, report.manifests) == (Outcome.COMMITTED, 120, 6)
     assert visible_files(store, "/lake/table") == all_of(tasks)
@@ -46,6 +47,7 @@ def test_a_python_job_is_committed_by_workers_on_several_nodes(
 
 
 @pytest.mark.timeout(180)
+@pytest.mark.usefixtures("small_shards")
 def test_a_killed_worker_and_lost_answers_lose_nothing(
     server: GcsServer, bucket: str, store: GcsStore, job: JobAttempt
 ):
@@ -62,7 +64,7 @@ def test_a_killed_worker_and_lost_answers_lose_nothing(
         report = ray_committer.commit_job(
             f"gs://{bucket}{job.destination}",
             executor="ray",
-            options=CommitOptions(workers=2, shard_files=20),
+            options=CommitOptions(workers=2),
             storage_options=server.storage_options,
             on_event=kill_one,
         )
@@ -83,6 +85,7 @@ def test_a_killed_worker_and_lost_answers_lose_nothing(
 
 @pytest.mark.wide
 @pytest.mark.timeout(180)
+@pytest.mark.usefixtures("small_shards")
 def test_throttling_of_all_workers_is_told_with_its_time_and_the_limit(
     server: GcsServer, bucket: str, store: GcsStore, job: JobAttempt
 ):
@@ -93,7 +96,7 @@ def test_throttling_of_all_workers_is_told_with_its_time_and_the_limit(
     report = ray_committer.commit_job(
         f"gs://{bucket}{job.destination}",
         executor="ray",
-        options=CommitOptions(workers=2, shard_files=20),
+        options=CommitOptions(workers=2),
         storage_options=server.storage_options,
     )
     server.proxy.throttle = None

@@ -143,11 +143,13 @@ def test_a_commit_loses_nothing_on_a_store_that_throttles(rpc: StoreSpec, direct
 COMMIT = """
 import sys, ray_committer
 from ray_committer.events import FilesRenamed
+from ray_committer.protocol import plan
+plan.SMALLEST_SHARD = plan.LARGEST_SHARD = 5
 def listen(event):
     if isinstance(event, FilesRenamed):
         print("done", event.done, flush=True)
 ray_committer.commit_job(sys.argv[1], executor="threads", on_event=listen,
-    options=ray_committer.CommitOptions(threads=2, shard_files=5, max_requests_per_second=200))
+    options=ray_committer.CommitOptions(threads=2, max_requests_per_second=200))
 """
 
 
@@ -175,12 +177,13 @@ class TestOnRay:
     """Each worker opens the store by its description, on another node."""
 
     @pytest.mark.wide
+    @pytest.mark.usefixtures("small_shards")
     def test_a_python_job_is_committed_by_workers_on_several_nodes(
         self, rpc: StoreSpec, filesystem: HdfsFileSystem, directory: str
     ):
         url, tasks = url_of(rpc, directory), tasks_of(120, tasks=6)
         write_by_api(filesystem, url, tasks)
-        options = CommitOptions(workers=2, shard_files=20)
+        options = CommitOptions(workers=2)
         report = ray_committer.commit_job(url, executor="ray", options=options)
         assert (report.outcome, report.moved, report.manifests) == (Outcome.COMMITTED, 120, 6)
         store = open_store(rpc)
@@ -189,6 +192,7 @@ class TestOnRay:
         assert b'"filenames"' in store.read(f"{directory}/_SUCCESS")
 
     @pytest.mark.wide
+    @pytest.mark.usefixtures("small_shards")
     def test_a_killed_worker_and_lost_answers_lose_nothing(
         self, gate: HdfsGate, rpc: StoreSpec, directory: str
     ):
@@ -208,7 +212,7 @@ class TestOnRay:
         report = ray_committer.commit_job(
             url_of(rpc, directory),
             executor="ray",
-            options=CommitOptions(workers=2, shard_files=20),
+            options=CommitOptions(workers=2),
             on_event=harm,
         )
         assert len(killed) == 1

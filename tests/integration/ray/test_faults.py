@@ -19,15 +19,20 @@ import ray_committer
 from ray_committer import CommitOptions, CommitReport, Outcome
 from ray_committer.errors import LeaseLostError
 from ray_committer.events import Event, FilesRenamed, StageEnded, StageStarted
+from ray_committer.limits.ratelimit import LEASE_SECONDS
 from ray_committer.protocol import statistic_names as names
 from tests.conftest import visible_files
 from tests.integration.ray.jobs import commit_workers, processes, write_files
 from tests.raylets import add_node, start_cluster
 
-pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray-faults"), pytest.mark.timeout(240)]
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.xdist_group("ray-faults"),
+    pytest.mark.timeout(240),
+    pytest.mark.usefixtures("small_shards"),
+]
 
 FILES = 3_000
-SHARD_FILES = 20
 
 
 @pytest.fixture(scope="module")
@@ -79,9 +84,7 @@ def commit(dest: Path, *listeners: Callable[[Event], None], **options: Any) -> C
     return ray_committer.commit_job(
         str(dest),
         executor="ray",
-        options=CommitOptions(
-            **{"workers": 2, "shard_files": SHARD_FILES, "worker_start_seconds": 120.0, **options}
-        ),
+        options=CommitOptions(**{"workers": 2, **options}),
         on_event=listen,
     )
 
@@ -163,10 +166,12 @@ def test_the_limit_of_requests_is_lost(cluster: Cluster, dest: Path):
 DRIVER = """
 import sys, ray_committer as rc
 from ray_committer.events import FilesRenamed
+from ray_committer.protocol import plan
+plan.SMALLEST_SHARD = plan.LARGEST_SHARD = 60
 def listen(event):
     if isinstance(event, FilesRenamed):
         print("done", event.done, flush=True)
-options = rc.CommitOptions(workers=2, shard_files=60)
+options = rc.CommitOptions(workers=2)
 rc.commit_job(sys.argv[1], executor="ray", options=options, on_event=listen)
 """
 
@@ -233,7 +238,7 @@ def test_no_rename_begins_once_the_lease_is_over(cluster: Cluster, dest: Path):
         frozen.extend(processes("CommitHost"))
         for pid in frozen:
             os.kill(pid, signal.SIGSTOP)
-        time.sleep(6.0)  # lease, and the renames that were in flight
+        time.sleep(LEASE_SECONDS + 2.0)  # and the renames that were in flight
         seen.append(len(visible_files(dest)))
         time.sleep(2.0)
         seen.append(len(visible_files(dest)))
@@ -241,7 +246,7 @@ def test_no_rename_begins_once_the_lease_is_over(cluster: Cluster, dest: Path):
     frozen: list[int] = []
     try:
         with pytest.raises(LeaseLostError, match="so no more requests can be made"):
-            commit(dest, at(0.1, cut_off), lease_seconds=4.0, max_requests_per_second=3_000.0)
+            commit(dest, at(0.1, cut_off), max_requests_per_second=3_000.0)
     finally:
         for pid in frozen:
             os.kill(pid, signal.SIGKILL)

@@ -26,6 +26,7 @@ from ray_committer.errors import (
 )
 from ray_committer.events import Event, FilesRenamed, StageStarted, ignore
 from ray_committer.executors.base import CommitPool
+from ray_committer.executors.ray import cluster
 from ray_committer.executors.ray.host import HostedLimit
 from ray_committer.executors.ray.pool import WorkerPool
 from ray_committer.executors.ray.pool_job import PoolJob
@@ -72,6 +73,7 @@ def test_thousands_of_files_arrive_once_each_and_the_driver_holds_none(tmp_path:
 
 
 @pytest.mark.timeout(180)
+@pytest.mark.usefixtures("small_shards")
 def test_a_killed_worker_loses_nothing(dest: Path, tree):
     written = write_files(dest, tasks=20, files=6_000)
     killed: list[int] = []
@@ -84,7 +86,7 @@ def test_a_killed_worker_loses_nothing(dest: Path, tree):
     report = ray_committer.commit_job(
         str(dest),
         executor="ray",
-        options=CommitOptions(workers=2, shard_files=50),
+        options=CommitOptions(workers=2),
         on_event=kill_one,
     )
     assert len(killed) == 1
@@ -208,8 +210,7 @@ def test_a_second_commit_of_the_same_job_that_may_not_wait_is_refused(dest: Path
     text = f"process {os.getpid()} on .* is committing"
     written = write_files(dest, tasks=2, files=400)
     refusals: list[CommitterBusyError] = []
-    # With no time for a start: it is refused before any process is started for it.
-    impatient = CommitOptions(conflict_wait_seconds=0.1, worker_start_seconds=0.001)
+    impatient = CommitOptions(conflict_wait_seconds=0.1)
 
     def try_second(event: Event) -> None:
         if isinstance(event, FilesRenamed) and not refusals:
@@ -236,6 +237,7 @@ def test_a_second_commit_of_the_same_job_waits_for_the_first_in_the_same_cluster
     assert tree() == written
 
 
+@pytest.mark.usefixtures("small_shards")
 def test_a_cancelled_commit_on_ray_is_finished_later(dest: Path, tree):
     written = write_files(dest, tasks=4, files=4_000)
     token = ray_committer.CancelToken()
@@ -248,7 +250,7 @@ def test_a_cancelled_commit_on_ray_is_finished_later(dest: Path, tree):
         ray_committer.commit_job(
             str(dest),
             executor="ray",
-            options=CommitOptions(workers=2, shard_files=20),
+            options=CommitOptions(workers=2),
             on_event=cancel,
             cancel=token,
         )
@@ -264,9 +266,12 @@ def test_a_commit_shuts_down_no_ray_that_it_did_not_start(dest: Path):
 
 
 @pytest.mark.wide
-def test_workers_that_do_not_start_are_a_clear_error_before_anything_moves(dest: Path, tree):
+def test_workers_that_do_not_start_are_a_clear_error_before_anything_moves(
+    dest: Path, tree, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(cluster, "WORKER_START_SECONDS", 6.0)
     write_files(dest, tasks=1, files=10)
-    options = CommitOptions(worker_cpus=2.0, workers=50, worker_start_seconds=6.0)
+    options = CommitOptions(worker_cpus=2.0, workers=50)
     with pytest.raises(RayNotAvailableError, match=r"(50 commit workers|not) start(ed)? within 6 s"):
         ray_committer.commit_job(str(dest), executor="ray", options=options)
     assert tree() == {}
@@ -285,17 +290,22 @@ def test_a_node_with_another_tree_is_found_before_anything_moves(dest: Path, sto
         prove_same_store(elsewhere, "the nonce of another record")
 
 
-def test_no_ray_is_started_where_that_is_not_allowed(dest: Path, write_job):
+def test_no_ray_is_started(dest: Path, write_job):
+    """If there is none; on this machine is one, so the process is told that there is not."""
     write_job({0: {"a": "x"}})
     code = (
-        "import ray_committer as rc, sys\n"
-        "options = rc.CommitOptions(may_start_ray=False)\n"
-        "try: rc.commit_job(sys.argv[1], executor='ray', options=options)\n"
+        "import ray, ray_committer as rc, sys\n"
+        "def init(address, **_):\n"
+        "    print('asked', address)\n"
+        "    raise ConnectionError\n"
+        "ray.init = init\n"
+        "try: rc.commit_job(sys.argv[1], executor='ray')\n"
         "except rc.errors.RayNotAvailableError as e: print('refused:', e)\n"
-        "import ray; print(ray.is_initialized())\n"
+        "print(ray.is_initialized())\n"
     )
     result = subprocess.run(
         [sys.executable, "-c", code, str(dest)], capture_output=True, text=True, check=True
     )
-    assert "refused: Ray is not connected" in result.stdout
-    assert result.stdout.endswith("False\n")
+    asked, refused, is_started = result.stdout.splitlines()
+    assert (asked, is_started) == ("asked auto", "False")
+    assert "no Ray cluster runs on this machine; call ray.init() before the commit" in refused

@@ -38,11 +38,11 @@ from tests.tiers import seeds
 pytestmark = [
     pytest.mark.ray,
     pytest.mark.xdist_group("ray"),
-    pytest.mark.usefixtures("ray_cluster"),
+    pytest.mark.usefixtures("ray_cluster", "small_shards"),
     pytest.mark.timeout(600),
 ]
 
-FILES, SHARD_FILES = 300, 10
+FILES = 300
 LARGE = Job("append", {f"p={number % 3}/f{number}": b"%d" % number for number in range(FILES)})
 OTHERS = [commit(LARGE), undo(LARGE), abort(LARGE), VACUUM]
 OTHERS += [commit(job) for job in (OTHER_APPEND, OVERWRITE, PARTITION)]
@@ -50,7 +50,7 @@ OTHERS += [commit(job) for job in (OTHER_APPEND, OVERWRITE, PARTITION)]
 
 @pytest.fixture(scope="module")
 def pool(ray_cluster: None) -> Iterator[CommitPool]:
-    with ray_committer.commit_pool(CommitOptions(workers=2, worker_start_seconds=120.0)) as pool:
+    with ray_committer.commit_pool(CommitOptions(workers=2)) as pool:
         yield pool
 
 
@@ -92,7 +92,6 @@ def run(table: str, pool: CommitPool, seed: int) -> str | None:
             table,
             LARGE.name,
             executor=pool,
-            options=CommitOptions(shard_files=SHARD_FILES),
             on_event=listen,
         )
         return report.outcome.value

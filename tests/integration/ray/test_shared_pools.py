@@ -33,12 +33,12 @@ pytestmark = [
     pytest.mark.usefixtures("ray_cluster"),
 ]
 
-OPTIONS = CommitOptions(workers=3, worker_cpus=0.1, lease_seconds=5.0)
+OPTIONS = CommitOptions(workers=3, worker_cpus=0.1)
 # A driver: it joins a pool, commits a job, says by which processes, and waits to be told to leave.
 DRIVER = """
 import os, sys, ray, ray_committer as rc
 ray.init(address=sys.argv[1], namespace=sys.argv[2], log_to_driver=False)
-options = rc.CommitOptions(workers=7, worker_cpus=0.1, lease_seconds=5.0)
+options = rc.CommitOptions(workers=7, worker_cpus=0.1)
 with rc.commit_pool(options, name=sys.argv[3], shared=True) as pool:
     report = rc.commit_job(sys.argv[4], executor=pool, options=options)
     print(report.outcome.value, sorted({row.process for row in report.worker_rows}), flush=True)
@@ -202,7 +202,7 @@ def test_a_process_of_the_pool_that_is_lost_comes_back_for_all_drivers(
 
 @pytest.mark.wide
 def test_the_commits_of_a_pool_have_one_limit_and_each_its_own_count(name: str, tmp_path: Path):
-    limited = CommitOptions(workers=3, worker_cpus=0.1, lease_seconds=5.0, max_requests_per_second=100)
+    limited = CommitOptions(workers=3, worker_cpus=0.1, max_requests_per_second=100)
     dests = [tmp_path / "here", tmp_path / "there"]
     for dest in dests:
         write_files(dest, tasks=2, files=150)

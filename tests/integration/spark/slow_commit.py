@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from ray_committer import CommitOptions
 from ray_committer.events import Event, FilesRenamed
+from ray_committer.protocol import plan
 from ray_committer.spark import install
 
 
@@ -18,9 +19,10 @@ def slowly(event: Event) -> None:
         time.sleep(0.2)
 
 
+plan.SMALLEST_SHARD = plan.LARGEST_SHARD = 1
 spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
 spark.sparkContext.setLogLevel("OFF")
-installation = install(spark, options=CommitOptions(shard_files=1, threads=1), on_event=slowly)
+installation = install(spark, options=CommitOptions(threads=1), on_event=slowly)
 frame = spark.range(400).selectExpr("id", "id % 100 AS p").repartition(1)
 try:
     frame.write.mode(sys.argv[2]).partitionBy("p").parquet(sys.argv[1])

@@ -58,12 +58,14 @@ def test_hadoop_17112_names_with_spaces_and_percents(installation, rows: DataFra
     assert rows.sparkSession.read.parquet(str(dest)).count() == 600
 
 
+@pytest.mark.parametrize("small_shards", [1], indirect=True)
+@pytest.mark.usefixtures("small_shards")
 def test_hadoop_15961_a_long_commit_tells_that_it_goes_on(
     spark: SparkSession, rows: DataFrame, tmp_path: Path
 ):
     """A committer that reported no progress was taken for dead."""
     seen: list[Event] = []
-    with installed(spark, on_event=seen.append, options=CommitOptions(shard_files=1)):
+    with installed(spark, on_event=seen.append):
         rows.write.partitionBy("p").parquet(str(tmp_path / "t"))
     done = [event.done for event in seen if isinstance(event, FilesRenamed)]
     assert len(done) > 3

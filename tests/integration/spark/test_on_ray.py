@@ -115,8 +115,7 @@ def test_df_write_commits_on_ray_and_never_starts_another_one(
             if isinstance(event, StageStarted) and event.stage == "job_stage_load_manifests":
                 ray.shutdown()
 
-        options = CommitOptions(workers=1, lease_seconds=2.0)  # so long it asks who is gone
-        install(spark, executor="ray", options=options, on_event=shut_down)
+        install(spark, executor="ray", options=CommitOptions(workers=1), on_event=shut_down)
         with pytest.raises(Exception, match="Ray"):
             rows.write.mode("append").partitionBy("p").parquet(str(tmp_path / "t"))
         assert not ray.is_initialized()
