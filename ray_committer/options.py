@@ -19,58 +19,15 @@ SPARK_PREFIX = "spark.ray_committer."
 ENVIRONMENT_PREFIX = "RAY_COMMITTER_"
 NOT_OPTIONS = ("commit", "executor", "command")
 """The other Spark settings with our prefix: what commits a job, and where."""
-COMMAND_LINE = frozenset(
-    (
-        "accept_lost",
-        "allowed_root",
-        "assume_complete",
-        "attempt",
-        "back",
-        "command",
-        "commit",
-        "driver",
-        "dry_run",
-        "events",
-        "exact",
-        "executor",
-        "expect_tasks",
-        "files",
-        "first",
-        "forward",
-        "format",
-        "html_file",
-        "import_foreign",
-        "isolation",
-        "job_id",
-        "json",
-        "latency_ms",
-        "limit",
-        "lost_driver",
-        "lost_workers",
-        "metastore",
-        "mode",
-        "older_than",
-        "output",
-        "partition",
-        "partition_types",
-        "partitions",
-        "reads",
-        "remove_orphans",
-        "replace",
-        "since",
-        "slow_workers",
-        "storage_options",
-        "store",
-        "store_limit",
-        "table",
-        "target_bytes",
-        "tasks",
-        "undo",
-        "verbose",
-        "watch",
-        "with_locations",
-    )
-)
+COMMAND_LINE = {
+    "accept_lost", "allowed_root", "assume_complete", "attempt", "back", "command", "commit",
+    "driver", "dry_run", "events", "exact", "executor", "expect_tasks", "files", "forward",
+    "format", "html_file", "import_foreign", "isolation", "job_id", "latency_ms", "limit",
+    "lost_driver", "lost_workers", "metastore", "mode", "older_than", "output", "partition",
+    "partition_types", "partitions", "reads", "remove_orphans", "replace", "since", "slow_workers",
+    "storage_options", "store", "store_limit", "table", "target_bytes", "tasks", "undo", "verbose",
+    "watch", "with_locations",
+}  # fmt: skip
 """The other environment variables with our prefix: the options of the command line that are not
 settings, such as ``RAY_COMMITTER_JOB_ID``."""
 _TESTS = "test_"
@@ -89,12 +46,7 @@ class CommittedTask:
     task_attempt_id: str | None
 
 
-_AT_LEAST_ONE = (
-    "threads",
-    "workers",
-    "worker_threads",
-    "max_requests_per_second",
-)
+_AT_LEAST_ONE = ("threads", "workers", "worker_threads", "max_requests_per_second")
 
 
 class _Given:

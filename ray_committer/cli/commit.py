@@ -55,13 +55,6 @@ from ray_committer.stages.commit_result import Outcome
 @shared.allowed_root_option
 @shared.executor_option
 @shared.dry_run_option
-@click.option(
-    "--first",
-    type=click.IntRange(min=0),
-    default=10,
-    show_default=True,
-    help="How many directories and renames a dry run lists.",
-)
 @click.option("--events", metavar="FILE", help="Append the events of the commit to FILE, as JSON lines.")
 @html_option
 @shared.settings(shared.EVERY_SETTING)
@@ -71,7 +64,6 @@ def commit(
     destination: str,
     executor: ExecutorName,
     dry_run: bool,
-    first: int,
     events: str | None,
     html_file: str | None,
     storage_options: tuple[tuple[str, str], ...],
@@ -91,7 +83,6 @@ def commit(
             output,
             destination,
             facts["job_id"],
-            first=first,
             options=options,
             storage_options=dict(storage_options),
         )

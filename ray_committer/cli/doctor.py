@@ -26,13 +26,11 @@ _STYLES = {Verdict.OK: "green", Verdict.WARNING: "yellow", Verdict.FAILED: "bold
 @shared.settings(("max_requests_per_second", "workers", "worker_cpus"))
 @shared.storage_option
 @shared.output_option
-@click.option("--json", is_flag=True, help="The same as --output json.")
 def doctor(
     destination: str,
     executor: ExecutorName,
     storage_options: tuple[tuple[str, str], ...],
     output: str,
-    json: bool,
     **_settings: Any,
 ) -> None:
     """Check what a commit to DEST depends on, and report what to fix.
@@ -48,7 +46,7 @@ def doctor(
         storage_options=dict(storage_options),
     )
     value = {**asdict(diagnosis), "failed": diagnosis.failed}
-    print_result("json" if json else output, value, _lines(diagnosis))
+    print_result(output, value, _lines(diagnosis))
     sys.exit(1 if diagnosis.failed else 0)
 
 

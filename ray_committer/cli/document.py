@@ -94,4 +94,4 @@ def _asks_for_json(arguments: Sequence[str]) -> bool:
             given.append(after)
         elif one.startswith("--output="):
             given.append(one.partition("=")[2])
-    return given[-1] == "json" or "--json" in arguments
+    return given[-1] == "json"

@@ -19,12 +19,11 @@ def print_plan(
     destination: str,
     job_id: str | None,
     *,
-    first: int,
     options: CommitOptions,
     storage_options: Mapping[str, str],
 ) -> None:
     """Plan the commit of a job and print what it would do."""
-    plan = plan_job(destination, job_id, first=first, options=options, storage_options=storage_options)
+    plan = plan_job(destination, job_id, options=options, storage_options=storage_options)
     rate = options.max_requests_per_second
     print_result(output, plan_value(plan, rate), plan_lines(plan, rate))
 

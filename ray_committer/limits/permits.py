@@ -60,7 +60,7 @@ class Permits:
         holder: str,
         *,
         is_here: bool = False,
-        patience_seconds: float = 10.0,
+        patience_seconds: float = PATIENCE_SECONDS,
         clock: Clock = time.monotonic,
     ) -> None:
         self._authority = authority

@@ -390,7 +390,7 @@ BAD: list[tuple[str, Prepare, tuple[str, ...], int, str, str]] = [
         one_job,
         (*COMMIT, "--fast"),
         2,
-        "no such option --fast; did you mean --first or --reads?",
+        "no such option --fast; did you mean --reads?",
         "see `ray-committer commit --help`",
     ),
     (

@@ -240,9 +240,15 @@ def test_doctor_prints_a_line_for_each_thing_and_exits_with_0_if_none_failed(des
     assert not dest.exists()
 
 
-@pytest.mark.parametrize("arguments", [["--json"], ["--output", "json"]])
-def test_doctor_as_json_is_one_object(dest: Path, arguments: list[str]):
-    report = json.loads(run("doctor", str(dest), *arguments).stdout)
+def test_a_dry_run_lists_ten_renames(dest: Path, write_job):
+    write_job({0: {f"f{number:02d}": "x" for number in range(12)}})
+    printed = run("commit", str(dest), "--dry-run").stdout
+    assert "by these renames, the first 10\n" in printed
+    assert printed.count("-> f") == 10
+
+
+def test_doctor_as_json_is_one_object(dest: Path):
+    report = json.loads(run("doctor", str(dest), "--output", "json").stdout)
     assert (report["destination"], report["failed"]) == (str(dest), False)
     names = [line["name"] for line in report["lines"]]
     assert names[:4] == ["store", "write", "rename", "rename never replaces"]
@@ -256,7 +262,7 @@ def test_doctor_of_a_refused_store_is_one_check_and_exits_with_1():
     assert first.startswith("failed   store  oss://bucket/table: cannot be committed to: this")
     assert advice.strip().startswith("-> use ")
     assert last == "oss://bucket/table: a commit would fail or would not be safe"
-    assert json.loads(run("doctor", "oss://bucket/table", "--json").stdout)["failed"] is True
+    assert json.loads(run("doctor", "oss://bucket/table", "--output", "json").stdout)["failed"] is True
 
 
 def test_doctor_as_a_person_runs_it(dest: Path):

@@ -103,7 +103,7 @@ JSON = ("--output", "json")
         (["comit", "/x", *JSON], "RC-bad-setting", "UsageError"),
         (["table", "lg", "/x", *JSON], "RC-bad-setting", None),  # its name depends on click's version
         (["--fast", "status", "/x", *JSON], "RC-bad-setting", "NoSuchOption"),
-        (["doctor", "--json"], "RC-bad-setting", "MissingParameter"),
+        (["doctor", *JSON], "RC-bad-setting", "MissingParameter"),
         (["commit", "/x", "RAY_COMMITTER_WORKER=3", *JSON], "RC-bad-setting", "SettingsError"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

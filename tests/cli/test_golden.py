@@ -186,7 +186,7 @@ CASES: dict[str, tuple[Prepare, list[str]]] = {
     "commit_dry": (two_tasks, ["commit", "DEST", "--dry-run"]),
     "commit_dry_half_moved": (
         half_moved,
-        ["commit", "DEST", "--dry-run", "--first", "1", "--max-requests-per-second", "0.5e1"],
+        ["commit", "DEST", "--dry-run", "--max-requests-per-second", "0.5e1"],
     ),
     "commit_dry_committed": (kept, ["commit", "DEST", "--dry-run"]),
     "commit_dry_refused": (

@@ -26,7 +26,7 @@ from ray_committer.executors.ray.host import DriverLimit, HostedDirectories, Hos
 from ray_committer.executors.ray.pool import WorkerPool
 from ray_committer.executors.ray.pool_job import PoolJob
 from ray_committer.executors.ray.shared_pool import SharedWorkerPool
-from ray_committer.limits.permits import PATIENCE_SECONDS, Permits
+from ray_committer.limits.permits import Permits
 from ray_committer.limits.ratelimit import LimitStatistics
 from ray_committer.options import CommitOptions
 from ray_committer.version import __version__
@@ -137,7 +137,7 @@ class RayExecutor:
         self.width = self._shared_pool.size if self._shared_pool else pool_size(options)
         self.threads = options.worker_threads
         self._limit = DriverLimit(options)
-        self.permits = Permits(self._limit, f"driver-{self._key}", patience_seconds=PATIENCE_SECONDS)
+        self.permits = Permits(self._limit, f"driver-{self._key}")
 
     @property
     def dashboard(self) -> str:

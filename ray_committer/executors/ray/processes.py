@@ -22,7 +22,7 @@ from ray_committer.errors import CoordinatorLostError, LeaseLostError, RayNotAva
 from ray_committer.executors.base import OpenResources, Place, Resources, Result, Work
 from ray_committer.executors.directories import DirectoryCoordinator
 from ray_committer.executors.ray.metrics import WorkerMetrics
-from ray_committer.limits.permits import PATIENCE_SECONDS, Permits
+from ray_committer.limits.permits import Permits
 from ray_committer.limits.ratelimit import LimitAuthority, LimitStatistics, RateLimit
 from ray_committer.version import __version__
 
@@ -80,8 +80,7 @@ class CommitWorker:
         """
         _check_version(version)
         if key not in self._resources:
-            permits = Permits(authority, holder, patience_seconds=PATIENCE_SECONDS)
-            resources = open_resources(permits)
+            resources = open_resources(Permits(authority, holder))
             resources.place = Place(name, ray.util.get_node_ip_address(), os.getpid())
             self._resources[key] = resources
         return cast("Place", self._resources[key].place)
