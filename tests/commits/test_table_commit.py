@@ -618,6 +618,17 @@ def test_whoever_sees_the_claim_of_an_aborted_job_ends_it(kind):
     assert kinds_of(store)[2:] == ["claim", "abort", "claim", "commit"]
 
 
+def test_an_abort_that_dies_before_it_is_decided_says_nothing_in_the_log(kind):
+    store = begun(kind, NEW, ConflictMode.OVERWRITE)
+    stopped_at(store, "recorded", JOB, OVERWRITE)
+    die = do_at("advance", partial(pytest.fail, "stop"), end="aborted")
+    with pytest.raises(pytest.fail.Exception):
+        run_abort(WrappedStore(store, before=die), JOB)
+    assert kinds_of(store)[2:] == ["claim"]
+    assert run_commit(store, JOB, OVERWRITE).table_version == 4
+    assert data_of_log(store) == data_in(store)
+
+
 def test_who_claims_for_a_job_that_was_aborted_meanwhile_ends_the_claim(kind):
     store = begun(kind, NEW, ConflictMode.OVERWRITE)
 

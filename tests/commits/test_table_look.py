@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ from tests.commits.tables import (
     stopped_at,
     write,
 )
-from tests.stages.support import JOB, KINDS, state_of
+from tests.stages.support import JOB, KINDS, do_at, state_of
 from tests.tables.support import DEFINITION, TABLE
 
 pytestmark = pytest.mark.usefixtures("no_pauses")
@@ -129,6 +130,15 @@ def test_a_job_at_work_is_not_looked_at_but_its_claim_is_in_the_way(kind):
     with claimants_at_work(store), is_in_the_way:
         run_commit(WrappedStore(store, before=calls.append), JOB, AT_ONCE)
     assert not any("/other_0" in path for one in calls for path in one.paths)
+
+
+def test_what_is_committed_just_before_its_claim_is_replaced_by_an_overwrite(kind):
+    store = beside(kind, MANY)
+    first = new_job_attempt("/table", "other_first", 0)
+    write(store, {"day=1/first": b"x"}, first, ConflictMode.OVERWRITE)
+    meanwhile = do_at("rename", partial(run_commit, store, JOB, AT_ONCE), end="001.entry")
+    run_commit(WrappedStore(store, before=meanwhile), first, OVERWRITE)
+    assert data_in(store) == data_of_log(store) == {"day=1/first": 1}
 
 
 @pytest.mark.parametrize("jobs", [0, MANY])

@@ -7,11 +7,10 @@ Processes that do the same to the same job are the same but for their order, whi
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, count, islice
 from random import Random
-from typing import Any, Protocol
 
 from tests.models.commit_steps import CommitSteps
 from tests.models.driver_steps import DriverSteps
@@ -83,20 +82,6 @@ def _search(situation: Situation, without: frozenset[Rule]) -> Search:
     return Search(model, judge, Shared(jobs, situation.old), processes)
 
 
-class ModelOfProcesses(Protocol):
-    """What processes do, and where one is after another has changed the state of a job."""
-
-    def steps(self, shared: Any, process: Any) -> Iterable[tuple[Any, Any, int]]: ...
-
-    def outdated(self, process: Any, changed: int) -> Any: ...
-
-
-class JudgeOfWorlds(Protocol):
-    """What is wrong with a world, in which a process is one of those that may die."""
-
-    def problem(self, shared: Any, process: Any) -> str | None: ...
-
-
 _PACES = (0.01, 0.1, 1.0)
 _BITS = 20
 _MASK = (1 << _BITS) - 1
@@ -107,17 +92,17 @@ class Search:
 
     def __init__(
         self,
-        model: ModelOfProcesses,
-        judge: JudgeOfWorlds,
-        first: Hashable,
-        processes: Sequence[Hashable],
+        model: Model,
+        judge: Judge,
+        first: Shared,
+        processes: Sequence[Process],
     ) -> None:
         self.model = model
         self.judge = judge
-        self.stores: list[Any] = []
-        self.store_numbers: dict[Hashable, int] = {}
-        self.processes: list[Any] = []
-        self.process_numbers: dict[Hashable, int] = {}
+        self.stores: list[Shared] = []
+        self.store_numbers: dict[Shared, int] = {}
+        self.processes: list[Process] = []
+        self.process_numbers: dict[Process, int] = {}
         self.stale: dict[tuple[int, int], int] = {}
         self.known: dict[int, tuple[bool, list[tuple[int, int, int]]]] = {}
         self.begin = self._store(first), [self._process(process) for process in processes]
@@ -157,17 +142,17 @@ class Search:
     def wander(self, steps: int, random: Random) -> Found:
         seen: set[tuple[int, ...]] = set()
         wrong, example = 0, None
-        schedules = chain.from_iterable(self.schedule(random) for _ in count())
+        schedules = chain.from_iterable(self._schedule(random) for _ in count())
         for store, parts in islice(schedules, steps):
             world = (store, *parts)
             if world not in seen:
                 seen.add(world)
-                if problem := self.problem(store, parts):
+                if any(self._known(store, part)[0] for part in parts):
                     wrong += 1
-                    example = example or problem
+                    example = example or self._describe(store, parts)
         return Found(len(seen), wrong, example)
 
-    def schedule(self, random: Random) -> Iterator[tuple[int, list[int]]]:
+    def _schedule(self, random: Random) -> Iterator[tuple[int, list[int]]]:
         """The worlds of one order of steps at random, until every process has ended."""
         store, parts = self.begin
         moving = list(range(len(parts)))
@@ -179,12 +164,6 @@ class Search:
             parts = [*after[:place], part, *after[place + 1 :]]
             moving = [one for one in moving if self.processes[parts[one]].told is None]
             yield store, parts
-
-    def problem(self, store: int, parts: Sequence[int]) -> str | None:
-        """What is wrong in a world, and the world."""
-        if any(self._known(store, part)[0] for part in parts):
-            return self._describe(store, parts)
-        return None
 
     def _known(self, store: int, part: int) -> tuple[bool, list[tuple[int, int, int]]]:
         """Whether a process in this world ends wrongly, and what its next request leads to."""
@@ -210,13 +189,13 @@ class Search:
             found = self.stale[part, changed] = self._process(process)
         return found
 
-    def _store(self, shared: Hashable) -> int:
+    def _store(self, shared: Shared) -> int:
         found = self.store_numbers.setdefault(shared, len(self.stores))
         if found == len(self.stores):
             self.stores.append(shared)
         return found
 
-    def _process(self, process: Hashable) -> int:
+    def _process(self, process: Process) -> int:
         found = self.process_numbers.setdefault(process, len(self.processes))
         if found == len(self.processes):
             self.processes.append(process)

@@ -18,14 +18,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants import contents, decisions, endings, moves, replacing
+from tests.mutants import contents, decisions, endings, moves, replacing, tables
 from tests.mutants.swap import Mutant
 
 ROOT = Path(__file__).parents[2]
-MODULES = (decisions, contents, moves, replacing, endings)
+MODULES = (decisions, contents, moves, replacing, endings, tables)
 VARIABLE = "RAY_COMMITTER_TEST_MUTANT"
 
-_ROW = re.compile(r"^\| ([DR]\d+) \| (.+?) \| `(\S+)` \| (?:`(\w+)`)? *\|$", re.MULTILINE)
+_ROW = re.compile(r"^\| ([DLR]\d+) \| (.+?) \| `(\S+)` \| (?:`(\w+)`)? *\|$", re.MULTILINE)
 _FAILED = re.compile(r"^FAILED (.+?)(?: - .*)?$", re.MULTILINE)
 
 

@@ -7,7 +7,11 @@ import pytest
 from tests.mutants.runner import ROOT, Row, mutants, rows, run_tests
 from tests.mutants.swap import places
 
-RULES = [*(f"D{number}" for number in range(1, 11)), *(f"R{number}" for number in range(1, 23))]
+RULES = [
+    *(f"D{number}" for number in range(1, 11)),
+    *(f"R{number}" for number in range(1, 23)),
+    *(f"L{number}" for number in range(1, 6)),
+]
 
 
 def test_each_rule_has_a_test():
