@@ -85,17 +85,17 @@ def open_job(
     with located_errors(spec):
         to_commit = to_commit and options.committed_tasks is None
         started = _Started(on_event, began)
-        with time_stage(names.FIND_JOB, on_event, started.journal, shown_url(spec, destination)):
+        finding = time_stage(names.FIND_JOB, on_event, started.journal, shown_url(spec, destination))
+        with finding, _state_unknown(destination):
             store = _open(spec, options)
-            with _state_unknown(destination):
-                job, state, is_adopted = find_or_adopt(
-                    guarded_here(store, options),
-                    destination,
-                    job_id,
-                    options.job_attempt,
-                    to_commit=to_commit,
-                    is_dry_run=is_dry_run,
-                )
+            job, state, is_adopted = find_or_adopt(
+                guarded_here(store, options),
+                destination,
+                job_id,
+                options.job_attempt,
+                to_commit=to_commit,
+                is_dry_run=is_dry_run,
+            )
         with _context(store, job, executor, options, cancel, started) as context:
             yield OpenJob(
                 replace(context, is_adopted=is_adopted),
@@ -182,7 +182,7 @@ def _choose(
 
 @contextmanager
 def _state_unknown(destination: str) -> Iterator[None]:
-    """`CommitStateUnknownError` if a request fails."""
+    """`CommitStateUnknownError` if the store cannot be opened, or a request fails."""
     try:
         yield
     except PermissionError as e:

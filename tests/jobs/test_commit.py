@@ -10,7 +10,12 @@ import pytest
 
 import ray_committer
 from ray_committer import CommitOptions
-from ray_committer.errors import PathError, StoreRefusedError, StoreUnavailableError
+from ray_committer.errors import (
+    CommitStateUnknownError,
+    PathError,
+    StoreRefusedError,
+    StoreUnavailableError,
+)
 from ray_committer.jobs import open_job
 from ray_committer.protocol.iostatistics import Mean
 from ray_committer.protocol.statistic_names import COMMIT_JOB
@@ -46,6 +51,18 @@ def test_every_call_asks_again(lost: list[StoreCall], dest: Path):
     assert (dest / "p=1" / "a").read_text() == "x"
     assert not (dest / "_temporary").exists()
     assert len(lost) > 15
+
+
+def test_a_store_that_cannot_be_opened_says_nothing_of_the_job(write_job, dest: Path, monkeypatch):
+    write_job({0: {"a": "x"}})
+
+    def fail(*_: object, **__: object) -> StoreOperations:
+        raise StoreUnavailableError(str(dest), "no answer")
+
+    monkeypatch.setattr(open_job, "open_store", fail)
+    for run in (ray_committer.commit_job, ray_committer.abort_job, ray_committer.plan_job):
+        with pytest.raises(CommitStateUnknownError, match="so the state of the job is not known"):
+            run(str(dest))
 
 
 def test_the_time_until_the_store_is_open_is_part_of_the_commits(write_job, dest: Path, monkeypatch):
