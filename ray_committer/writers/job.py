@@ -8,12 +8,10 @@ runs adds no row.
 from __future__ import annotations
 
 import logging
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import BinaryIO
 
 from ray_committer.errors import CommitConflictError, IncompleteJobError, RayCommitterError
 from ray_committer.executors.base import CommitPool
@@ -22,14 +20,13 @@ from ray_committer.jobs.commit import abort_job, commit_job, setup_job
 from ray_committer.jobs.open_job import StorageOptions, open_here
 from ray_committer.jobs.task_attempts import task_attempt
 from ray_committer.options import CommitOptions, CommittedTask
-from ray_committer.protocol.paths import join, parent
+from ray_committer.protocol.paths import join
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.report.commit_report import CommitReport
 from ray_committer.stages.setup_job import first_data
 from ray_committer.stores.base import sync
-from ray_committer.stores.output import open_output
 from ray_committer.writers.arrow import pa
-from ray_committer.writers.files import FileLayout, Written, write_tables
+from ray_committer.writers.files import FileLayout, write_tables
 
 _log = logging.getLogger(__name__)
 
@@ -209,23 +206,3 @@ def aborted_on_failure(job: ArrowJob) -> Iterator[None]:
     except BaseException as e:
         abort(job, e)
         raise
-
-
-def write_directly(
-    dest: str,
-    layout: FileLayout,
-    tables: Iterable[pa.Table],
-    *,
-    task: int,
-    storage_options: StorageOptions | None,
-) -> Written:
-    """Write a task's tables to their final paths; a failed or repeated task leaves its files there."""
-    with open_here(dest, CommitOptions(), storage_options) as (store, destination):
-
-        def open_file(relative: str) -> BinaryIO:
-            path = join(destination, relative)
-            if store.capabilities.has_directories:
-                store.mkdirs(parent(path))
-            return open_output(store.spec, path)
-
-        return write_tables(tables, layout, open_file, stem=f"{task:05d}-{uuid.uuid4()}")

@@ -7,7 +7,6 @@ that the task attempt saved. Spark returns the result of one attempt per task; t
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -36,7 +35,6 @@ def write_transactional(
     format: str = "parquet",  # noqa: A002 - what Spark calls it
     partition_by: Sequence[str] = (),
     mode: str = "append",
-    with_transaction: bool = True,
     format_options: Mapping[str, Any] | None = None,
     executor: ExecutorName | CommitPool = "auto",
     options: CommitOptions | None = None,
@@ -50,7 +48,6 @@ def write_transactional(
         (only in the partitions that this write has rows for), error (fail if data is there),
         error_partitions (only in those partitions) or ignore (write nothing and return None if data is
         there).
-    with_transaction: if false, tasks write in place and None is returned; only appends can do that.
     executor: where the commit runs; "auto" uses the Ray of this process if that pays off.
 
     If the write fails, the job is aborted. If its commit fails in the middle, everything is kept and
@@ -59,10 +56,6 @@ def write_transactional(
     columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
     layout = FileLayout(format, columns, format_options or {})
     schema = arrow_schema(df.schema)
-    if not with_transaction:
-        layout.check(schema)
-        _write_in_place(df, dest, layout, mode, storage_options)
-        return None
     job = arrow_job.start(
         dest,
         layout,
@@ -116,25 +109,3 @@ def arrow_schema(schema: Any) -> pa.Schema:
 
     newer = "timezone" in inspect.signature(to_arrow_schema).parameters  # and it is required there
     return to_arrow_schema(schema, timezone="UTC") if newer else to_arrow_schema(schema)
-
-
-def _write_in_place(
-    df: DataFrame, dest: str, layout: FileLayout, mode: str, storage_options: StorageOptions | None
-) -> None:
-    if mode != "append":
-        raise ValueError(
-            f"{dest}: mode {mode!r} needs a transaction; without one, only 'append' is possible"
-        )
-    warnings.warn(
-        f"{dest}: is written without a transaction: files are visible at once, a failed task leaves its "
-        f"files, and a repeated task doubles its rows",
-        stacklevel=3,
-    )
-
-    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        written = arrow_job.write_directly(
-            dest, layout, tables(batches), task=partition_id(), storage_options=storage_options
-        )
-        yield pa.RecordBatch.from_pylist([{"files": len(written.files)}])
-
-    df.mapInArrow(write, "files long").collect()

@@ -25,7 +25,7 @@ from ray_committer.records.task import write_attempt
 from tests.servers.postgresql import Postgresql
 
 PAGE_URL = "postgresql://etl@db.example.com/sales"
-"""The database of ``docs/record_sink.md``, whose tables are ``public.orders``."""
+"""The database of ``docs/records/README.md``, whose tables are ``public.orders``."""
 
 _numbers = itertools.count()
 

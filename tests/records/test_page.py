@@ -1,4 +1,4 @@
-"""The commands of docs/record_sink.md run as printed, with the URL of a database of the tests."""
+"""The commands of docs/records/README.md run as printed, with the URL of a database of the tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.xdist_group("postgresql")
 def test_the_commands_run_as_printed(place: Place):
     recorded(place, 1, 2)
     other = {PAGE_URL: place.url, "public.orders": place.table}
-    for line in all_blocks()["docs/record_sink.md: Interrupted jobs"].text.splitlines():
+    for line in all_blocks()["docs/records/README.md: Interrupted jobs"].text.splitlines():
         words = [other.get(word, word) for word in shlex.split(line)]
         assert words[0] == "ray-committer"
         done = run(*words[1:])

@@ -81,7 +81,7 @@ def test_an_attempt_whose_result_was_lost_is_not_in_the_table(place: Place, tmp_
 
 @pytest.mark.wide
 def test_the_block_of_the_page_runs_as_printed(place: Place, capsys):
-    text = all_blocks()["docs/record_sink.md: Ray Data"].text
+    text = all_blocks()["docs/records/README.md: Ray Data"].text
     text = text.replace(PAGE_URL, place.url).replace("public.orders", f"{place.schema}.orders")
     exec(compile(text, "page", "exec"), {})
     write_id, rows, attempts = capsys.readouterr().out.split()[-3:]

@@ -87,7 +87,7 @@ def test_a_write_that_fails_leaves_nothing(ids: DataFrame, place: Place, tmp_pat
 @pytest.mark.wide
 def test_the_block_of_the_page_runs_as_printed(ids: DataFrame, place: Place, capsys):
     place.query(f'CREATE TABLE "{place.schema}"."orders" (id bigint)')
-    text = all_blocks()["docs/record_sink.md: Spark"].text
+    text = all_blocks()["docs/records/README.md: Spark"].text
     text = text.replace(PAGE_URL, place.url).replace("public.orders", f"{place.schema}.orders")
     exec(compile(text, "page", "exec"), {"df": ids})
     assert capsys.readouterr().out == "1 40 3\n"

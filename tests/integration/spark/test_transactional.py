@@ -210,8 +210,6 @@ def test_without_rows_readers_still_find_the_columns(
         ({"partition_by": ["id", "p", "text"]}, "leaves no column"),
         ({"mode": "keep"}, "mode 'keep': is not one of"),
         ({"mode": "overwrite_partitions"}, "needs partition_by"),
-        ({"mode": "overwrite", "with_transaction": False}, "mode 'overwrite' needs a transaction"),
-        ({"partition_by": ["q"], "with_transaction": False}, "partition column 'q': is not one of"),
         ({"format_options": {"sep": ";"}}, "sep"),
     ],
 )
@@ -222,18 +220,6 @@ def test_what_cannot_be_is_refused_before_any_task(
     with pytest.raises(ValueError, match=what):
         write_transactional(rows.withColumn("id", ran("id")), str(tmp_path / "t"), **arguments)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_without_a_transaction_files_are_written_in_place_and_a_warning_says_so(
-    spark, odd: DataFrame, tmp_path: Path
-):
-    dest = tmp_path / "t"
-    for _ in range(2):
-        with pytest.warns(UserWarning, match="is written without a transaction") as caught:
-            assert write_transactional(odd, str(dest), partition_by="p", with_transaction=False) is None
-        assert [one.filename for one in caught if one.category is UserWarning] == [__file__]
-    assert not (dest / "_SUCCESS").exists()
-    assert spark.read.parquet(str(dest)).count() == 200
 
 
 def test_a_commit_that_stopped_in_the_middle_keeps_all_and_the_command_finishes_it(
