@@ -148,16 +148,6 @@ def whole_job() -> str:
     return table(["committer", "on local files", "at 20 ms per request"], rows)
 
 
-def tpch(master: str, names: Mapping[str, str]) -> str:
-    """Seconds of each write of TPC-H's tables, and of what comes after its last task."""
-    writes = result("tpch")["sessions"][master]
-    rows = [
-        [_words(write), *(_with_commit(one[name]["median"]) for name in names)]
-        for write, one in writes.items()
-    ]
-    return table([f"`{master}`", *names.values()], rows)
-
-
 def clients() -> str:
     """Processor time of a rename, 32 in flight."""
     google = result("http_renames")["levels"]["32 in flight"]["median"]
@@ -393,15 +383,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "beside-hadoop": beside_hadoop,
     "spark-jobs": spark_jobs,
     "whole-job": whole_job,
-    "tpch-local": lambda: tpch(
-        "local[2]",
-        {
-            "v1": "Spark's own committer",
-            "threads": "ray_committer in threads",
-            "deferred": "deferred, and the command",
-        },
-    ),
-    "tpch-raydp": lambda: tpch("raydp", {"v1": "Spark's own committer", "ray": "ray_committer on Ray"}),
     "clients": clients,
     "growth": growth,
     "faults": faults,
