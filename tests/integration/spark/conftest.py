@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import udf
 
-from ray_committer.protocol.statistic_names import SAVE_RECORD
 from ray_committer.spark import Installation, install, uninstall
 from ray_committer.spark.session import bridge
 
@@ -57,25 +56,15 @@ def data_files(dest: Path) -> set[str]:
     return found
 
 
-class _FileAfterRecord(logging.Handler):
-    def __init__(self, path: Path) -> None:
-        super().__init__()
-        self.path = path
+def fail_task(marker: str, *, times: int) -> object:
+    """A column function that fails the first `times` attempts of the task of partition 0."""
 
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.getMessage().startswith(SAVE_RECORD):
-            self.path.write_text("in the way")
+    @udf("long")
+    def fail(value):
+        context = TaskContext.get()
+        Path(f"{marker}-{context.partitionId()}-{context.attemptNumber()}").touch()
+        if context.partitionId() == 0 and context.attemptNumber() < times:
+            raise RuntimeError("simulated failure of a task")
+        return value
 
-
-@contextmanager
-def a_file_appears_after_the_record(path: Path) -> Iterator[None]:
-    """Write a file once the log of a commit in this process says that the job is recorded."""
-    logger = logging.getLogger("ray_committer")
-    level, handler = logger.level, _FileAfterRecord(path)
-    logger.setLevel(logging.INFO)
-    logger.addHandler(handler)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
+    return fail

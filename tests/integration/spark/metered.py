@@ -36,12 +36,6 @@ def compiled() -> Path:
     return directory
 
 
-def load_classes(spark: SparkSession) -> None:
-    """Load the Java classes of these tests, for the driver and for tasks in its process."""
-    url = spark._jvm.java.io.File(str(compiled())).toURI().toURL()
-    spark._jvm.Thread.currentThread().getContextClassLoader().addURL(url)
-
-
 def reset_counts(spark: SparkSession, *, millis: int = 0) -> None:
     """Count from here on; each request now takes `millis`."""
     _wait_for_listeners(spark)

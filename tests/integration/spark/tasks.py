@@ -17,7 +17,6 @@ from ray_committer.jar import PROTOCOL_CLASS
 from tests.integration.spark.metered import compiled
 
 JOB_ID = "job-1"
-SPARKS_OWN = "org.apache.spark.internal.io.HadoopMapReduceCommitProtocol"
 _DESTINATION = "mapreduce.output.fileoutputformat.outputdir"
 
 
@@ -96,7 +95,6 @@ def set_up(
     dest: Path,
     settings: Mapping[str, str] = MappingProxyType({}),
     *,
-    protocol: str = PROTOCOL_CLASS,
     dynamic_partition_overwrite: bool = False,
     configuration: Any = None,
     url: str | None = None,
@@ -107,7 +105,7 @@ def set_up(
     configuration = configuration or hadoop(spark._jsc.hadoopConfiguration())
     for key, value in {_DESTINATION: url or str(dest), **settings}.items():
         configuration.set(key, value)
-    protocol_class = reduce(getattr, protocol.split("."), jvm)
+    protocol_class = reduce(getattr, PROTOCOL_CLASS.split("."), jvm)
     made = protocol_class(JOB_ID, url or str(dest), dynamic_partition_overwrite)
     made.setupJob(_context(jvm, configuration))
     return Job(jvm, made, configuration, dest)

@@ -112,6 +112,16 @@ def test_a_late_task_of_an_ended_job_does_not_join_another_of_its_id(job: Job, s
     assert counted.manifest()["extraData"] == {STAMP: stamp_of(job.dest)}
 
 
+def test_a_task_that_outlives_its_job_leaves_nothing(job: Job):
+    late = job.task()
+    job.abort()
+    write(late)
+    with pytest.raises(Py4JJavaError, match="never set up, or it is already cleaned up"):
+        late.save()
+    late.protocol.abortTask(late.context)  # as Spark does
+    assert not (job.dest / "_temporary").exists()
+
+
 def test_a_state_that_is_not_seen_for_a_moment_is_looked_for_again(job: Job):
     """A listing made while the name changes may show none; it must not be taken for an ended job."""
     task = job.task()

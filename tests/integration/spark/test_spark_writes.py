@@ -1,15 +1,14 @@
-"""Unchanged ``df.write`` calls, committed by us and compared with Spark's own committer."""
+"""``df.write`` calls that fail, wait or are deferred; those that end well are in `test_matrix.py`."""
 
 from __future__ import annotations
 
-import json
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import udf
 
@@ -22,7 +21,7 @@ from ray_committer.protocol.iostatistics import Mean
 from ray_committer.spark import Installation, install, uninstall
 from ray_committer.spark.session import bridge
 from ray_committer.spark.settings import MODE_KEY
-from tests.integration.spark.conftest import data_files
+from tests.integration.spark.conftest import data_files, fail_task
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -30,53 +29,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 def report(installation: Installation) -> CommitReport:
     assert installation.last_report is not None
     return installation.last_report
-
-
-def texts(frame: DataFrame) -> list[str]:
-    return sorted(json.dumps(row.asDict(), sort_keys=True, default=str) for row in frame.collect())
-
-
-@pytest.mark.wide  # test_matrix has every format, too
-@pytest.mark.parametrize("partitioned", [False, True])
-@pytest.mark.parametrize("file_format", ["parquet", "orc", "csv", "json", "text"])
-def test_every_format_gives_what_sparks_own_committer_gives(
-    spark: SparkSession, rows: DataFrame, tmp_path: Path, file_format: str, partitioned: bool
-):
-    if file_format == "text":
-        rows = rows.select("text", "p") if partitioned else rows.select("text")
-    columns = ["p"] if partitioned else []
-
-    def write(name: str) -> Path:
-        path = tmp_path / name
-        for mode in ("append", "append", "overwrite", "append"):
-            rows.write.mode(mode).partitionBy(*columns).format(file_format).save(str(path))
-        return path
-
-    theirs = write("theirs")
-    installation = install(spark)
-    try:
-        ours = write("ours é %")
-        assert report(installation).outcome is Outcome.COMMITTED
-        assert report(installation).manifests == 3
-    finally:
-        uninstall(spark)
-    read = spark.read.format(file_format)
-    assert texts(read.load(str(ours))) == texts(read.load(str(theirs)))
-    assert len(data_files(ours)) == len(data_files(theirs))
-    assert json.loads((ours / "_SUCCESS").read_bytes())["committer"] == "ray_committer"
-    assert not (ours / "_temporary").exists()
-
-
-def test_odd_partition_values_arrive_where_spark_puts_them(
-    spark: SparkSession, installation: Installation, rows: DataFrame, tmp_path: Path
-):
-    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
-    rows.write.partitionBy("text", "p").parquet(str(ours))
-    uninstall(spark)
-    rows.write.partitionBy("text", "p").parquet(str(theirs))
-    directories = [{str(Path(name).parent) for name in data_files(path)} for path in (ours, theirs)]
-    assert directories[0] == directories[1]
-    assert texts(spark.read.parquet(str(ours))) == texts(spark.read.parquet(str(theirs)))
 
 
 def test_success_adds_up_the_statistics_that_tasks_saved_in_their_manifests(
@@ -98,53 +50,40 @@ def test_success_adds_up_the_statistics_that_tasks_saved_in_their_manifests(
         assert found.counters[name] == found.meanstatistics[f"{name}.mean"].samples == tasks
 
 
-def test_an_empty_result_is_a_success(spark, installation, rows, tmp_path: Path):
-    dest = tmp_path / "t"
-    rows.where("id < 0").write.parquet(str(dest))
-    assert report(installation).outcome is Outcome.COMMITTED
-    assert spark.read.parquet(str(dest)).count() == 0
-    assert (dest / "_SUCCESS").is_file()
-
-
-def test_the_marker_is_left_out_when_spark_is_told_so(spark, installation, rows, tmp_path: Path):
-    key = "mapreduce.fileoutputcommitter.marksuccessfuljobs"
-    rows.write.option(key, "false").parquet(str(tmp_path / "t"))
-    assert not (tmp_path / "t" / "_SUCCESS").exists()
-
-
-def fail_task(marker: str, *, times: int) -> object:
-    """A column function that fails the first `times` attempts of the task of partition 0."""
-
-    @udf("long")
-    def fail(value):
-        context = TaskContext.get()
-        Path(f"{marker}-{context.partitionId()}-{context.attemptNumber()}").touch()
-        if context.partitionId() == 0 and context.attemptNumber() < times:
-            raise RuntimeError("simulated failure of a task")
-        return value
-
-    return fail
-
-
-def test_a_retried_task_is_counted_once(spark, installation, rows, tmp_path: Path):
-    fail = fail_task(str(tmp_path / "ran"), times=1)
-    dest = tmp_path / "t"
-    rows.select(fail("id").alias("id")).write.parquet(str(dest))
-    assert (tmp_path / "ran-0-1").exists()
-    assert report(installation).manifests == 3
-    assert spark.read.parquet(str(dest)).count() == 600
-
-
-def test_a_failed_overwrite_keeps_the_old_data(spark, installation, rows, tmp_path: Path):
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_a_job_that_fails_leaves_what_was_there(spark, installation, rows, tmp_path: Path, mode: str):
     dest = tmp_path / "t"
     rows.write.parquet(str(dest))
-    before = data_files(dest)
+    before = {name: (dest / name).read_bytes() for name in data_files(dest)}
     fail = fail_task(str(tmp_path / "ran"), times=9)
     with pytest.raises(Exception, match="simulated failure of a task"):
-        rows.select(fail("id").alias("id")).write.mode("overwrite").parquet(str(dest))
-    assert data_files(dest) == before
-    assert spark.read.parquet(str(dest)).count() == 600
+        rows.select(fail("id").alias("id")).write.mode(mode).parquet(str(dest))
+    assert {name: (dest / name).read_bytes() for name in data_files(dest)} == before
     assert not (dest / "_temporary").exists() or not list((dest / "_temporary").rglob("*.json"))
+
+
+def test_a_cancelled_job_leaves_nothing(spark: SparkSession, installation, rows, tmp_path: Path):
+    dest, begun = tmp_path / "t", tmp_path / "begun"
+
+    @udf("long")
+    def wait(value):
+        begun.touch()
+        time.sleep(60)
+        return value
+
+    def write() -> None:
+        spark.sparkContext.setJobGroup("to be cancelled", "a write", interruptOnCancel=True)
+        rows.select(wait("id").alias("id")).write.parquet(str(dest))
+
+    with ThreadPoolExecutor(1) as threads:
+        writing = threads.submit(write)
+        while not begun.exists():
+            time.sleep(0.05)
+        spark.sparkContext.cancelJobGroup("to be cancelled")
+        with pytest.raises(Exception, match="cancelled"):
+            writing.result(60)
+    assert data_files(dest) == set()
+    assert not dest.exists() or list(dest.rglob("*-manifest.json")) == []
 
 
 def test_a_refused_commit_raises_our_sentence_and_leaves_the_destination(
@@ -266,67 +205,6 @@ def test_a_deferred_commit_shows_nothing_until_the_command_ran(spark, rows, tmp_
     assert (dest / "_SUCCESS").is_file()
 
 
-def test_dynamic_partition_overwrite_replaces_only_what_was_written(
-    spark, installation, rows, tmp_path: Path
-):
-    dest = tmp_path / "t"
-    rows.write.partitionBy("p").parquet(str(dest))
-    new = rows.where("p = 2").selectExpr("id + 1000 AS id", "text", "p")
-    new.write.mode("overwrite").option("partitionOverwriteMode", "dynamic").partitionBy("p").parquet(
-        str(dest)
-    )
-    found = {
-        row["p"]: row["n"]
-        for row in spark.read.parquet(str(dest))
-        .groupBy("p")
-        .agg({"id": "min"})
-        .withColumnRenamed("min(id)", "n")
-        .collect()
-    }
-    assert found == {0: 0, 1: 1, 2: 1002, 3: 3}
-    assert report(installation).replaced == 3
-    assert not list(dest.glob(".spark-staging*"))
-
-
-def test_an_overwrite_removes_old_files_after_the_new_ones_are_there(
-    spark, installation, rows, tmp_path: Path
-):
-    dest = tmp_path / "t"
-    rows.write.parquet(str(dest))
-    old = data_files(dest)
-    rows.limit(5).write.mode("overwrite").parquet(str(dest))
-    assert report(installation).replaced == 3
-    assert data_files(dest).isdisjoint(old)
-    assert spark.read.parquet(str(dest)).count() == 5
-
-
-@pytest.mark.parametrize("mode", ["append", "overwrite"])
-def test_a_destination_that_is_a_file_is_refused_with_the_command_that_moves_it(
-    spark, installation, rows, tmp_path: Path, mode: str
-):
-    dest = tmp_path / "t"
-    dest.write_text("a file")
-    with pytest.raises(Exception, match=f"move it away: mv {dest} {dest}.old"):
-        rows.write.mode(mode).parquet(str(dest))
-    assert isinstance(installation.last_error, ray_committer.errors.CommitConflictError)
-    assert dest.read_text() == "a file"
-
-
-def test_tables_are_written_too(spark, installation, rows):
-    try:
-        rows.write.partitionBy("p").saveAsTable("a_table")
-        assert report(installation).moved == 12
-        rows.createOrReplaceTempView("rows")
-        spark.sql("INSERT INTO a_table SELECT id, text, p FROM rows")
-        assert report(installation).moved == 12
-        assert spark.table("a_table").count() == 1200
-        spark.sql("CREATE TABLE b_table USING csv AS SELECT * FROM rows")
-        assert spark.table("b_table").count() == 600
-    finally:
-        spark.sql("DROP TABLE IF EXISTS a_table")
-        spark.sql("DROP TABLE IF EXISTS b_table")
-
-
 def test_a_job_that_commits_on_ray_is_refused_before_its_tasks_without_ray(spark, rows, tmp_path: Path):
     import ray
 
@@ -340,6 +218,36 @@ def test_a_job_that_commits_on_ray_is_refused_before_its_tasks_without_ray(spark
         uninstall(spark)
     assert list(tmp_path.glob("ran-*")) == []
     assert not ray.is_initialized()
+
+
+def test_sessions_of_one_driver_are_each_committed(spark: SparkSession, rows, tmp_path: Path):
+    other = spark.newSession()
+    first, second = install(spark), install(other)
+    try:
+        for session, name in ((spark, "a"), (other, "b")):
+            session.range(10).write.parquet(str(tmp_path / name))
+        uninstall(other)
+        rows.write.parquet(str(tmp_path / "c"))
+        assert report(first).manifests == 3
+        assert report(second).outcome is Outcome.COMMITTED
+    finally:
+        uninstall(spark)
+        uninstall(other)
+
+
+def test_who_waits_for_a_write_sees_how_far_its_commit_is(
+    spark, rows, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    def slow(event: Event) -> None:
+        if isinstance(event, StageStarted) and event.stage == "job_stage_rename_files":
+            time.sleep(0.5)
+
+    install(spark, on_event=slow, progress_seconds=0.1)
+    try:
+        rows.write.parquet(str(tmp_path / "t"))
+    finally:
+        uninstall(spark)
+    assert f"ray_committer: {tmp_path}/t: rename_files, " in capsys.readouterr().err.replace("file:", "")
 
 
 def jobs_in_ui(spark: SparkSession, dest: Path) -> dict[int, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,20 +12,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset
 import pytest
-from click.testing import CliRunner
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit
 
-import ray_committer
 from ray_committer import CommitOptions, Outcome
-from ray_committer.cli.main import main
-from ray_committer.errors import CommitConflictError, CommitRecordExistsError
 from ray_committer.writers import job as arrow_job
 from ray_committer.writers.files import FileLayout
 from ray_committer.writers.job import WriteMode
 from ray_committer.writers.spark_arrow import RESULT, WriteTask, write_transactional, written_task
-from tests.integration.spark.conftest import a_file_appears_after_the_record, data_files
-from tests.integration.spark.test_spark_writes import fail_task, texts
+from tests.integration.spark.conftest import data_files, fail_task
 
 pytestmark = [
     pytest.mark.spark,
@@ -41,6 +37,10 @@ def odd(spark: SparkSession) -> DataFrame:
     """100 rows over three tasks, with a partition of every kind of text, null included."""
     rows = [(number, ODD[number % len(ODD)], f"{number}\n,'\"") for number in range(100)]
     return spark.createDataFrame(rows, "id long, p string, text string").repartition(3, "id")
+
+
+def texts(frame: DataFrame) -> list[str]:
+    return sorted(json.dumps(row.asDict(), sort_keys=True, default=str) for row in frame.collect())
 
 
 def directories(dest: Path) -> set[str]:
@@ -95,32 +95,13 @@ def test_types_and_partitions_of_many_types_are_read_as_spark_reads_its_own(
         assert sorted(map(repr, ours_read.collect())) == sorted(map(repr, theirs_read.collect()))
 
 
-@pytest.mark.wide
-def test_a_retried_task_is_counted_once(spark, rows: DataFrame, tmp_path: Path):
-    fail = fail_task(str(tmp_path / "ran"), times=1)
-    report = write_transactional(rows.select(fail("id").alias("id")), str(tmp_path / "t"))
-    assert (tmp_path / "ran-0-1").exists()
-    assert report is not None
-    assert report.manifests == 3
-    assert spark.read.parquet(str(tmp_path / "t")).distinct().count() == 600
-    assert spark.read.parquet(str(tmp_path / "t")).count() == 600
-
-
-@pytest.mark.wide
-def test_a_task_that_fails_for_good_leaves_nothing_and_keeps_the_old_data(
-    spark, rows: DataFrame, tmp_path: Path
-):
+def test_a_task_that_fails_for_good_keeps_the_old_data(spark, rows: DataFrame, tmp_path: Path):
     dest = tmp_path / "t"
-    fail = fail_task(str(tmp_path / "ran"), times=9)
-    failing = rows.select(fail("id").alias("id"))
-    with pytest.raises(Exception, match="simulated failure of a task"):
-        write_transactional(failing, str(dest))
-    assert data_files(dest) == set()
-    assert not (dest / "_temporary").exists()
     write_transactional(rows, str(dest), partition_by="p")
     before = data_files(dest)
+    fail = fail_task(str(tmp_path / "ran"), times=9)
     with pytest.raises(Exception, match="simulated failure of a task"):
-        write_transactional(failing, str(dest), mode="overwrite")
+        write_transactional(rows.select(fail("id").alias("id")), str(dest), mode="overwrite")
     assert data_files(dest) == before
     assert not (dest / "_temporary").exists()
 
@@ -142,20 +123,6 @@ def test_of_two_attempts_that_commit_one_counts(spark, rows: DataFrame, tmp_path
     assert texts(spark.read.parquet(str(dest))) == texts(rows)
 
 
-@pytest.mark.wide
-def test_a_second_write_is_beside_the_first_and_an_overwrite_in_its_place(
-    spark, rows: DataFrame, tmp_path: Path
-):
-    dest = str(tmp_path / "t")
-    for mode, count in (("error", 600), ("append", 1200), ("overwrite", 600)):
-        write_transactional(rows, dest, mode=mode, partition_by=["p", "text"])
-        assert spark.read.parquet(dest).count() == count
-    ran = fail_task(str(tmp_path / "ran"), times=0)
-    with pytest.raises(CommitConflictError, match="holds data already"):
-        write_transactional(rows.select(ran("id").alias("id")), dest, mode="error")
-    assert list(tmp_path.glob("ran-*")) == []
-
-
 def test_mode_ignore_runs_no_task_if_there_is_data(spark, rows: DataFrame, tmp_path: Path):
     dest = str(tmp_path / "t")
     assert write_transactional(rows, dest, mode="ignore") is not None
@@ -163,20 +130,6 @@ def test_mode_ignore_runs_no_task_if_there_is_data(spark, rows: DataFrame, tmp_p
     assert write_transactional(rows.select(ran("id").alias("id")), dest, mode="ignore") is None
     assert list(tmp_path.glob("ran-*")) == []
     assert spark.read.parquet(dest).count() == 600
-
-
-@pytest.mark.wide
-def test_an_overwrite_of_partitions_leaves_what_sparks_dynamic_one_leaves(
-    spark, odd: DataFrame, tmp_path: Path
-):
-    ours, theirs = tmp_path / "ours é %", tmp_path / "theirs"
-    new = odd.where("id < 5 OR p IS NULL").selectExpr("id + 1000 AS id", "p", "text")
-    write_transactional(odd, str(ours), partition_by="p")
-    write_transactional(new, str(ours), partition_by="p", mode="overwrite_partitions")
-    odd.write.partitionBy("p").parquet(str(theirs))
-    writer = new.write.partitionBy("p").option("partitionOverwriteMode", "dynamic")
-    writer.mode("overwrite").parquet(str(theirs))
-    assert texts(spark.read.parquet(str(ours))) == texts(spark.read.parquet(str(theirs)))
 
 
 def test_a_table_can_be_overwritten_with_what_is_read_from_it(spark, rows: DataFrame, tmp_path: Path):
@@ -220,24 +173,3 @@ def test_what_cannot_be_is_refused_before_any_task(
     with pytest.raises(ValueError, match=what):
         write_transactional(rows.withColumn("id", ran("id")), str(tmp_path / "t"), **arguments)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_commit_that_stopped_in_the_middle_keeps_all_and_the_command_finishes_it(
-    spark, rows: DataFrame, tmp_path: Path
-):
-    dest = tmp_path / "t"
-    in_the_way = "p=1: is a file where the job needs a directory"
-    with (
-        a_file_appears_after_the_record(dest / "p=1"),
-        pytest.raises(Exception, match=in_the_way) as caught,
-    ):
-        write_transactional(rows, str(dest), partition_by="p")
-    assert "ray-committer commit" in "".join(caught.value.__notes__)
-    (job,) = ray_committer.list_jobs(str(dest))
-    assert (job.state, job.manifests) == ("recorded", 3)
-    with pytest.raises(CommitRecordExistsError):
-        ray_committer.abort_job(str(dest))
-    (dest / "p=1").unlink()
-    result = CliRunner().invoke(main, ["commit", str(dest)])
-    assert result.exit_code == 0, result.output
-    assert spark.read.parquet(str(dest)).count() == 600

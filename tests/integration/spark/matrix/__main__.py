@@ -1,7 +1,7 @@
 """Do each kind of write with Spark's own committer and with ours, and print what is different.
 
-``python -m tests.integration.spark.matrix MASTER DIRECTORY [NAME ...]`` does the cases that are named,
-or groups of `selection`: without a name, all. What each write left is in DIRECTORY/found.json.
+``python -m tests.integration.spark.matrix MASTER DIRECTORY [NAME ...]`` does the cases that are named:
+without a name, all. What each write left is in DIRECTORY/found.json.
 """
 
 from __future__ import annotations

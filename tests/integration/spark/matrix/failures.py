@@ -85,21 +85,19 @@ for _name in WRITES:
         f"a task that fails for good, {_name}",
         _for_good,
         differs=(*_keeps, STOPPING_TASKS),
-        wide=_name == "a write of json",
         commits=not _name.startswith("a write"),
     )
-    add(f"a task that fails once, {_name}", _once, wide=_name == "a write of json")
+    add(f"a task that fails once, {_name}", _once)
 for _name, _texts in TABLES.items():
     _keeps = (OLD_DATA_STAYS,) if "OVERWRITE" in _name else ()
     add(
         f"a task that fails for good, {_name}",
         _on_a_table(_texts),
         differs=(*_keeps, STOPPING_TASKS),
-        wide="elsewhere" in _name,
     )
 
 
-@case(differs=(OLD_DATA_STAYS, STOPPING_TASKS), wide=True)
+@case(differs=(OLD_DATA_STAYS, STOPPING_TASKS))
 def a_task_that_fails_for_good_an_overwrite_of_a_table(place: Place) -> DataFrame | None:
     place.rows().write.option("path", place.dest).partitionBy("p").saveAsTable(place.table)
     rows = failing(place).write.mode("overwrite").option("path", place.dest)

@@ -45,7 +45,7 @@ def appends_that_do_not_fit_a_table(place: Place) -> DataFrame | None:
     return place.read_table()
 
 
-@case(wide=True)
+@case()
 def an_append_by_name(place: Place) -> DataFrame | None:
     place.rows().write.partitionBy("p").saveAsTable(place.table)
     place.rows(120).select("p", "text", "id").write.mode("append").partitionBy("p").saveAsTable(
@@ -81,7 +81,7 @@ def an_overwrite_of_the_table_that_is_read(place: Place) -> DataFrame | None:
     return place.read_table()
 
 
-@case(wide=True)
+@case()
 def a_managed_table_where_files_are(place: Place) -> DataFrame | None:
     place.rows().write.saveAsTable(place.table)
     location = place.spark.table(place.table).inputFiles()[0].removeprefix("file://").rsplit("/", 1)[0]
@@ -102,7 +102,7 @@ def the_second_version_of_the_api(place: Place) -> DataFrame | None:
     return place.read_table()
 
 
-@case(wide=True)
+@case()
 def buckets(place: Place) -> DataFrame | None:
     place.rows().write.bucketBy(3, "id").saveAsTable(place.table)
     place.rows(120).write.mode("append").bucketBy(3, "id").saveAsTable(place.table)
@@ -119,14 +119,14 @@ def sorted_buckets_with_partitions(place: Place) -> DataFrame | None:
     return place.read_table()
 
 
-@case(wide=True)
+@case()
 def buckets_with_few_rows_per_file(place: Place) -> DataFrame | None:
     writer = place.rows().write.option("maxRecordsPerFile", "3").bucketBy(2, "p", "text")
     writer.sortBy("id").saveAsTable(place.table)
     return place.read_table()
 
 
-@case(wide=True)
+@case()
 def statistics_of_a_table(place: Place) -> DataFrame | None:
     for _ in range(2):
         place.rows().write.mode("append").partitionBy("p").format("orc").saveAsTable(place.table)

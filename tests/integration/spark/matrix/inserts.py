@@ -138,25 +138,5 @@ STATEMENTS: dict[str, tuple[str, ...]] = {
         "INSERT OVERWRITE {t} SELECT id + 1000, text, p FROM {t} WHERE p = 1",
     ),
 }
-EVERYDAY = {
-    "INSERT INTO",
-    "INSERT INTO a managed table",
-    "INSERT INTO the partition of null",
-    "INSERT INTO PARTITION (p = 1, q)",
-    "INSERT INTO VALUES",
-    "INSERT INTO two tables at once",
-    "INSERT INTO of its own rows",
-    "inserts that are refused",
-    "INSERT OVERWRITE",
-    "INSERT OVERWRITE with nothing",
-    "INSERT OVERWRITE of a partition",
-    "INSERT OVERWRITE of a partition with nothing",
-    "INSERT OVERWRITE IF NOT EXISTS",
-    "INSERT OVERWRITE PARTITION (p = 1, q)",
-    "INSERT OVERWRITE, dynamic",
-    "INSERT OVERWRITE, dynamic, of a managed table",
-    "INSERT OVERWRITE, dynamic, with nothing",
-    "INSERT OVERWRITE, dynamic, PARTITION (p = 1, q)",
-}
 for _name, _texts in STATEMENTS.items():
-    add(_name, statements(_texts), wide=_name not in EVERYDAY)
+    add(_name, statements(_texts))

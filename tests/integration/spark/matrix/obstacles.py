@@ -120,27 +120,6 @@ DIFFERS: dict[str, tuple[Difference, ...]] = {
 }
 
 
-EVERYDAY = {
-    "append over rows by the same column",
-    "overwrite over rows by the same column",
-    "dynamic overwrite over rows by the same column",
-    "overwrite over rows of another format",
-    "overwrite over hidden directories",
-    "dynamic overwrite over an underscored file",
-    "append over somebody's _temporary",
-    "overwrite over somebody's _temporary",
-    "append over a file in place of a partition",
-    "overwrite over a file in place of a partition",
-    "dynamic overwrite over a file in place of a partition",
-    "append over a file in place of the destination",
-    "overwrite over a file in place of the destination",
-    "overwrite over an empty directory",
-    "overwrite over what a stream wrote",
-    "overwrite over directories with other permissions",
-    "overwrite over a link to a partition",
-}
-
-
 def _over(before: Before, mode: str, options: dict[str, str]) -> Write:
     def write(place: Place) -> DataFrame | None:
         before(place)
@@ -160,7 +139,6 @@ for _name, _before in BEFORE.items():
             _case,
             _over(_before, _plain, _options),
             differs=DIFFERS.get(_case, (MARKED,) if _is_marked else ()),
-            wide=_case not in EVERYDAY,
             commits="of the parent" not in _name and "of the destination" not in _name,
         )
 
@@ -179,7 +157,7 @@ def an_overwrite_with_nothing(place: Place) -> DataFrame | None:
     return place.files(schema=place.rows().schema)
 
 
-@case(wide=True)
+@case()
 def an_overwrite_with_nothing_without_partitions(place: Place) -> DataFrame | None:
     _rows()(place)
     place.rows().where("id < 0").write.mode("overwrite").parquet(place.dest)
@@ -218,7 +196,7 @@ def a_dynamic_overwrite_of_what_is_read(place: Place) -> DataFrame | None:
     return place.files()
 
 
-@case(wide=True)
+@case()
 def an_append_to_what_is_read(place: Place) -> DataFrame | None:
     _rows("p")(place)
     place.files().where("p = 1").write.mode("append").partitionBy("p").parquet(place.dest)
@@ -235,7 +213,7 @@ def modes_of_a_destination_that_exists(place: Place) -> DataFrame | None:
     return place.files()
 
 
-@case(commits=False, wide=True)
+@case(commits=False)
 def modes_of_a_destination_that_is_a_file(place: Place) -> DataFrame | None:
     _files("")(place)
     with place.refused():

@@ -34,7 +34,6 @@ VALUES = {
     "binary": "CAST(" + one_of("'a'", "'b/c'", "'é'", "''") + " AS BINARY)",
     "broken text": "CAST(" + one_of("X'ff'", "X'fe41'", "X'c3'", "X'41'") + " AS STRING)",
 }
-EVERYDAY = {"percents", "separators", "control characters", "the name of null", "letters", "long names"}
 NAMES = ("a b", "a%b", "_hidden", ".dot", "日本", "a:b", "a=b", "a/b", "CASE", "p.q", "x'y", "[1]")
 
 
@@ -50,12 +49,12 @@ def _by(expression: str, name: str = "p") -> Write:
 
 
 for _name, _expression in VALUES.items():
-    add(f"partitions of {_name}", _by(_expression), wide=_name not in EVERYDAY)
+    add(f"partitions of {_name}", _by(_expression))
 for _name in NAMES:
-    add(f"a partition column {_name}", _by(GROUP, _name), wide=_name != "a b")
+    add(f"a partition column {_name}", _by(GROUP, _name))
 
 
-@case(wide=True)
+@case()
 def partition_columns_that_differ_in_case(place: Place) -> DataFrame | None:
     with place.setting("spark.sql.caseSensitive", "true"):
         rows = place.rows(0, "p", "q").withColumnRenamed("q", "P")
@@ -66,7 +65,7 @@ def partition_columns_that_differ_in_case(place: Place) -> DataFrame | None:
         return read
 
 
-@case(wide=True)
+@case()
 def a_partition_column_in_another_case(place: Place) -> DataFrame | None:
     for mode in ("append", "overwrite"):
         place.rows().write.mode(mode).partitionBy("P").parquet(place.dest)
@@ -79,7 +78,7 @@ def three_partition_columns_in_another_order(place: Place) -> DataFrame | None:
     return place.files()
 
 
-@case(wide=True)
+@case()
 def rows_that_are_sorted_by_partition(place: Place) -> DataFrame | None:
     rows = place.rows(0, "p", "q").repartition(2, "p").sortWithinPartitions("p", "id")
     rows.write.partitionBy("p", "q").parquet(place.dest)
@@ -92,7 +91,7 @@ def rows_in_ranges_of_partitions(place: Place) -> DataFrame | None:
     return place.files()
 
 
-@case(wide=True)
+@case()
 def two_tasks_at_one_partition_each(place: Place) -> DataFrame | None:
     with place.setting("spark.sql.maxConcurrentOutputFileWriters", "2"):
         place.rows(0, "odd").write.partitionBy("odd").parquet(place.dest)

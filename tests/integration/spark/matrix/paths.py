@@ -11,19 +11,6 @@ from pyspark.sql import DataFrame
 from tests.integration.spark.matrix.differences import NO_SUMMARIES
 from tests.integration.spark.matrix.place import Place, Write, add, case
 
-EVERYDAY = {
-    "more tasks than values",
-    "an empty task among others",
-    "tasks that are all empty",
-    "no task",
-    "an aggregation",
-    "few rows per file",
-    "no marker",
-    "the second algorithm",
-    "parquet summaries",
-    "a slash at the end",
-    "spaces and percents",
-}
 FORMATS = ("parquet", "orc", "csv", "json", "text")
 
 LAYOUTS: dict[str, Callable[[DataFrame], DataFrame]] = {
@@ -50,7 +37,7 @@ def _layout(change: Callable[[DataFrame], DataFrame]) -> Write:
 
 
 for _name, _change in LAYOUTS.items():
-    add(_name, _layout(_change), wide=_name not in EVERYDAY)
+    add(_name, _layout(_change))
 
 
 def _nothing(file_format: str) -> Write:
@@ -64,7 +51,7 @@ def _nothing(file_format: str) -> Write:
 
 
 for _format in FORMATS:
-    add(f"{_format} of no rows", _nothing(_format), wide=_format not in ("parquet", "json"))
+    add(f"{_format} of no rows", _nothing(_format))
 
 
 OPTIONS: dict[str, tuple[str, dict[str, str]]] = {
@@ -106,7 +93,7 @@ def _options(file_format: str, options: dict[str, str]) -> Write:
 
 for _name, (_format, _given) in OPTIONS.items():
     _differs = (NO_SUMMARIES,) if _name == "parquet summaries" else ()
-    add(_name, _options(_format, _given), differs=_differs, wide=_name not in EVERYDAY)
+    add(_name, _options(_format, _given), differs=_differs)
 
 
 @case(least_spark=4)
@@ -117,7 +104,7 @@ def xml(place: Place) -> DataFrame | None:
     return place.spark.read.schema(rows.schema).option("rowTag", "row").format("xml").load(place.dest)
 
 
-@case(wide=True)
+@case()
 def few_rows_per_file_and_partitions_by_the_session(place: Place) -> DataFrame | None:
     with place.setting("spark.sql.files.maxRecordsPerFile", "4"):
         place.rows().write.partitionBy("p").csv(place.dest)
@@ -193,10 +180,10 @@ def _spelled(spelling: str) -> Write:
 
 
 for _name, _spelling in SPELLINGS.items():
-    add(_name, _spelled(_spelling), wide=_name not in EVERYDAY)
+    add(_name, _spelled(_spelling))
 
 
-@case(wide=True)
+@case()
 def a_path_with_a_colon(place: Place) -> DataFrame | None:
     for mode in ("error", "append", "overwrite"):
         with place.tried():
@@ -212,13 +199,13 @@ def a_relative_path(place: Place) -> DataFrame | None:
     return place.spark.read.parquet(relative)
 
 
-@case(wide=True)
+@case()
 def an_option_for_the_path(place: Place) -> DataFrame | None:
     place.rows().write.option("path", place.dest).format("orc").save()
     return place.files("orc")
 
 
-@case(wide=True)
+@case()
 def a_link_to_a_directory(place: Place) -> DataFrame | None:
     real = place.home / "real"
     real.mkdir(parents=True)
@@ -257,7 +244,7 @@ def a_model_of_spark_ml(place: Place) -> DataFrame | None:
     return place.spark.read.parquet(f"{place.dest}/data")
 
 
-@case(wide=True)
+@case()
 def features_of_spark_ml(place: Place) -> DataFrame | None:
     from pyspark.ml.feature import VectorAssembler
 

@@ -30,12 +30,7 @@ COLUMNS = {
     "p": one_of("0", "1", "2", "NULL"),
     "q": "int(id / 10) % 2",
     "odd": one_of("'plain'", "'a b%/é日本'", "'😀\"''q'", "'x:y=z'"),
-    "blank": one_of("''", "' '", "'x'", "NULL"),
     "day": f"date_add(DATE'2026-01-30', {GROUP})",
-    "moment": f"TIMESTAMP'2026-01-31 23:59:59.123456' + make_interval(0, 0, 0, 0, 0, {GROUP})",
-    "amount": f"CAST({GROUP} - 1.25 AS DECIMAL(9, 2))",
-    "flag": f"{GROUP} = 0",
-    "long": f"repeat(CAST({GROUP} AS STRING), 200)",
 }
 """Columns by which rows can be partitioned."""
 
@@ -148,7 +143,7 @@ class Case:
     """One kind of write, with its differences.
 
     Our handler is asked for a commit unless `commits` says that it is not. A case that needs Hive's
-    catalog is `hive`; one that only `make test-all` tries is `wide`.
+    catalog is `hive`.
     """
 
     name: str
@@ -157,7 +152,6 @@ class Case:
     commits: bool = True
     least_spark: int = 3
     hive: bool = False
-    wide: bool = False
 
 
 CASES: dict[str, Case] = {}

@@ -39,12 +39,11 @@ def _batches(mode: str, **options: str) -> Write:
 
 
 add("batches of a stream that append", _batches("append"))
-add("batches of a stream that overwrite", _batches("overwrite"), wide=True)
+add("batches of a stream that overwrite", _batches("overwrite"))
 add(
     "batches of a stream that overwrite partitions",
     _batches("overwrite", partitionOverwriteMode="dynamic"),
     differs=(MARKED,),
-    wide=True,
 )
 
 
@@ -62,7 +61,7 @@ def a_stream_into_a_table(place: Place) -> DataFrame | None:
     return place.read_table()
 
 
-@case(wide=True)
+@case()
 def a_stream_of_what_was_written(place: Place) -> DataFrame | None:
     for start in (0, 120):
         place.rows(start).write.mode("append").partitionBy("p").parquet(place.dest)
@@ -104,7 +103,7 @@ def writers_that_append(place: Place) -> DataFrame | None:
     return place.files()
 
 
-@case(wide=True)
+@case()
 def writers_to_directories_of_one_table(place: Place) -> DataFrame | None:
     def write(partition: int) -> Callable[[], None]:
         return lambda: (

@@ -170,26 +170,9 @@ STATEMENTS: dict[str, tuple[str, ...]] = {
         OVERWRITE,
     ),
 }
-EVERYDAY = {
-    "CREATE TABLE AS, with partitions",
-    "CREATE TABLE AS, with a location",
-    "creations that are refused",
-    "INSERT INTO partitions elsewhere",
-    "INSERT OVERWRITE of partitions elsewhere",
-    "INSERT OVERWRITE of a partition elsewhere",
-    "INSERT OVERWRITE, dynamic, of partitions elsewhere",
-    "INSERT OVERWRITE of a partition in another directory of the table",
-    "TRUNCATE TABLE",
-    "ADD PARTITION",
-    "DROP PARTITION",
-    "MSCK REPAIR TABLE after an overwrite",
-    "partitions of a date",
-    "CLUSTERED BY, with partitions",
-    "INSERT OVERWRITE DIRECTORY",
-}
 for _name, _texts in STATEMENTS.items():
     _differs = (NOTHING_DONE,) if _name == "two partitions in one directory" else ()
-    add(_name, statements(_texts), differs=_differs, wide=_name not in EVERYDAY)
+    add(_name, statements(_texts), differs=_differs)
 
 
 DIRECTORIES: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -214,4 +197,4 @@ DIRECTORIES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
 }
 for _name, (_format, _texts) in DIRECTORIES.items():
-    add(_name, statements(_texts, _format), wide=_name not in EVERYDAY)
+    add(_name, statements(_texts, _format))
