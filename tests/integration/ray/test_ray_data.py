@@ -13,6 +13,7 @@ from typing import Any
 import pandas
 import pyarrow as pa
 import pyarrow.dataset
+import pyarrow.parquet
 import pytest
 import ray.data
 from click.testing import CliRunner
@@ -85,17 +86,36 @@ def test_odd_partitions_are_read_back_equal(dest: Path, kind: str):
         assert found == {row["id"]: row["p"] or null for row in expected}
 
 
+def test_each_mode_of_ray_datas_is_one_here(dest: Path):
+    for mode, rows, expected in (
+        (SaveMode.CREATE, 8, [*range(8)]),
+        (SaveMode.APPEND, 8, sorted([*range(8), *range(8)])),
+        (SaveMode.OVERWRITE, 3, [0, 1, 2]),
+        (SaveMode.IGNORE, 8, [0, 1, 2]),
+    ):
+        dataset(rows).write_datasink(ManifestDatasink(str(dest), partition_by="p", mode=mode))
+        assert ids(dest) == expected
+    for mode in (SaveMode.CREATE, SaveMode.ERROR):
+        with pytest.raises(CommitConflictError, match="holds data already"):
+            dataset(3).write_datasink(ManifestDatasink(str(dest), mode=mode))
+    assert ids(dest) == [0, 1, 2]
+
+
 @pytest.mark.wide
-def test_a_second_write_is_beside_the_first_and_an_overwrite_in_its_place(dest: Path):
-    sink = ManifestDatasink(str(dest), partition_by="p")
-    dataset(8).write_datasink(sink)
-    dataset(8).write_datasink(sink)
-    assert ids(dest) == sorted([*range(8), *range(8)])
-    dataset(3).write_datasink(ManifestDatasink(str(dest), partition_by="p", mode="overwrite"))
-    assert ids(dest) == [0, 1, 2]
-    with pytest.raises(CommitConflictError, match="holds data already"):
-        dataset(3).write_datasink(ManifestDatasink(str(dest), mode="error"))
-    assert ids(dest) == [0, 1, 2]
+@pytest.mark.parametrize(
+    ("options", "rows"),
+    [
+        ({"min_rows_per_file": 30}, [10, 30, 30, 30]),
+        ({"min_bytes_per_file": 240}, [10, 30, 30, 30]),
+        ({"max_rows_per_file": 7}, [3] * 10 + [7] * 10),
+        ({"min_rows_per_file": 30, "max_rows_per_file": 35}, [10, 30, 30, 30]),
+    ],
+)
+def test_files_have_as_many_rows(dest: Path, options: dict[str, int], rows: list[int]):
+    blocks_of_ten = ray.data.range(100, override_num_blocks=10).materialize()
+    blocks_of_ten.write_datasink(ManifestDatasink(str(dest), **options))
+    files = dest.rglob("part-*")
+    assert sorted(pyarrow.parquet.read_metadata(path).num_rows for path in files) == rows
 
 
 def test_mode_ignore_writes_only_where_there_is_no_data(dest: Path):
@@ -153,17 +173,6 @@ def test_the_commit_runs_on_the_ray_of_the_driver(dest: Path):
     assert ids(dest) == list(range(40))
 
 
-@pytest.mark.wide
-def test_a_pool_serves_several_writes(dest: Path):
-    with ray_committer.commit_pool(CommitOptions(workers=1)) as pool:
-        sink = ManifestDatasink(str(dest), executor=pool)
-        for _ in range(2):
-            dataset(4).write_datasink(sink)
-            assert sink.report is not None
-            assert sink.report.executor == "ray"
-    assert ids(dest) == sorted([*range(4), *range(4)])
-
-
 def test_datasets_without_rows_are_a_success(dest: Path):
     dataset(8).write_datasink(ManifestDatasink(str(dest)))
     none = dataset(8).filter(expr=col("id") < 0)
@@ -176,32 +185,16 @@ def test_datasets_without_rows_are_a_success(dest: Path):
     assert sink.report.files == 0
 
 
-STEPS = {
-    "nothing": lambda read: read,
-    "map": lambda read: read.map_batches(lambda batch: batch),
-    "filter": lambda read: read.filter(expr=col("id") < 8),
-    "select": lambda read: read.select_columns(["id", "p"]),
-}
-
-
 @pytest.mark.wide
-@pytest.mark.parametrize(
-    "step",
-    [pytest.param(one, marks=() if one == "nothing" else (pytest.mark.wide,)) for one in STEPS],
-)
-def test_what_was_read_from_files_is_written_to_partitions(dest: Path, tmp_path: Path, step: str):
+def test_what_was_read_from_files_is_written_to_partitions(dest: Path, tmp_path: Path):
     """Ray Data fuses such a write with its read, and gives it the schema of the list of files."""
-    pyarrow.dataset.write_dataset(
-        pa.table({"id": range(8), "p": [str(n % 2) for n in range(8)], "q": [0.5] * 8}),
-        tmp_path / "source",
-        format="parquet",
-    )
-    read = STEPS[step](ray.data.read_parquet(str(tmp_path / "source")))
+    table = pa.table({"id": range(8), "p": [str(n % 2) for n in range(8)], "q": [0.5] * 8})
+    pyarrow.dataset.write_dataset(table, tmp_path / "source", format="parquet")
+    read = ray.data.read_parquet(str(tmp_path / "source"))
     read.write_datasink(ManifestDatasink(str(dest), partition_by="p"))
     assert ids(dest) == list(range(8))
     assert {path.name for path in dest.iterdir()} == {"p=0", "p=1", "_SUCCESS"}
-    none = ray.data.read_parquet(str(tmp_path / "source")).filter(expr=col("id") < 0)
-    none.write_datasink(ManifestDatasink(str(dest), mode="overwrite"))
+    read.filter(expr=col("id") < 0).write_datasink(ManifestDatasink(str(dest), mode="overwrite"))
     assert not list(dest.rglob("part-*"))
 
 
@@ -211,59 +204,24 @@ def test_pandas_blocks_are_written_too(dest: Path):
     assert rows(dest) == [{"id": 1, "p": "x"}, {"id": 2, "p": None}]
 
 
-def fails(marker: Path, *, times: int) -> Any:
-    """A function of rows that fails in the first `times` tasks that see row 0."""
-
-    def fail(row: dict[str, Any]) -> dict[str, Any]:
-        if row["id"] == 0:
-            seen = len(list(marker.parent.glob(f"{marker.name}-*")))
-            Path(f"{marker}-{seen}").touch()
-            if seen < times:
-                raise RuntimeError("simulated failure of a task")
-        return row
-
-    return fail
+def fail_at_row_0(row: dict[str, Any]) -> dict[str, Any]:
+    if row["id"] == 0:
+        raise RuntimeError("simulated failure of a task")
+    return row
 
 
-def test_a_task_that_fails_for_good_leaves_nothing(dest: Path, tmp_path: Path):
-    failing = dataset().map(fails(tmp_path / "ran", times=9))
-    with pytest.raises(Exception, match="simulated failure of a task"):
-        failing.write_datasink(ManifestDatasink(str(dest), partition_by="p"))
-    assert nothing_is_left(dest)
-
-
-def test_a_failed_overwrite_keeps_the_old_data(dest: Path, tmp_path: Path):
-    dataset(8).write_datasink(ManifestDatasink(str(dest)))
+def test_a_task_that_fails_for_good_leaves_nothing_and_keeps_the_old_data(dest: Path):
     sink = ManifestDatasink(str(dest), mode="overwrite")
-    with pytest.raises(Exception, match="simulated failure of a task"):
-        dataset().map(fails(tmp_path / "ran", times=9)).write_datasink(sink)
+    for before in ([], [*range(8)]):
+        if before:
+            dataset(8).write_datasink(ManifestDatasink(str(dest)))
+        with pytest.raises(Exception, match="simulated failure of a task"):
+            dataset().map(fail_at_row_0).write_datasink(sink)
+        assert not (dest / "_temporary").exists()
+        assert bool(list(dest.rglob("part-*"))) == bool(before)
     assert ids(dest) == list(range(8))
-    assert not (dest / "_temporary").exists()
     dataset(3).write_datasink(sink)
     assert ids(dest) == [0, 1, 2]
-
-
-class FailsOnce(ManifestDatasink):
-    """The first attempt of the first task fails when it has committed."""
-
-    marker: str
-
-    def write(self, blocks: Any, ctx: Any) -> Any:
-        result = super().write(blocks, ctx)
-        if ctx.task_idx == 0 and not Path(self.marker).exists():
-            Path(self.marker).touch()
-            raise RuntimeError("simulated failure of a task")
-        return result
-
-
-def test_a_task_that_fails_once_is_repeated_and_counts_once(dest: Path, tmp_path: Path):
-    sink = FailsOnce(str(dest), partition_by="p")
-    sink.marker = str(tmp_path / "failed")
-    dataset().write_datasink(sink, ray_remote_args={"max_retries": 2, "retry_exceptions": True})
-    assert Path(sink.marker).exists()
-    assert ids(dest) == list(range(40))
-    assert sink.report is not None
-    assert sink.report.manifests == 4
 
 
 class LosesItsResult(ManifestDatasink):
