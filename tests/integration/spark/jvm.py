@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pyspark
 
 import ray_committer
 from ray_committer.jar import PROTOCOL_CLASS, PROTOCOL_KEY, jar_path
-from ray_committer.spark.driver import JAR_PROTOCOL_VERSION
 from tests.integration.spark.conftest import data_files
+from tests.jar_requests import request, tasks_of
 
 ROOT = Path(__file__).parents[3]
 COMMAND = f"{sys.executable} -m ray_committer.cli"
@@ -126,40 +124,20 @@ def check_statements(sql: SparkSql, conf: Mapping[str, str]) -> str:
     return sql.log.read_text()
 
 
-def request_of_many_tasks(dest: Path, tasks: int) -> dict[str, Any]:
+def request_of_many_tasks(dest: Path, tasks: int) -> str:
     """What the jar asks for at the end of a job of many tasks without output, whose manifests exist.
 
     The first of them is written by a task attempt, the others are like it.
     """
-    ray_committer.setup_job(str(dest), "many")
-    with ray_committer.task_attempt(str(dest), "many", 0) as attempt:
+    ray_committer.setup_job(str(dest), "job_1")
+    with ray_committer.task_attempt(str(dest), "job_1", 0):
         pass
-    manifests = dest / "_temporary/many/00/manifests"
-    (first,) = manifests.iterdir()
-    text = first.read_text()
-    named = []
-    for task in range(tasks):
+    (first,) = (dest / "_temporary/job_1/00/manifests").iterdir()
+    for task in range(1, tasks):
         number = f"_m_{task:06d}"
         path = first.with_name(first.name.replace("_m_000000", number))
-        content = text.replace("_m_000000", number).encode()
-        path.write_bytes(content)
-        named.append(
-            {
-                "manifest": path.name,
-                "size": len(content),
-                "sha256": hashlib.sha256(content).hexdigest(),
-                "taskAttemptId": attempt.task_attempt_id.replace("_m_000000", number),
-            }
-        )
-    return {
-        "version": JAR_PROTOCOL_VERSION,
-        "jobId": "many",
-        "jobAttempt": 0,
-        "dest": dest.as_uri(),
-        "commit": "ray",
-        "dynamicPartitionOverwrite": False,
-        "tasks": named,
-    }
+        path.write_text(first.read_text().replace("_m_000000", number))
+    return request(dest, tasks=tasks_of(dest))
 
 
 def kill_when_files_appear(driver: subprocess.Popen[str], dest: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,10 +11,9 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-import ray_committer
 from ray_committer.spark import install
-from ray_committer.spark.driver import JAR_PROTOCOL_VERSION
 from tests.integration.spark.conftest import data_files
+from tests.jar_requests import request, tasks_of
 
 pytestmark = [pytest.mark.one_spark, pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -49,28 +46,10 @@ def objects(spark: SparkSession) -> list[str]:
 
 
 @pytest.fixture
-def request_json(dest: Path) -> str:
+def request_json(dest: Path, write_job) -> str:
     """A request for the commit of a job that somebody else is still writing; only the secret lacks."""
-    ray_committer.setup_job(str(dest), "job_1")
-    with ray_committer.task_attempt(str(dest), "job_1", 0) as attempt:
-        Path(attempt.path("part-0")).write_text("not yet to be seen")
-    (manifest,) = dest.glob("_temporary/job_1/00/manifests/*.json")
-    task = {
-        "manifest": manifest.name,
-        "size": manifest.stat().st_size,
-        "sha256": hashlib.sha256(manifest.read_bytes()).hexdigest(),
-        "taskAttemptId": attempt.task_attempt_id,
-    }
-    request = {
-        "version": JAR_PROTOCOL_VERSION,
-        "jobId": "job_1",
-        "jobAttempt": 0,
-        "dest": dest.as_uri(),
-        "commit": "ray",
-        "dynamicPartitionOverwrite": False,
-        "tasks": [task],
-    }
-    return json.dumps(request)
+    write_job({0: {"part-0": "not yet to be seen"}})
+    return request(dest, tasks=tasks_of(dest))
 
 
 @pytest.mark.parametrize("method", ["commitJob", "setupJob", "startWorkers", "abortJob"])

@@ -193,8 +193,8 @@ def test_a_deferred_commit_is_only_recorded(spark, configure, rows: DataFrame, t
 @pytest.mark.one_spark
 def test_a_request_that_names_5000_tasks_reaches_the_child(spark, configure, dest: Path):
     configure(command=COMMAND, threads="4")
-    request = json.dumps(request_of_many_tasks(dest, 5_000))
+    request = request_of_many_tasks(dest, 5_000)
     hadoop = spark._jsparkSession.sessionState().newHadoopConf()
     assert bridge(spark).handlerFor(hadoop).commitJob(request).strip() == "{}"
-    assert b'"jobId": "many"' in (dest / "_SUCCESS").read_bytes()
+    assert b'"jobId": "job_1"' in (dest / "_SUCCESS").read_bytes()
     assert not (dest / "_temporary").exists()
