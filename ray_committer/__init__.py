@@ -67,7 +67,6 @@ if TYPE_CHECKING:
     from ray_committer.report.commit_report import CommitReport
     from ray_committer.stages.commit_result import Outcome
     from ray_committer.version import __version__
-    from ray_committer.writers.compact import compact
 
 __all__ = [
     "AbortReport",
@@ -102,7 +101,6 @@ __all__ = [
     "changes",
     "commit_job",
     "commit_pool",
-    "compact",
     "doctor",
     "drop_partition",
     "export_delta",
@@ -156,7 +154,6 @@ _ELSEWHERE = {
     "WrittenFile": "jobs.table_changes",
     "__version__": "version",
     "changes": "jobs.table_changes",
-    "compact": "writers.compact",
     "drop_partition": "jobs.table_maintenance",
     "export_delta": "jobs.export_delta",
     "history": "jobs.table_changes",

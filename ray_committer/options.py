@@ -81,7 +81,7 @@ class CommitOptions(_Given):
     reads: the partitions that the job's rows come from, as paths relative to the destination; an empty
         path means all of it. If the destination is a table with a log, the commit is refused if another
         job has changed one of them since this job was set up.
-    table_work: what a job does that this package makes from the log of a table, such as a compaction.
+    table_work: what a job does that this package makes from the log of a table, such as an undo.
     partition_paths: the partitions that a dynamic partition overwrite replaces; kept in the record.
     keep_replaced: in a table with a log, keep the old files that the job replaces: they are moved to
         ``_ray_committer/removed``, and not deleted. None: as the table says. With True, a job at a

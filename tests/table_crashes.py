@@ -28,13 +28,15 @@ from ray_committer.protocol.paths import join, new_job_attempt, temporary_direct
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.table_paths import TablePlaces, is_in_log, number_of
 from ray_committer.stages.make_table import make_table
+from ray_committer.stages.undo_version import plan_undo, undo_version
 from ray_committer.stores import guarded
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.checkpoint import listed, read_files
 from ray_committer.tables.claim import Waiting
 from ray_committer.testing import SimulatedCrash, StoreCall, WrappedStore, run_commit, write_job
 from ray_committer.testing.harness import put_file
-from tests.commits.test_table_rewrite import compact, finish
+from tests.commits.test_table_jobs import context as context_of
+from tests.commits.test_table_jobs import copy, finish
 from tests.machines.table_oracle import data_files, judge_log, replay
 from tests.tables.support import DEFINITION
 from tests.tiers import RANGE
@@ -44,12 +46,15 @@ NEW = {"day=1/c.parquet": b"new", "day=2/c.parquet": b"of the old name"}
 MORE = {"day=1/d.parquet": b"new", "day=3/d.parquet": b"more"}
 ONE = {"day=1/d.parquet": b"new", "day=1/e.parquet": b"more"}
 
+UNDONE = 6
+"""The version of the commit that an undo takes back."""
+
 Files = Mapping[str, bytes]
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a job does to a table with the files `OLD`; a rewrite has no `mode`, and keeps the rows.
+    """What a job does to a table with the files `OLD`; an undo has no `mode`.
 
     visible: the files afterwards.
     """
@@ -60,6 +65,11 @@ class Work:
     reads: tuple[str, ...] = ()
 
     @property
+    def before(self) -> Files:
+        """The files before the job."""
+        return {**OLD, **self.files} if self.mode is None else OLD
+
+    @property
     def options(self) -> CommitOptions:
         mode = self.mode or ConflictMode.APPEND
         return CommitOptions(mode=mode, reads=self.reads, conflict_wait_seconds=0.0)
@@ -68,7 +78,7 @@ class Work:
 WORKS = {
     "append": Work(ConflictMode.APPEND, MORE, {**OLD, **MORE}),
     "overwrite": Work(ConflictMode.OVERWRITE, NEW, NEW),
-    "rewrite": Work(None),
+    "undo": Work(None, ONE, OLD),
     "create": Work(
         ConflictMode.ERROR_PARTITIONS, {"day=3/d.parquet": b"4"}, {**OLD, "day=3/d.parquet": b"4"}
     ),
@@ -120,7 +130,7 @@ class Hit:
 
 WIDE_CASES = [pytest.param(work, fate, 1, marks=pytest.mark.wide) for work in WORKS for fate in FATES]
 """A work, a fate, and the distance between the requests to the log that are hit."""
-CASES_ON_FILES = [*itertools.product(("append", "overwrite", "rewrite"), FATES, (3,)), *WIDE_CASES]
+CASES_ON_FILES = [*itertools.product(("append", "overwrite", "undo"), FATES, (3,)), *WIDE_CASES]
 CASES_OF_A_SERVER = [("overwrite", "unanswered", 23), *WIDE_CASES]
 
 
@@ -129,7 +139,7 @@ def check_finished(store: StoreOperations, root: str, work: str, fate: str, stri
     with small_table():
         for table in each_hit(store, root, WORKS[work], fate, stride):
             again(store, table, WORKS[work])
-            check(store, table, WORKS[work])
+            check(store, table, WORKS[work].visible)
 
 
 def check_resolved(store: StoreOperations, root: str, work: str, fate: str, stride: int) -> None:
@@ -139,9 +149,10 @@ def check_resolved(store: StoreOperations, root: str, work: str, fate: str, stri
     with small_table():
         for table in each_hit(store, root, WORKS[work], fate, stride):
             store.delete_directory(temporary_directory(table.destination))
-            is_committed = resolve(store, table)
+            is_committed = resolve(store, table, WORKS[work])
             ends.add(is_committed)
-            check(store, table, WORKS[work] if is_committed else Work(ConflictMode.APPEND, {}, OLD))
+            expected = WORKS[work].visible if is_committed else WORKS[work].before
+            check(store, table, expected)
     assert ends == {True, False}
 
 
@@ -182,28 +193,34 @@ def begin(store: StoreOperations, destination: str, work: Work) -> TablePlaces:
     make_table(store, table, DEFINITION, 1)
     write_job(store, before, {0: {}})
     run_commit(store, before)
-    if work.mode is not None:
-        tasks = {task: {name: data} for task, (name, data) in enumerate(work.files.items())}
-        write_job(store, new_job_attempt(destination, "job_1", 0), tasks, mode=work.mode)
+    tasks = {task: {name: data} for task, (name, data) in enumerate(work.files.items())}
+    write_job(store, new_job_attempt(destination, "job_1", 0), tasks, mode=work.options.mode)
+    if work.mode is None:
+        assert run_commit(store, new_job_attempt(destination, "job_1", 0)).table_version == UNDONE
     return table
 
 
 def run(store: StoreOperations, table: TablePlaces, work: Work) -> None:
     if work.mode is None:
-        compact(store, new_job_attempt(table.destination, "compact-1", 0))
+        undo(store, "undo-1", table)
     else:
         run_commit(store, new_job_attempt(table.destination, "job_1", 0), work.options)
 
 
+def undo(store: StoreOperations, job_id: str, table: TablePlaces) -> None:
+    context = context_of(store, new_job_attempt(table.destination, job_id, 0))
+    undo_version(context, plan_undo(store, table, DEFINITION.table_id, UNDONE), copy=copy)
+
+
 def again(store: StoreOperations, table: TablePlaces, work: Work) -> None:
     if work.mode is None:
-        second = new_job_attempt(table.destination, "compact-2", 0)
-        finish(store, partial(compact, job=second), table.destination)
+        is_undone = replay(store, table).files.keys() == OLD.keys()
+        finish(store, lambda store: is_undone or undo(store, "undo-2", table), table.destination)
     else:
         run(store, table, work)
 
 
-def resolve(store: StoreOperations, table: TablePlaces) -> bool:
+def resolve(store: StoreOperations, table: TablePlaces, work: Work) -> bool:
     """End the claim in flight, forward if that is possible; whether the job is committed."""
     for claim in replay(store, table).in_flight.values():
         end = partial(resolve_on, store, table.destination, claim.job_id, waiting=Waiting(0.0))
@@ -212,19 +229,14 @@ def resolve(store: StoreOperations, table: TablePlaces) -> bool:
         except (TableClaimError, ValidationError):
             end(forward=False)
     jobs = [one.claim.job_id for one in replay(store, table).commits]
-    return jobs[-1] in ("job_1", "compact-1")
+    return jobs[-1] == ("undo-1" if work.mode is None else "job_1")
 
 
-def check(store: StoreOperations, table: TablePlaces, work: Work) -> None:
-    """Each file, or row, is there once; the log and its checkpoints have the same; no job is left."""
+def check(store: StoreOperations, table: TablePlaces, visible: Files) -> None:
+    """Each file is there once; the log and its checkpoints have the same; no job is left."""
     wrong = judge_log(store, table)
     assert wrong is None, wrong
-    there = data_files(store, table)
-    if work.mode is None:
-        assert sorted(b"".join(there.values())) == sorted(b"".join(OLD.values()))
-        assert len(there) == 2
-    else:
-        assert there == work.visible
+    assert data_files(store, table) == visible
     versions = [number_of(status.name) for status in listed(store, table.checkpoints)]
     for version in (None, *filter(None, versions)):
         _, files = read_files(store, table, DEFINITION.table_id, version)

@@ -58,7 +58,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "table": ("ray-committer table init /shared/table", "ray-committer table log /shared/table"),
     "table changes": ("ray-committer table changes /shared/table --since 41",),
-    "table compact": ("ray-committer table compact /shared/table --partition day=1",),
     "table drop-partition": ("ray-committer table drop-partition /shared/table day=1 day=2",),
     "table export-delta": ("ray-committer table export-delta /shared/table",),
     "table files": ("ray-committer table files /shared/table --version 41",),

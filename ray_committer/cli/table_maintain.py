@@ -1,4 +1,4 @@
-"""``ray-committer table compact``, ``drop-partition``, ``undo``: jobs that are made from the log."""
+"""``ray-committer table drop-partition``, ``undo``: jobs that are made from the log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from ray_committer.cli.progress import progress
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.report.commit_report import CommitReport
 
-_TARGET_BYTES = 128 * 1024 * 1024
 _SETTINGS = (
     "max_requests_per_second",
     "threads",
@@ -33,7 +32,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def add_commands(group: click.Group) -> None:
     """Add the commands to ``ray-committer table``."""
-    for command in (_compact, _drop_partition, _undo):
+    for command in (_drop_partition, _undo):
         group.add_command(command)
 
 
@@ -47,49 +46,6 @@ def _writes(command: F) -> F:
     ):
         command = option(command)
     return command
-
-
-@click.command("compact", cls=Command)
-@click.argument("destination", metavar="DEST")
-@click.option("--partition", multiple=True, metavar="DIR", help="Only in this directory of DEST.")
-@click.option(
-    "--target-bytes",
-    type=click.IntRange(min=1),
-    default=_TARGET_BYTES,
-    show_default=True,
-    help="Rewrite files that are smaller, as files of up to this size.",
-)
-@_writes
-def _compact(
-    destination: str,
-    partition: tuple[str, ...],
-    target_bytes: int,
-    executor: ExecutorName,
-    storage_options: tuple[tuple[str, str], ...],
-    output: str,
-    **_settings: Any,
-) -> None:
-    """Rewrite the small Parquet files of the table at DEST as fewer larger ones.
-
-    Jobs can append at the same time. If another job replaces data there, nothing is changed.
-    """
-    from ray_committer.writers.compact import compact  # needs PyArrow
-
-    with _cancellable() as (on_event, cancel):
-        report = compact(
-            destination,
-            partition,
-            target_bytes,
-            executor=executor,
-            options=shared.commit_options(),
-            storage_options=dict(storage_options),
-            on_event=on_event,
-            cancel=cancel,
-        )
-    done = "there is nothing to compact"
-    if report is not None:
-        done = f"{count_text(report.replaced, 'file')} rewritten as {report.files:,}"
-    _print(output, destination, report, done)
 
 
 @click.command("drop-partition", cls=Command)
@@ -164,9 +120,8 @@ def _cancellable() -> Iterator[tuple[Any, CancelToken]]:
         yield shown.event, token
 
 
-def _print(output: str, destination: str, report: CommitReport | None, done: str) -> None:
-    lines = [Text(f"{destination}: {done}")]
-    if report is not None:
-        lines[0].append(f", {size_text(report.bytes)}, version {report.table_version} of the table")
-        lines += [Text(f"  {text}") for text in report.notices]
+def _print(output: str, destination: str, report: CommitReport, done: str) -> None:
+    size, version = size_text(report.bytes), report.table_version
+    lines = [Text(f"{destination}: {done}, {size}, version {version} of the table")]
+    lines += [Text(f"  {text}") for text in report.notices]
     print_result(output, report, lines)

@@ -113,7 +113,6 @@ def _change(one: TableChange) -> dict[str, Any]:
         "job_id": one.job_id,
         "job_attempt": one.job_attempt,
         "mode": one.mode,
-        "is_rewrite": one.is_rewrite,
         "added": list(map(_row, one.added)),
         "removed": list(map(_row, one.removed)),
         "table_id": one.table_id,

@@ -71,8 +71,8 @@ class Delta:
         added = {file.p for file in change.added}
         removed = [file for file in change.removed if file.p not in added]
         actions = [
-            *_adds(change.added, self.partitioning, is_change=not change.is_rewrite),
-            *_removes(removed, self.partitioning, is_change=not change.is_rewrite),
+            *_adds(change.added, self.partitioning),
+            *_removes(removed, self.partitioning),
         ]
         with _library(self._shown):
             self._table.create_write_transaction(
@@ -109,7 +109,7 @@ def create_delta(
     """
     url, options = delta_url(spec, path), delta_options(spec)
     columns = pa.schema([*schema, *(pa.field(*one) for one in partitioning.types.items())])
-    adds = list(_adds(change.added, partitioning, is_change=True))
+    adds = list(_adds(change.added, partitioning))
     try:
         with _library(shown_url(spec, path)):
             create_table_with_add_actions(
@@ -127,24 +127,20 @@ def create_delta(
         raise BeatenError from None
 
 
-def _adds(
-    files: Sequence[ListedFile], partitioning: Partitioning, *, is_change: bool
-) -> Iterator[AddAction]:
+def _adds(files: Sequence[ListedFile], partitioning: Partitioning) -> Iterator[AddAction]:
     for file in files:
         modified = file.m or 0
         values = partitioning.texts(file)
-        yield AddAction(file.p, file.z, values, modified, is_change, _NO_STATISTICS)
+        yield AddAction(file.p, file.z, values, modified, True, _NO_STATISTICS)
 
 
-def _removes(
-    files: Sequence[ListedFile], partitioning: Partitioning, *, is_change: bool
-) -> Iterator[RemoveAction]:
+def _removes(files: Sequence[ListedFile], partitioning: Partitioning) -> Iterator[RemoveAction]:
     """The files that go; without those that cannot be in the Delta table, such as foreign ones that an
     overwrite has removed."""
     now = time.time_ns() // 1_000_000
     for file in files:
         with suppress(ExportError):
-            yield RemoveAction(file.p, is_change, now, file.z, partitioning.texts(file))
+            yield RemoveAction(file.p, True, now, file.z, partitioning.texts(file))
 
 
 def _properties(change: Change, app_id: str) -> CommitProperties:

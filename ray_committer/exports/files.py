@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from ray_committer.errors import ExportError
 from ray_committer.protocol.file_list import FileSet, ListedFile
 from ray_committer.protocol.paths import join
-from ray_committer.protocol.table_entry import WriteMode
 from ray_committer.protocol.table_paths import TablePlaces, is_hidden
 from ray_committer.protocol.table_state import ClaimCommitted
 from ray_committer.stores.base import StoreOperations
@@ -26,14 +25,12 @@ class Change:
 
     The table has all files of `added` at the `version`, unless a later version removes them. A file of a
     name in both is another one afterwards.
-    is_rewrite: whether the rows stay the same, as after a compaction.
     """
 
     version: int
     job_id: str
     added: Sequence[ListedFile]
     removed: Sequence[ListedFile] = ()
-    is_rewrite: bool = False
 
 
 def change_of(store: StoreOperations, table: TablePlaces, one: ClaimCommitted) -> Change:
@@ -48,7 +45,6 @@ def change_of(store: StoreOperations, table: TablePlaces, one: ClaimCommitted) -
         one.claim.job_id,
         data_files(read(one.claim.files)),
         data_files(read(one.removed)),
-        one.claim.mode is WriteMode.REWRITE,
     )
 
 

@@ -64,7 +64,7 @@ class JobSummary:
     command: the command that finishes what was begun; None if nothing was begun. That of a job that is
         "left" has ``N`` in the place of the number of its tasks, which the store does not show.
     undo_command: the command that gives up a recorded commit, a job that is "left", or a job that only
-        its own process can finish, such as a compaction; None if that would be refused, or if nothing
+        its own process can finish, such as an undo; None if that would be refused, or if nothing
         was begun.
     claim: the version of its claim in the log of a table, for which other jobs wait, or None.
     partitions: what it claims, relative to the destination; an empty path is the whole table.

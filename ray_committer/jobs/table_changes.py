@@ -13,7 +13,7 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol.claims import common_partitions
 from ray_committer.protocol.file_list import FileSet, ListedFile, partition_of
 from ray_committer.protocol.paths import ancestors
-from ray_committer.protocol.table_entry import LogEntry, TableClaim, WriteMode
+from ray_committer.protocol.table_entry import LogEntry, TableClaim
 from ray_committer.protocol.table_paths import DIRECTORY, KEPT_SUFFIX, TablePlaces
 from ray_committer.protocol.table_state import ClaimCommitted, TableState, follow
 from ray_committer.stores.base import StoreOperations
@@ -28,7 +28,7 @@ _DEFAULTS = CommitOptions()
 class TableChange:
     """What one job has changed at its commit, which is this `version` of the table.
 
-    mode: "append", "create", "overwrite", "replace" or "rewrite".
+    mode: "append", "create", "overwrite" or "replace".
     added, removed: the files, relative to the table. A later change can have removed what this one has
         added.
     """
@@ -40,11 +40,6 @@ class TableChange:
     added: Sequence[ListedFile]
     removed: Sequence[ListedFile]
     table_id: str
-
-    @property
-    def is_rewrite(self) -> bool:
-        """Whether the job has only put the same rows into other files, as a compaction does."""
-        return self.mode == WriteMode.REWRITE
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,15 +32,15 @@ OnResult = Callable[[CommitResult], None]
 def report_table_job(
     dest: str,
     kind: str,
-    run: Callable[[JobContext, OnResult], CommitResult | None],
+    run: Callable[[JobContext, OnResult], object],
     *,
     executor: ExecutorName | CommitPool,
     options: CommitOptions,
     storage_options: StorageOptions | None,
     on_event: EventSink = ignore,
     cancel: CancelToken | None = None,
-) -> CommitReport | None:
-    """Let `run` run a new job of this kind; its report, or None if there was nothing to do."""
+) -> CommitReport:
+    """Let `run` run a new job of this kind; its report."""
     recording, reports = Recording(), list[CommitReport]()
     with open_new_job(
         dest,
@@ -59,8 +59,8 @@ def report_table_job(
             reports.append(recording.report(result, facts=facts, command=command, storage_options=given))
 
         end = ending(context.store.spec, options, storage_options, executor=executor, cancel=cancel)
-        done = run(replace(context, end_other=end), report)
-    return reports[0] if done is not None else None
+        run(replace(context, end_other=end), report)
+    return reports[0]
 
 
 def give_up_dead_jobs(dest: str, options: CommitOptions, storage_options: StorageOptions | None) -> None:

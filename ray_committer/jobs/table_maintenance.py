@@ -55,7 +55,7 @@ def drop_partition(
     with open_here(dest, options, storage_options) as (store, destination):
         table = TablePlaces(destination)
         work = plan_drop(store, table, definition_of(store, table).table_id, paths)
-    report = report_table_job(
+    return report_table_job(
         dest,
         "drop",
         partial(_drop, work),
@@ -65,7 +65,6 @@ def drop_partition(
         on_event=on_event,
         cancel=cancel,
     )
-    return _there(report)
 
 
 def undo_version(
@@ -91,7 +90,7 @@ def undo_version(
         table = TablePlaces(destination)
         table_id = definition_of(store, table).table_id
         plan = undo_version_stage.plan_undo(store, table, table_id, version)
-    report = report_table_job(
+    return report_table_job(
         dest,
         "undo",
         partial(_undo, plan),
@@ -101,20 +100,11 @@ def undo_version(
         on_event=on_event,
         cancel=cancel,
     )
-    return _there(report)
 
 
-def _drop(work: TableWork, context: JobContext, on_result: OnResult) -> CommitResult | None:
+def _drop(work: TableWork, context: JobContext, on_result: OnResult) -> CommitResult:
     return drop_partitions(context, work, on_result=on_result)
 
 
-def _undo(
-    plan: undo_version_stage.Undo, context: JobContext, on_result: OnResult
-) -> CommitResult | None:
+def _undo(plan: undo_version_stage.Undo, context: JobContext, on_result: OnResult) -> CommitResult:
     return undo_version_stage.undo_version(context, plan, on_result=on_result)
-
-
-def _there(report: CommitReport | None) -> CommitReport:
-    if report is None:
-        raise AssertionError("the job has always something to do")
-    return report

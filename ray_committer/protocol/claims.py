@@ -17,12 +17,6 @@ MOST_PARTITIONS = 10_000
 """A claim with more partitions names directories above them."""
 WHOLE_TABLE = ""
 
-_ADDS = frozenset({WriteMode.APPEND, WriteMode.CREATE})
-_ARE_TOGETHER = frozenset(
-    {frozenset({WriteMode.APPEND}), frozenset({WriteMode.APPEND, WriteMode.REWRITE})}
-)
-"""The modes of jobs that can be in flight in the same partitions at once."""
-
 
 class Verdict(StrEnum):
     """What becomes of a claim that another one is in the way of."""
@@ -82,15 +76,8 @@ def is_in(path: str, directories: set[str]) -> bool:
 
 def _changed(claim: TableClaim, other: TableClaim, isolation: Isolation) -> Iterator[str]:
     """The partitions in which a job that has ended since a claim's base has changed what the claim is
-    based on.
-
-    At every level, a rewrite is refused if the files that it rewrites were replaced: it would bring
-    their rows back.
-    """
-    is_refused = claim.mode is WriteMode.REWRITE and other.mode not in _ADDS
-    if isolation is not Isolation.NONE:
-        is_refused |= claim.mode is WriteMode.REPLACE
-    if is_refused:
+    based on."""
+    if claim.mode is WriteMode.REPLACE and isolation is not Isolation.NONE:
         yield from sorted(common_partitions(claim.partitions, other.partitions))
     if isolation is Isolation.SERIALIZABLE:
         yield from sorted(_read(claim, other))
@@ -98,17 +85,14 @@ def _changed(claim: TableClaim, other: TableClaim, isolation: Isolation) -> Iter
 
 def _crossed(claim: TableClaim, other: TableClaim, isolation: Isolation) -> Iterator[str]:
     """The partitions in which two jobs must not be in flight at once, whichever would conflict."""
-    if frozenset({claim.mode, other.mode}) not in _ARE_TOGETHER:
+    if {claim.mode, other.mode} != {WriteMode.APPEND}:
         yield from sorted(common_partitions(claim.partitions, other.partitions))
     if isolation is Isolation.SERIALIZABLE:
         yield from sorted(_read(claim, other) | _read(other, claim))
 
 
 def _read(reader: TableClaim, writer: TableClaim) -> set[str]:
-    """The partitions that one job has read and the other changes.
-
-    A rewrite also counts: who reads directories during it sees rows twice.
-    """
+    """The partitions that one job has read and the other changes."""
     return common_partitions(reader.reads, writer.partitions)
 
 

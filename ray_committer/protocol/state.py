@@ -48,7 +48,7 @@ class Intent(StrEnum):
     REPLACES = "replaces"
     REFUSED = "refused"
     """It is refused where there is data."""
-    REWRITES = "rewrites"
+    FROM_LOG = "from_log"
     """It is made from the log of its table, and replaces what it has read there."""
 
 
@@ -129,7 +129,7 @@ class JobState:
     def is_bound(self) -> bool:
         """Whether only the process that made the job can record it, because no file holds what it
         replaces."""
-        return self.intent is Intent.REWRITES and self.phase in UNDECIDED
+        return self.intent is Intent.FROM_LOG and self.phase in UNDECIDED
 
     def to(self, phase: Phase, nonce: str) -> JobState:
         """The next state, in `phase`; ``ValueError`` if `phase` cannot follow this one."""

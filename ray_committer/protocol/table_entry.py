@@ -37,8 +37,7 @@ class Isolation(StrEnum):
     SNAPSHOT = "snapshot"
     """If both write the same partitions, and this job's rows come from those that it replaces."""
     NONE = "none"
-    """Never: the later of two jobs stays. Only a rewrite is refused, because it would bring back rows
-    that another job has replaced."""
+    """Never: the later of two jobs stays."""
 
 
 class WriteMode(StrEnum):
@@ -51,8 +50,6 @@ class WriteMode(StrEnum):
     """It replaces data without having read it."""
     REPLACE = "replace"
     """It replaces data by rows that come from this data."""
-    REWRITE = "rewrite"
-    """It replaces files by others with the same rows."""
 
 
 BLIND = frozenset({WriteMode.APPEND, WriteMode.CREATE, WriteMode.OVERWRITE})

@@ -1,4 +1,4 @@
-"""What a job does that is made from the log of its table, such as a compaction."""
+"""What a job does that is made from the log of its table, such as an undo of a version."""
 
 from __future__ import annotations
 

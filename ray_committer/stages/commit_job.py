@@ -331,7 +331,7 @@ def _check_intent(context: JobContext, seen: Seen) -> None:
     """Refuse to append the output of a job that was meant to replace data, or to be refused where there
     is data: rows would double."""
     mode, intent, work = context.options.mode, seen.state.intent, context.options.table_work
-    if (intent is Intent.REWRITES) is not (work is not None):
+    if (intent is Intent.FROM_LOG) is not (work is not None):
         raise IncompleteJobError(
             f"{context.job.directory}: this job was made from the log of its table, but its process "
             f"ended before it recorded which files it replaces",

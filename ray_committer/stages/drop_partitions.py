@@ -58,7 +58,7 @@ def drop_partitions(
     work: TableWork,
     *,
     on_result: Callable[[CommitResult], None] = lambda _: None,
-) -> CommitResult | None:
+) -> CommitResult:
     """Run a job that removes the partitions of its work."""
 
     def write(context: JobContext) -> TableTasks:

@@ -322,9 +322,8 @@ def _refuse_undecidable(store: StoreOperations, table: TablePlaces, one: Logged)
     """`TableClaimError` if the claim does not show whether the job was decided, or which old files it
     removes.
 
-    A job that rewrites files names them only in its commit. A job that replaces data and has no new file
-    leaves no sign that it was decided. The files of an import were there before, so they are no sign,
-    and another import can have put them into the log.
+    A job that replaces data and has no new file leaves no sign that it was decided. The files of an
+    import were there before, so they are no sign, and another import can have put them into the log.
     """
     claim = one.claim
     why = None
@@ -334,8 +333,6 @@ def _refuse_undecidable(store: StoreOperations, table: TablePlaces, one: Logged)
         why = "puts files into the log that were there before"
     elif claim.mode in _ADDS:
         return
-    elif claim.mode is WriteMode.REWRITE:
-        why = "rewrites files, and only its commit would have named them"
     elif claim.replaces is None:
         why = "replaces more than its claim names"
     elif not claim.files.files:

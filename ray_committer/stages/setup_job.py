@@ -58,7 +58,7 @@ def setup_job(
     *,
     replaces: Sequence[str] = (),
     must_be_empty: Sequence[str] = (),
-    rewrites: bool = False,
+    from_log: bool = False,
     unfinished: Unfinished | None = "refuse",
     finish_others: bool = False,
     needs_table: bool = False,
@@ -78,7 +78,7 @@ def setup_job(
     commit later would bring its rows back, or double them. Nothing that readers see changes.
     `must_be_empty` are the directories in which the job wants no data. If the destination is one and
     contains data, the job is refused before its tasks run. Its commit checks all this again.
-    A job that `rewrites` is made from the log of its table. It can only be committed by its own process,
+    A job `from_log` is made from the log of its table. It can only be committed by its own process,
     which knows the files that the job has read.
     """
     with _files_refused(store, job):
@@ -104,7 +104,7 @@ def setup_job(
         if is_refused:
             refuse_data(store, job.destination)
         intent = Intent.REPLACES if replaces else Intent.REFUSED if must_be_empty else Intent.APPENDS
-        intent = Intent.REWRITES if rewrites else intent
+        intent = Intent.FROM_LOG if from_log else intent
         stamp = _begin(store, job, intent, needs_table=needs_table)
     stopped = ["; ".join(finish_first(store, one)) for one in others.jobs if _has_stopped(one)]
     links = [f"{skipped_link(one)}; a job there may have begun its commit" for one in others.links]

@@ -62,19 +62,18 @@ class TableTasks:
 
 def run_table_job(
     context: JobContext,
-    write: Callable[[JobContext], TableTasks | None],
+    write: Callable[[JobContext], TableTasks],
     *,
     on_result: Callable[[CommitResult], None] = lambda _: None,
-) -> CommitResult | None:
+) -> CommitResult:
     """Set up the new job of `context`, let `write` run its tasks, and commit it.
 
-    None, and nothing is left, if `write` returns None because there is nothing to do. After a failure
-    the job is given up, unless it is recorded.
+    After a failure the job is given up, unless it is recorded.
     """
     setup_job(
         context.store,
         context.job,
-        rewrites=True,
+        from_log=True,
         unfinished=context.options.unfinished,
         finish_others=context.options.finish_others,
         end=context.end_other,
@@ -86,9 +85,6 @@ def run_table_job(
             with heartbeat(context, run, Renamed(), at_once=True):
                 made = write(context)
             context.check_cancelled()
-            if made is None:
-                abort_job(context)
-                return None
             return _commit(context, made, on_result)
     except _ENDED as e:
         _give_up(context, e)

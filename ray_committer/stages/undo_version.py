@@ -93,7 +93,7 @@ def undo_version(
     *,
     copy: Copy = copy_file,
     on_result: Callable[[CommitResult], None] = lambda _: None,
-) -> CommitResult | None:
+) -> CommitResult:
     """Run a job that takes back a commit."""
 
     def write(context: JobContext) -> TableTasks:
@@ -118,7 +118,7 @@ def _committed_at(
             )
     raise JobNotFoundError(
         f"{table.destination}: no job was committed at version {version}",
-        "nothing was changed: `table history` shows the versions of all jobs",
+        "nothing was changed: `history` shows the versions of all jobs",
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ray_committer.events import EventSink, ignore
@@ -20,7 +20,6 @@ from ray_committer.stages.abort_job import abort_job
 from ray_committer.stages.commit_job import commit_job
 from ray_committer.stages.commit_result import CommitResult
 from ray_committer.stages.commit_task import commit_task
-from ray_committer.stages.compact_table import Bin, Compaction, Rewritten, compact_table
 from ray_committer.stages.context import DRIVER_THREADS, JobContext
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stages.setup_task import setup_task
@@ -67,17 +66,6 @@ def chaos_executor(
         seed=seed,
         kinds=kinds,
     )
-
-
-def run_compaction(
-    store: StoreOperations,
-    job: JobAttempt,
-    plan: Compaction,
-    rewrite: Callable[[Worker, Bin], Rewritten],
-    options: CommitOptions,
-) -> CommitResult | None:
-    """Rewrite files of a table on `store`, as `compact_table` does."""
-    return compact_table(_context(store, job, options, None), plan, rewrite)
 
 
 def run_abort(store: StoreOperations, job: JobAttempt) -> bool:

@@ -206,7 +206,6 @@ class Change(Struct):
     version: int
     job_id: str
     mode: str
-    is_rewrite: bool
     added: list[File]
     removed: list[File]
 

@@ -44,7 +44,6 @@ from ray_committer.errors import (
 )
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
-from ray_committer.writers.compact import compact
 
 Row = tuple[int, int, str, int, str]
 """The day and the hour, which make the partition; the job that wrote it; its number there; a value."""
@@ -53,7 +52,7 @@ HOURS = 2
 MOST_RUNS = 1_000
 """A job that has not ended after so many runs never will."""
 NO_JOB = -1
-MADE_FROM_LOG = ("compact-", "drop-", "undo-")
+MADE_FROM_LOG = ("drop-", "undo-")
 COLUMNS = ("day", "hour", "writer", "number", "value")
 KINDS = {
     "append": 6,
@@ -63,7 +62,6 @@ KINDS = {
     "create": 1,
     "derive": 2,  # an overwrite of one day by what was read there
     "read": 2,  # an append of what was read in another day
-    "compact": 3,
     "drop": 1,
     "undo": 2,
 }
@@ -79,7 +77,7 @@ _MODES = {
 
 @dataclass(frozen=True)
 class Planned:
-    """A job of a driver: the `hours` that it writes to, and the `day` that it reads, replaces, compacts
+    """A job of a driver: the `hours` that it writes to, and the `day` that it reads, replaces
     or drops."""
 
     number: int
@@ -198,7 +196,7 @@ class _Driver:
             if (last := self._journal.last(planned.number)) is None or last["step"] != "ended":
                 if last is None:
                     wait_until_grown(self._work.beside)
-                run = self._make if planned.kind in ("compact", "drop", "undo") else self._apply
+                run = self._make if planned.kind in ("drop", "undo") else self._apply
                 outcome, version = run(planned)
                 self._put(planned, "ended", outcome=outcome, version=version)
         finish_made_from_log(self._dest, self._executor)
@@ -237,7 +235,7 @@ class _Driver:
             stem = task if planned.fixed_names else f"{job_id}-{task}"
             own = [row for row in rows if partition_of(row) == hour]
             with task_attempt(self._dest, job_id, task) as attempt:
-                for number, part in enumerate((own[:2], own[2:])):  # two, for a compaction
+                for number, part in enumerate((own[:2], own[2:])):
                     with attempt.open(f"{hour}/part-{stem}-{number}.parquet") as file:
                         pq.write_table(table_of(part), file)
         return self._put(planned, "written", job_id=job_id, hours=planned.hours, rows=rows)
@@ -270,9 +268,6 @@ class _Driver:
         self._put(planned, "begun")
         options = self._options(planned)
         try:
-            if planned.kind == "compact":
-                report = compact(self._dest, [planned.day], executor=self._executor, options=options)
-                return ("committed", report.table_version) if report else ("nothing", None)
             if planned.kind == "drop":
                 report = drop_partition(
                     self._dest, [planned.day], executor=self._executor, options=options

@@ -26,7 +26,7 @@ def test_a_job_that_was_hit_at_any_request_to_the_log_is_finished_by_the_same_co
 
 
 @pytest.mark.parametrize("stride", [3, pytest.param(1, marks=pytest.mark.wide)])
-@pytest.mark.parametrize("work", ["append", "replace", "rewrite"])
+@pytest.mark.parametrize("work", ["append", "replace", "undo"])
 def test_a_job_that_died_at_any_request_to_the_log_is_resolved_if_its_directory_is_deleted(
     store: StoreOperations, tmp_path: Path, work: str, stride: int
 ):

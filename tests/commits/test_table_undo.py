@@ -23,7 +23,7 @@ from ray_committer.tables.put import init_table
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore
 from ray_committer.testing.harness import put_file
 from tests.commits.test_table_commit import data_in, data_of_log
-from tests.commits.test_table_rewrite import COMPACT, committed, context, copy
+from tests.commits.test_table_jobs import UNDO, committed, context, copy
 from tests.stages.support import KINDS, do_at
 from tests.tables.support import TABLE, abort_of, claim_of, table_on
 
@@ -41,7 +41,7 @@ def kind(request: pytest.FixtureRequest) -> Callable[[], MemoryStore]:
 
 
 def undo(store: StoreOperations, version: int) -> None:
-    undo_version(context(store, job=COMPACT), plan_undo(store, TABLE, "id", version), copy=copy)
+    undo_version(context(store, job=UNDO), plan_undo(store, TABLE, "id", version), copy=copy)
 
 
 def test_an_import_by_a_scan_is_not_undone(kind):
@@ -93,7 +93,7 @@ def test_a_dropped_partition_does_not_come_back_beside_rows_of_a_later_job(kind,
     found = plan_undo(store, TABLE, "id", 4)
     committed(store, "job_2", {"day=1/b": b"b"})
     with pytest.raises(CommitConflictError):
-        undo_version(context(store, job=COMPACT), found, copy=copy)
+        undo_version(context(store, job=UNDO), found, copy=copy)
     assert data_of_log(store) == data_in(store) == {"day=1/b": 1}
 
 

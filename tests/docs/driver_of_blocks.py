@@ -20,6 +20,7 @@ from typing import Any
 import ray
 
 import ray_committer
+from ray_committer.jobs.table import init_table
 from tests.docs import ways
 from tests.docs.blocks import Block, all_blocks
 from tests.docs.preparations import data_files, printed_in, write_job
@@ -74,6 +75,13 @@ def prepare(block: Block, scratch: Path, namespace: Namespace) -> None:
             .selectExpr("id", "CAST(id % 4 AS STRING) AS day", "CAST(id % 3 AS STRING) AS country")
             .repartition(2)
         )
+    if block.name == ways.SPARK[5]:
+        from ray_committer.spark import install, uninstall
+
+        install(namespace["spark"])
+        namespace["df"].write.partitionBy("day").parquet(str(scratch / "table"))
+        uninstall(namespace["spark"])
+        init_table(str(scratch / "table"))
 
 
 def run_text(text: str, language: str, namespace: Namespace) -> None:
@@ -134,10 +142,20 @@ def look_at_nothing(scratch: Path, namespace: Namespace) -> dict[str, Any]:
     return {"left": sorted(path.name for path in scratch.rglob("*"))}
 
 
+def look_at_small_files(scratch: Path, namespace: Namespace) -> dict[str, Any]:
+    """As `look_at_rows`, and how many files each of the four days has."""
+    found, table = look_at_rows(scratch, namespace), scratch / "table"
+    return {**found, "files": [len(data_files(table / f"day={day}")) for day in range(4)]}
+
+
 Look = Callable[[Path, Namespace], dict[str, Any]]
 
 LOOKS_BY_KIND: dict[str, Look] = {"ray": look_at_tables, "spark": look_at_rows}
-LOOKS: dict[str, Look] = {ways.SPARK[0]: look_at_settings, ways.RAY[0]: look_at_nothing}
+LOOKS: dict[str, Look] = {
+    ways.SPARK[0]: look_at_settings,
+    ways.SPARK[5]: look_at_small_files,
+    ways.RAY[0]: look_at_nothing,
+}
 
 
 if __name__ == "__main__":

@@ -144,6 +144,20 @@ def test_the_files_that_are_registered_as_printed_are_the_rows_of_an_iceberg_tab
     assert of_one_day == [{"x": 2, "day": 2}] * 2
 
 
+def test_a_job_as_printed_leaves_fewer_files_with_the_same_rows(tmp_path: Path):
+    scratch = tmp_path / "shared"
+    scratch.mkdir()
+    PREPARATIONS["a table of small files"](scratch)
+    table = str(scratch / "table")
+    before = ray_committer.snapshot(table)
+    rows = [before.dataset(day).to_table().to_pylist() for day in ("day=1", "day=2")]
+    run_block(ways.SMALL_FILES, scratch, path_with_command(tmp_path / "bin"))
+    now = ray_committer.snapshot(table)
+    assert [len(before.files(day)) for day in ("day=1", "day=2")] == [2, 2]
+    assert [len(now.files(day)) for day in ("day=1", "day=2")] == [1, 2]
+    assert [now.dataset(day).to_table().to_pylist() for day in ("day=1", "day=2")] == rows
+
+
 def test_an_estimate_as_printed_needs_no_job(tmp_path: Path):
     scratch = tmp_path / "shared"
     scratch.mkdir()

@@ -29,6 +29,7 @@ EXPECTED: Results = {
     ways.SPARK[2]: {**OURS, "state": "recorded", "visible_before": 0},
     ways.SPARK[3]: {**OURS, "executor": "threads"},
     ways.SPARK[4]: {**OURS, "executor": "threads"},
+    ways.SPARK[5]: {**OURS, "executor": "threads", "files": [2, 1, 2, 2]},
 }
 
 

@@ -18,6 +18,8 @@ class Run:
     given: str = "nothing"
 
 
+SMALL_FILES = "docs/table_maintenance.md: Fewer, larger files"
+
 FIRST_STEPS = ("docs/index.md: A first job", "docs/index.md: A first job 2")
 
 PLAIN = (
@@ -31,7 +33,7 @@ PLAIN = (
     Run(("docs/reading_tables.md: With DuckDB and polars 2",), given="a table with a log"),
     Run(("docs/reading_tables.md: Incremental reads",), given="a table with a log"),
     Run(("docs/reading_tables.md: Looking into the past",), given="a table with a log"),
-    Run(("docs/table_maintenance.md: Compaction",), given="a table of small files"),
+    Run((SMALL_FILES,), given="a table of small files"),
     Run(("docs/table_maintenance.md: Removing partitions",), given="a table of small files"),
     Run(("docs/table_maintenance.md: Undo of a job",), given="a table of small files"),
     Run(("docs/exports.md: Exporting tables with a log",), given="a table of small files"),
@@ -81,6 +83,7 @@ SPARK = (
     "README.md: As a separate job",
     "docs/python_writers.md: Spark",
     "docs/index.md: A first Spark write",
+    f"{SMALL_FILES} 2",
 )
 """In one Spark session, which the first of them makes, beside a Ray cluster, in this order."""
 

@@ -98,21 +98,6 @@ def test_an_old_file_whose_name_a_new_one_takes_is_replaced(table: str):
     assert len(delta_rows(table)) == 3
 
 
-def test_a_compaction_changes_no_rows(table: str):
-    export(table)
-    commit(table, {"day=1/c.parquet": [4]})
-    assert ray_committer.compact(table, executor="inline") is not None
-    export(table)
-    check(table)
-    last = sorted(Path(table, "_delta_log").glob("*.json"))[-1].read_text().splitlines()
-    actions = [action for line in last for action in json.loads(line).items()]
-    assert [(kind, one["dataChange"]) for kind, one in actions if kind in ("add", "remove")] == [
-        ("add", False),
-        ("remove", False),
-        ("remove", False),
-    ]
-
-
 def test_a_lost_cursor_exports_nothing_twice(table: str):
     export(table)
     commit(table, {"day=1/c.parquet": [4]})

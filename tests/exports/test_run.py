@@ -33,12 +33,10 @@ def test_a_commit_exports_the_table(dest: Path):
     assert delta_rows(table) == snapshot_rows(table)
 
 
-def test_a_compaction_and_an_undo_export_the_table(dest: Path):
+def test_a_job_that_is_made_from_the_log_exports_the_table(dest: Path):
     table, options = new_table(dest), ray_committer.CommitOptions(export_delta=True)
     for name in ("a", "b"):
         commit(table, {f"day=1/{name}.parquet": [1]}, export_delta=True)
-    ray_committer.compact(table, executor="inline", options=options)
-    assert DeltaTable(table).version() == 2
     ray_committer.drop_partition(table, ["day=1"], executor="inline", options=options)
     assert delta_rows(table) == []
 

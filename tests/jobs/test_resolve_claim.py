@@ -189,17 +189,6 @@ def test_a_job_that_may_replace_more_than_it_claims_cannot_go_forward(
     assert data_in(store) == sizes(OLD, NEW)
 
 
-def test_a_job_that_rewrites_files_cannot_go_forward(kind: Kind):
-    store = table_with_old_files(kind())
-    status = store.get_status("/table/day=1/old")
-    assert status is not None
-    new = [ListedFile("day=1/old", 1, status.modified_milliseconds, status.etag)]
-    append(store, TABLE, claim_of("job_1", new, mode=WriteMode.REWRITE, base=2, replaces=[""]), 2)
-    with pytest.raises(TableClaimError, match="rewrites files, and only its commit"):
-        forward(store)
-    assert data_in(store) == sizes(OLD)
-
-
 def test_an_overwrite_without_new_files_shows_no_decision_and_cannot_go_forward(kind: Kind):
     store = table_with_old_files(kind())
     append(store, TABLE, claim_of("job_1", mode=WriteMode.OVERWRITE, partitions=[""], replaces=[""]), 2)

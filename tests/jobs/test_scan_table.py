@@ -187,12 +187,12 @@ def test_a_job_that_ends_comes_with_the_one_command_that_is_possible(kind: Kind,
 
 def test_a_job_that_only_its_own_process_can_finish_comes_with_its_abort(kind: Kind):
     store = table_with_old_files(kind())
-    setup_job(store, JOB, rewrites=True)
-    rewrite = claim_of("job_1", mode=WriteMode.REWRITE, base=2, nonce=state_of(store).stamp)
-    append(store, TABLE, rewrite, 2)
+    setup_job(store, JOB, from_log=True)
+    undo = claim_of("job_1", mode=WriteMode.REPLACE, base=2, nonce=state_of(store).stamp)
+    append(store, TABLE, undo, 2)
     (claim,) = scanned(store).claims
     assert [_verbs(command) for command in claim.commands] == [["abort"]]
-    found = how_to_end(store, TABLE, ClaimInFlight(3, rewrite))
+    found = how_to_end(store, TABLE, ClaimInFlight(3, undo))
     assert found.startswith("only its own process can finish that job: if that has ended, give it up")
 
 

@@ -141,9 +141,9 @@ def test_a_word_that_is_not_that_of_a_setting_is_refused(dest: Path):
 def test_a_job_that_only_its_own_process_can_finish_comes_with_the_one_command_that_ends_it(dest: Path):
     dest.mkdir(exist_ok=True)
     init_table(str(dest))
-    job = new_job_attempt(str(dest), "compact-1", 0)
-    setup_job(LocalStore(StoreSpec("file")), job, rewrites=True)
-    give_up = f"ray-committer abort {dest} --job-id compact-1"
+    job = new_job_attempt(str(dest), "undo-1", 0)
+    setup_job(LocalStore(StoreSpec("file")), job, from_log=True)
+    give_up = f"ray-committer abort {dest} --job-id undo-1"
     (found,) = ray_committer.list_jobs(str(dest))
     assert (found.state, found.command, found.undo_command) == ("running", None, give_up)
     shown = run("status", str(dest)).stdout

@@ -9,13 +9,12 @@ import pytest
 import ray_committer
 from ray_committer.errors import JobNotFoundError
 from ray_committer.jobs.table import init_table
-from ray_committer.protocol.table_entry import WriteMode
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.tables.append import append
 from tests.jobs.test_snapshot import commit, keep, paths
-from tests.tables.support import abort_of, append_commit, claim_of
+from tests.tables.support import abort_of, claim_of
 
 
 @pytest.fixture
@@ -41,13 +40,6 @@ def test_changes_are_the_files_of_each_job(table: str):
     assert [one.version for one in ray_committer.changes(table)] == [2, 4, 6]
     assert list(ray_committer.changes(table, since=6)) == []
     assert {one.table_id for one in found} == {ray_committer.snapshot(table).table_id}
-
-
-def test_a_rewrite_is_marked(table: str):
-    store, places = LocalStore(StoreSpec("file")), TablePlaces(table)
-    append_commit(store, "compaction", mode=WriteMode.REWRITE, base=2, table=places)
-    append_commit(store, "append", table=places)
-    assert [one.is_rewrite for one in ray_committer.changes(table, 2)] == [True, False]
 
 
 def test_the_history_has_one_row_per_committed_job(table: str):

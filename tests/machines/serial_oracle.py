@@ -15,13 +15,11 @@ from dataclasses import dataclass, field
 from random import Random
 
 from ray_committer.protocol.paths import TEMPORARY
-from ray_committer.protocol.table_entry import WriteMode
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing.harness import visible_files
 from tests.machines.operations import Files, Job, Operation, abort, commit, undo, vacuum
 from tests.machines.processes import Told, attempt
-from tests.machines.table_operations import end_compactions, rows
 from tests.machines.table_oracle import Committed, data_files, judge_log, replay
 
 ROUNDS = 4
@@ -50,7 +48,7 @@ def judge(
     has_log: bool = False,
 ) -> str | None:
     """Bring every job to its end, and compare; return what is wrong, or None."""
-    ends = _bring_to_their_ends(store, table, jobs, answers, random, has_log=has_log)
+    ends = _bring_to_their_ends(store, table, jobs, answers, random)
     differs = _not_by_version if has_log else not_serial
     for wrong in (
         _crashed(answers),
@@ -72,14 +70,10 @@ def _bring_to_their_ends(
     jobs: Sequence[Job],
     answers: Answers,
     random: Random,
-    *,
-    has_log: bool,
 ) -> Ends:
     """Run the command that finishes each job, as a user would do by the answers."""
     ends = Ends(said=list(answers))
     for _ in range(ROUNDS):
-        if has_log:
-            end_compactions(store, table)
         waiting = [job for job in jobs if job.name not in ends.committed]
         random.shuffle(waiting)
         for job in waiting:
@@ -187,10 +181,6 @@ def _not_by_version(
     for one in replay(store, places).commits:
         if one.claim.is_import:
             continue
-        if one.claim.mode is WriteMode.REWRITE:
-            (new,) = one.added
-            there[new] = b"\n".join(there.pop(name, b"") for name in one.removed)
-            continue
         job, files = _output(jobs, one, late)
         after = job.applied(there, files) if job else None
         if job is None or after is None:
@@ -202,9 +192,7 @@ def _not_by_version(
     if not (all(told) and not lost and _may_follow(committed) and _agrees(jobs, committed, ends.said)):
         return f"the log has the commits of {[job.name for job in committed]}"
     visible = data_files(store, places)
-    expected = {name: rows(data) for name, data in there.items()}
-    is_same = {name: rows(data) for name, data in visible.items()} == expected
-    return None if is_same else f"there is {visible}, not {there}"
+    return None if visible == there else f"there is {visible}, not {there}"
 
 
 def _output(jobs: Sequence[Job], one: Committed, late: Mapping[str, Told]) -> tuple[Job | None, Files]:

@@ -157,7 +157,7 @@ def _sizes(
 def _exclude(one: TableClaim, other: TableClaim) -> bool:
     """Whether two jobs must not be at work at the same time."""
     modes = {one.mode, other.mode}
-    is_shared = modes in ({WriteMode.APPEND}, {WriteMode.APPEND, WriteMode.REWRITE})
+    is_shared = modes == {WriteMode.APPEND}
     return (
         (not is_shared and overlap(one.partitions, other.partitions))
         or overlap(one.reads, other.partitions)

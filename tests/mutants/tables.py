@@ -7,7 +7,7 @@ from msgspec import structs
 from ray_committer.job_files.job_state import read_state
 from ray_committer.protocol.claims import Obstacle, Verdict, common_partitions, judge
 from ray_committer.protocol.paths import join
-from ray_committer.protocol.table_entry import Isolation, TableAbort, TableClaim, WriteMode
+from ray_committer.protocol.table_entry import TableAbort, TableClaim
 from ray_committer.protocol.table_pack import may_follow, pack_of
 from ray_committer.protocol.table_state import ended_since, follow
 from ray_committer.stages.abort_job import refuse_decided
@@ -126,8 +126,8 @@ def aborted_jobs_do_not_count() -> Swaps:
     yield ended_since, broken
 
 
-def a_rewrite_replaces_what_it_finds() -> Swaps:
-    """A compaction removes rows that were appended since it has read its files."""
+def an_undo_replaces_what_it_finds() -> Swaps:
+    """An undo of an append removes all rows of the partition."""
 
     def broken(context, work):
         destination = context.job.destination
@@ -144,27 +144,6 @@ def a_directory_is_claimed_without_those_below() -> Swaps:
 def each_run_makes_a_claim_of_its_own() -> Swaps:
     """A commit that died waits for its own claim when it is run again."""
     yield TableClaim.writes_as, lambda self, other: self.owner == other.owner
-
-
-def a_rewrite_is_no_change_for_who_has_read() -> Swaps:
-    """A job is committed that has seen rows twice, in the files before a compaction and after it."""
-
-    def broken(claim, ended, in_flight, isolation):
-        if claim.mode not in (WriteMode.REPLACE, WriteMode.REWRITE):
-            ended = [one for one in ended if one.claim.mode is not WriteMode.REWRITE]
-        return judge(claim, ended, in_flight, isolation)
-
-    yield judge, broken
-
-
-def without_isolation_a_rewrite_is_not_refused() -> Swaps:
-    """A compaction brings back rows that another job has replaced."""
-
-    def broken(claim, ended, in_flight, isolation):
-        ended = () if isolation is Isolation.NONE else ended
-        return judge(claim, ended, in_flight, isolation)
-
-    yield judge, broken
 
 
 def a_draft_is_put_beside_any_claim() -> Swaps:

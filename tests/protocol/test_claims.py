@@ -21,23 +21,19 @@ from ray_committer.protocol.table_entry import Isolation, TableClaim, WriteMode
 from ray_committer.protocol.table_state import ClaimInFlight
 
 SERIALIZABLE, SNAPSHOT, NONE = Isolation.SERIALIZABLE, Isolation.SNAPSHOT, Isolation.NONE
-APPEND, CREATE, OVERWRITE, REPLACE, REWRITE = (
+APPEND, CREATE, OVERWRITE, REPLACE = (
     WriteMode.APPEND,
     WriteMode.CREATE,
     WriteMode.OVERWRITE,
     WriteMode.REPLACE,
-    WriteMode.REWRITE,
 )
 REFUSED = {
     APPEND: (),
     CREATE: (),
     OVERWRITE: (),
-    REPLACE: (APPEND, CREATE, OVERWRITE, REPLACE, REWRITE),
-    REWRITE: (OVERWRITE, REPLACE, REWRITE),
+    REPLACE: (APPEND, CREATE, OVERWRITE, REPLACE),
 }
 """By which jobs, committed since its base in the same partitions, a job is refused."""
-TOGETHER = ({APPEND}, {APPEND, REWRITE})
-"""The jobs that are in flight in the same partitions at once."""
 modes = pytest.mark.parametrize(("mode", "other"), list(itertools.product(WriteMode, WriteMode)))
 isolations = pytest.mark.parametrize("isolation", list(Isolation))
 
@@ -81,7 +77,7 @@ def test_a_job_is_refused_if_what_it_depends_on_was_changed(
     mode: WriteMode, other: WriteMode, isolation: Isolation
 ):
     found = after_commit(claim(mode), claim(other), isolation)
-    is_refused = other in REFUSED[mode] and (isolation is not NONE or mode is REWRITE)
+    is_refused = other in REFUSED[mode] and isolation is not NONE
     assert verdict_of(found) is (Verdict.REFUSED if is_refused else None)
     assert verdict_of(after_commit(claim(mode), claim(other, ["day=2"]), isolation)) is None
 
@@ -101,7 +97,7 @@ def test_a_job_waits_for_one_in_flight_in_the_same_partitions(
     mode: WriteMode, other: WriteMode, isolation: Isolation
 ):
     found = in_flight(claim(mode), claim(other), isolation)
-    assert verdict_of(found) is (None if {mode, other} in TOGETHER else Verdict.WAITS)
+    assert verdict_of(found) is (None if {mode, other} == {APPEND} else Verdict.WAITS)
     assert verdict_of(in_flight(claim(mode), claim(other, ["day=2"]), isolation)) is None
 
 

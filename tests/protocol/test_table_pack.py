@@ -48,7 +48,6 @@ def test_what_no_entry_since_its_base_can_refuse_is_put_by_anybody(entry: LogEnt
     "entry",
     [
         claim_of("a", mode=WriteMode.REPLACE, base=1),
-        claim_of("a", mode=WriteMode.REWRITE, base=1),
         claim_of("a", reads=["day=2"], base=1),
         claim_of("import", mode=WriteMode.CREATE, is_import=True),
         abort_of(1),
@@ -112,7 +111,6 @@ def test_one_entry_of_a_job_is_in_a_pack():
         (claim_of("a", partitions=["day=2"]), OVERWRITE, True),
         (claim_of("a", partitions=[""]), OVERWRITE, False),
         (claim_of("a"), claim_of("b", mode=WriteMode.CREATE), False),
-        (claim_of("a", mode=WriteMode.REWRITE, base=0), claim_of("b"), True),
         (claim_of("a", partitions=["day=2"], reads=["day=1"], base=0), claim_of("b"), False),
     ],
 )

@@ -1,6 +1,6 @@
 """Random histories of a table: every version and every consumer of changes sees what happened, once.
 
-The histories have appends, overwrites, rewrites, undos and aborts, jobs that are in flight for long, and
+The histories have appends, overwrites, undos and aborts, jobs that are in flight for long, and
 checkpoints that are saved, deleted or damaged at any time.
 """
 
@@ -74,7 +74,7 @@ class History:
         self.random.choices(list(steps), list(steps.values()))[0]()
 
     def claim(self) -> None:
-        mode = self.random.choice([WriteMode.APPEND, WriteMode.OVERWRITE, WriteMode.REWRITE])
+        mode = self.random.choice([WriteMode.APPEND, WriteMode.OVERWRITE, WriteMode.REPLACE])
         self._claim(mode, self.random.choice(PARTITIONS))
 
     def commit(self) -> None:
@@ -85,7 +85,7 @@ class History:
         claim, added = self._open.pop(version)
         (partition,) = claim.partitions
         removed = [] if claim.mode is WriteMode.APPEND else self._below(partition)
-        if claim.mode is WriteMode.REWRITE:
+        if claim.mode is WriteMode.REPLACE:
             removed = self.random.sample(removed, self.random.randint(0, len(removed)))
         self._commit(version, claim, added, removed)
 
@@ -200,7 +200,7 @@ def test_every_version_and_every_consumer_sees_what_happened(numbers: range):
             history.consume()
         check(history)
         modes.update(mode for _, mode in history.commits)
-    assert min(modes[mode] for mode in ("append", "overwrite", "rewrite")) > len(numbers)
+    assert min(modes[mode] for mode in ("append", "overwrite", "replace")) > len(numbers)
 
 
 def check(history: History) -> None:

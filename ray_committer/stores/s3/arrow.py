@@ -1,4 +1,4 @@
-"""pyarrow's file system for a bucket, through which readers and compactions read data files.
+"""pyarrow's file system for a bucket, through which readers read data files.
 
 It has an S3 client of its own, without Python. Without a key or a profile in the storage options, that
 client finds the credentials, and renews them in long reads.

@@ -49,17 +49,13 @@ def test_each_version_is_read_whole_and_alone(dest: str, options: Options):
 
 
 @pytest.mark.wide
-def test_a_table_is_compacted_undone_dropped_and_looked_at(dest: str, bucket: str, s3: Any, options):
+def test_a_table_is_undone_dropped_and_looked_at(dest: str, bucket: str, s3: Any, options):
     s3.put_object(Bucket=bucket, Key="lake/table/day=1/before.parquet", Body=parquet(0))
     ray_committer.init_table(dest, storage_options=options)
     for number in (1, 2):
         commit(dest, options, number)
     all_rows = rows(dest, options)
     assert all_rows == [(1, 0), (1, 1), (1, 2), (1, 2), (1, 3), (2, 1), (2, 2), (2, 3), (2, 4)]
-    report = ray_committer.compact(dest, executor="threads", storage_options=options)
-    assert report is not None
-    assert (report.files, report.replaced) == (2, 5)
-    assert rows(dest, options) == all_rows
     third = commit(dest, options, 9)
     assert len(rows(dest, options)) == len(all_rows) + 4
     ray_committer.undo_version(dest, third, storage_options=options)
@@ -72,7 +68,7 @@ def test_a_table_is_compacted_undone_dropped_and_looked_at(dest: str, bucket: st
     assert rows(dest, options) == [(1, 7), (1, 8)]
     found = ray_committer.history(dest, storage_options=options)
     assert [one.mode for one in found] == [
-        *("create", "append", "append", "rewrite", "append", "replace", "overwrite", "overwrite")
+        *("create", "append", "append", "append", "replace", "overwrite", "overwrite")
     ]
     path = f"{dest}/day=1/p%207%25.parquet"
     assert ray_committer.who_wrote(path, storage_options=options).job_id == "job_7"
