@@ -1,24 +1,19 @@
-"""Run `tests.machines.schedules` as it is run by hand, perhaps with a rule left out."""
+"""Run `tests.machines.schedules` as it is run by hand."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
 
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.registry import destination_url
+from tests.docs.blocks import ROOT
 from tests.tiers import RANGE, parts
-
-_START = """
-from ray_committer.protocol import table_state
-from ray_committer.stages import cleanup_job, commit_job, record_job, undo_job
-from ray_committer.tables import claim
-from tests.machines import schedules
-"""
 
 
 @dataclass(frozen=True)
@@ -54,10 +49,11 @@ def check_server(spec: StoreSpec, directory: str, part: int, *more: str) -> None
     assert pairs.ran > 0
 
 
-def run_schedules(*arguments: str, code: str = "") -> Found:
-    """Run them in a process of their own, since it forks; `code` may leave a rule out."""
-    command = [sys.executable, "-c", f"{_START}{code}\nraise SystemExit(schedules.main())", *arguments]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+def run_schedules(*arguments: str, without: Sequence[str] = ()) -> Found:
+    """Run them in a process of their own, since it forks; `without` the rules of some mutants."""
+    command = [sys.executable, "-m", "tests.machines.schedules", *arguments]
+    command += [word for name in without for word in ("--without", name)]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
     assert ended.stdout, ended.stderr
     *wrong, counts = map(json.loads, ended.stdout.splitlines())
     assert counts["wrong"] == len(wrong)

@@ -203,7 +203,7 @@ def _step(run: _Run, seen: Seen, patience: Patience) -> Seen:
             case Phase.RECORDED | Phase.SEALED:
                 return _publish(run, seen)
     except (RayCommitterError, OSError) as e:
-        _look_again(run, e)
+        run.progress.is_still_open = look_again(run.context, run.known, e)
         raise
     refuse_aborted(run.context, seen.phase)
     raise AssertionError(seen.phase)
@@ -231,21 +231,24 @@ def _note_phase(run: _Run, seen: Seen) -> None:
     run.progress.is_begun = run.progress.is_begun or seen.phase not in UNDECIDED
 
 
-def _look_again(run: _Run, error: Exception) -> None:
-    """`StateChangedError` if a failure only means that another process has continued the job."""
+def look_again(context: JobContext, known: Seen | None, error: Exception) -> bool:
+    """Look at the job after a failure; True if it is as it was `known`, False if that cannot be read.
+
+    `StateChangedError` if the failure only means that another process has continued the job.
+    """
     try:
-        now = read_state(run.context.store, run.context.job)
+        now = read_state(context.store, context.job)
     except OSError as e:
         if isinstance(error, CommitStateUnknownError):
-            return
+            return False
         raise CommitStateUnknownError(
-            f"{e.filename or run.context.job.directory}: {e.strerror or e}, so it is not known whether "
+            f"{e.filename or context.job.directory}: {e.strerror or e}, so it is not known whether "
             f"another process has continued the job",
             "everything was kept: fix only that, and run the same command",
         ) from error
-    if now is None or (now.phase not in UNDECIDED and now != run.known):
-        raise StateChangedError(now, run.known) from error
-    run.progress.is_still_open = True
+    if now is None or (now.phase not in UNDECIDED and now != known):
+        raise StateChangedError(now, known) from error
+    return True
 
 
 def _decide(run: _Run, seen: Seen, patience: Patience) -> Seen:
@@ -322,7 +325,7 @@ def _end_recorded(run: _Run, seen: Seen) -> None:
     try:
         run.progress.record = run.progress.record or _load_record(run, seen)
     except (RayCommitterError, OSError) as e:
-        _look_again(run, e)
+        run.progress.is_still_open = look_again(run.context, run.known, e)
         raise
     run.progress.outcome = Outcome.RECORDED
 

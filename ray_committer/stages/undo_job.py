@@ -126,11 +126,11 @@ def _take_back_manifest(worker: Worker, numbered: Numbered, *, overwritten: froz
     """Work: take back the files of one manifest; return the paths that are kept but may be the job's."""
     number, ref = numbered
     entries = enumerate(recorded_entries(worker, ref))
-    take = partial(_take_back_entry, worker.store, join(_undone(worker.job), str(number)), overwritten)
+    take = partial(take_back_entry, worker.store, join(_undone(worker.job), str(number)), overwritten)
     return [path for path in worker.map(take, entries) if path is not None]
 
 
-def _take_back_entry(
+def take_back_entry(
     store: StoreOperations, prefix: str, overwritten: frozenset[str], numbered: tuple[int, Entry]
 ) -> str | None:
     """Take a file back; return its destination if the file there is kept but may be the job's."""
@@ -142,7 +142,7 @@ def _take_back_entry(
         _rename(store, lambda: store.rename(entry.source, taken), taken)
     except FileNotFoundError:
         if store.get_status(taken) is None:
-            return _take_from_destination(store, f"{taken}{TAKEN_BACK_SUFFIX}", entry)
+            return take_from_destination(store, f"{taken}{TAKEN_BACK_SUFFIX}", entry)
     except FileExistsError:  # an earlier run took it, and a task that should be dead wrote it again
         store.delete_file(entry.source)
     else:
@@ -151,7 +151,8 @@ def _take_back_entry(
     return None
 
 
-def _take_from_destination(store: StoreOperations, taken: str, entry: Entry) -> str | None:
+def take_from_destination(store: StoreOperations, taken: str, entry: Entry) -> str | None:
+    """Take a file that was moved back, if it is proved to be the job's; else as `take_back_entry`."""
     found = store.get_status(entry.dest)
     if found is None or found.is_directory:
         return None

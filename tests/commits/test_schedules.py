@@ -23,51 +23,28 @@ MEET = (
 RUNS = ("run of append again", "run of append 1")
 """Of applications with the id of another job: one that is set up again, and a newer attempt."""
 RUNS_MEET = ("commit append", "commit overwrite", "abort", "undo", "vacuum", "late task")
-BLIND_CLEANUP = """
-def take_away(store, job, seen):
-    gone = job.gone("0")
-    store.move_directory(job.directory, gone.directory)
-    return gone
-cleanup_job.take_away = take_away
-"""
 RULES_LEFT_OUT = {
-    "nobody looks around": ("record_job.look_around = lambda *_: []", "overwrite stopped before"),
-    "a loser does not look again": (
-        "commit_job._look_again = lambda *_: None",
-        "append stopped after",
-    ),
-    "an undo leaves the sources": ("undo_job._take_back_entry = lambda *_: None", "undo append runs"),
-    "an undo that died is not finished": (
-        "undo_job._take_from_destination = lambda *_: None",
-        "undo half stopped before",
-    ),
-    "a newer attempt leaves the older ones alone": (
-        "record_job.abort_older_attempts = lambda *_: None",
-        "run of append 1 stopped before",
-    ),
-    "a clean-up does not look at what it takes away": (BLIND_CLEANUP, "tasks of append again runs"),
+    "a_job_does_not_look_at_others": "overwrite stopped before",
+    "a_failure_is_reported_without_a_look_at_the_job": "append stopped after",
+    "an_undo_leaves_what_was_moved": "undo half stopped before",
+    "an_older_attempt_is_left_to_itself": "run of append 1 stopped before",
+    "what_was_taken_away_is_deleted_whosever_it_is": "tasks of append again runs",
 }
-SOONEST = ("a loser does not look again", "an undo leaves the sources")
+"""Mutants, and the schedules that must find each."""
+AT_EACH_REQUEST = "what_was_taken_away_is_deleted_whosever_it_is"
+"""Only schedules at two of its requests find it."""
+SOONEST = ("a_failure_is_reported_without_a_look_at_the_job", "an_undo_leaves_what_was_moved")
 """Those whose wrong end is among the first schedules."""
 
 PARTS_OF_TABLES, TURNS_AT_TABLES = 80, 12
 AT_TABLES = parts(PARTS_OF_TABLES, wide=16)
-ONLY_CLAIMS = "record_job.look_around = lambda *_: []"
-LISTED_BEFORE_THE_CLAIM = """
-lazy, check = record_job.partial, record_job._check
-def at_once(work, *given):
-    if work is not check:
-        return lazy(work, *given)
-    found = work(*given)
-    return lambda: found
-record_job.partial = at_once
-"""
+ONLY_CLAIMS = "a_job_does_not_look_at_others"
 CLAIMS_LEFT_OUT = {
-    "no claim waits": ("claim.judge = lambda *_: None", "again"),
-    "a claim ends at its commit": ("table_state._after = lambda *_: None", "again"),
-    "old files are listed before the claim": (LISTED_BEFORE_THE_CLAIM, "append"),
+    "no_claim_waits": "again",
+    "a_claim_ends_at_its_commit": "again",
+    "old_files_are_listed_before_the_claim": "append",
 }
-"""Rules of claims, and the job that runs beside an overwrite so that it is seen."""
+"""Mutants of claims, and the job that runs beside an overwrite so that each is found."""
 
 pytestmark = pytest.mark.slow
 
@@ -106,16 +83,14 @@ def test_no_turns_of_three_processes_end_in_what_must_not_be(drawn: range):
     [pytest.param(rule, marks=() if rule in SOONEST else pytest.mark.wide) for rule in RULES_LEFT_OUT],
 )
 def test_each_rule_left_out_is_found_by_some_schedule(rule: str):
-    code, only = RULES_LEFT_OUT[rule]
-    stride = "1" if code == BLIND_CLEANUP else "5"  # only at two of its requests
-    found = run_schedules("--only", only, "--stride", stride, "--until-wrong", code=code)
+    where = ("--only", RULES_LEFT_OUT[rule], "--stride", "1" if rule == AT_EACH_REQUEST else "5")
+    found = run_schedules(*where, "--until-wrong", without=[rule])
     assert found.exit_code == 1
     assert len(found.wrong) == 1
 
 
 def test_a_rule_left_out_is_found_by_some_turns_of_three_processes():
-    blind = "record_job.look_around = lambda *_: []"
-    found = run_schedules("--random", "--offset", "60", "--until-wrong", code=blind)
+    found = run_schedules("--random", "--offset", "60", "--until-wrong", without=[ONLY_CLAIMS])
     assert found.exit_code == 1
     assert len(found.wrong) == 1
 
@@ -133,18 +108,17 @@ def test_no_schedule_at_a_table_with_a_log_ends_in_what_must_not_be(part: int):
 
 @pytest.mark.wide
 def test_at_a_table_with_a_log_claims_alone_keep_jobs_apart():
-    found = run_schedules("--log", "--random", "--most", "60", code=ONLY_CLAIMS)
+    found = run_schedules("--log", "--random", "--most", "60", without=[ONLY_CLAIMS])
     assert found.wrong == []
     assert found.ran == 60
 
 
 @pytest.mark.parametrize("rule", CLAIMS_LEFT_OUT)
 def test_each_rule_of_claims_left_out_is_found_by_some_schedule(rule: str):
-    code, other = CLAIMS_LEFT_OUT[rule]
+    other = CLAIMS_LEFT_OUT[rule]
     names = [(first.name, second.name) for first, second in table_pairs()]
     part = f"{names.index(('commit overwrite', f'commit {other}')) + 1}/{len(names)}"
-    found = run_schedules(
-        *("--log", "--part", part, "--stride", "7", "--until-wrong"), code=f"{ONLY_CLAIMS}\n{code}"
-    )
+    where = ("--log", "--part", part, "--stride", "7")
+    found = run_schedules(*where, "--until-wrong", without=[ONLY_CLAIMS, rule])
     assert found.exit_code == 1
     assert len(found.wrong) == 1

@@ -2,7 +2,8 @@
 
 With two processes, one is stopped before or after each of its requests, and the other runs to its end.
 With three processes, they take random turns, one request at a time. Run it as ``python -m
-tests.machines.schedules``; it forks, so it must be its own process.
+tests.machines.schedules``; it forks, so it must be its own process. With ``--without NAME`` all
+processes make the mistake of this mutant (`tests.mutants`), which a schedule must find.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from tests.machines.operations import OLD, VACUUM, Files, Job, Operation, pairs,
 from tests.machines.processes import STOPPED, Child, Stop, Told, attempt, done, start
 from tests.machines.serial_oracle import judge
 from tests.machines.table_operations import begin_log, table_pairs
+from tests.mutants.runner import mutants
+from tests.mutants.swap import apply
 
 KILLS = 0.02
 """The probability that a process is killed when its turn ends."""
@@ -225,7 +228,12 @@ def main() -> int:
     parser.add_argument("--random", action="store_true", help="three processes by turns")
     parser.add_argument("--log", action="store_true", help="at a table with a log")
     parser.add_argument("--until-wrong", action="store_true", help="end at the first wrong one")
+    parser.add_argument(
+        "--without", action="append", default=[], choices=mutants(), help="a mutant to make"
+    )
     asked = parser.parse_args()
+    for name in asked.without:
+        apply(mutants()[name])
     with tempfile.TemporaryDirectory(prefix="schedules-") as local:
         spec, root = resolve_destination(asked.store or local, json.loads(asked.options))
         open_store(spec)  # imports once what every forked process needs

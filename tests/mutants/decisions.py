@@ -23,6 +23,7 @@ from ray_committer.protocol.record import Claim
 from ray_committer.protocol.state import TRANSITIONS, Phase, new_nonce
 from ray_committer.stages.abort_job import refuse_decided
 from ray_committer.stages.check_places import find_other_destinations
+from ray_committer.stages.commit_job import look_again
 from ray_committer.stages.declare_job import declare_job, look_around, withdraw
 from ray_committer.stages.ended_jobs import (
     by_another_process,
@@ -34,6 +35,7 @@ from ray_committer.stages.freeze_manifests import copies_are_current, freeze_man
 from ray_committer.stages.list_replaced_files import list_replaced_files
 from ray_committer.stages.preflight import look_at_data
 from ray_committer.stages.save_task_manifest import save_task_manifest
+from ray_committer.stages.undo_job import take_back_entry, take_from_destination
 from ray_committer.stores.base import FileStatus, StoredState, StoreOperations, list_anew
 from ray_committer.stores.local import LocalStore, link_and_unlink
 from ray_committer.stores.state_names import read_state_name, state_rename
@@ -246,7 +248,7 @@ def a_job_that_is_gone_was_committed() -> Swaps:
     yield say_what_became, lambda context, seen, nonce: by_another_process(context)
 
 
-def a_loser_does_not_look_again() -> Swaps:
+def a_loser_does_not_say_what_became_of_the_job() -> Swaps:
     """A job that another process has committed is reported as unknown."""
 
     def broken(context, seen, nonce):
@@ -280,3 +282,23 @@ def an_abort_does_not_look_at_the_record() -> Swaps:
 def a_committed_job_is_aborted() -> Swaps:
     """A script is told that nothing of a job is visible, and all of it is."""
     yield refuse_committed, lambda context, seen: None
+
+
+def a_failure_is_reported_without_a_look_at_the_job() -> Swaps:
+    """A job that another process has committed is reported as failed, with nothing changed."""
+    yield look_again, lambda context, known, error: False
+
+
+def an_undo_leaves_the_sources() -> Swaps:
+    """A committer that slept moves a file of a job that was given up."""
+
+    def broken(store, prefix, overwritten, numbered):
+        number, entry = numbered
+        return take_from_destination(store, f"{prefix}-{number}", entry)
+
+    yield take_back_entry, broken
+
+
+def an_undo_leaves_what_was_moved() -> Swaps:
+    """A half of a job that was given up is there."""
+    yield take_from_destination, lambda store, taken, entry: None
