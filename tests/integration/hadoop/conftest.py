@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -249,13 +249,8 @@ def destination(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def tree() -> Callable[[Path], Tree]:
-    """Everything below a directory: a file's content, None for a directory; no ``.crc`` files."""
-    return read_tree
-
-
 def read_tree(root: Path) -> Tree:
+    """Everything below a directory: a file's content, None for a directory; no ``.crc`` files."""
     found: Tree = {}
     for path in sorted(root.rglob("*")):
         if not (path.name.startswith(".") and path.name.endswith(".crc")):
@@ -263,22 +258,11 @@ def read_tree(root: Path) -> Tree:
     return found
 
 
-@pytest.fixture
-def expected_tree() -> Callable[..., Tree]:
-    """The tree that `files` (and directories, with a ``/`` at the end) make, with all parents."""
-    return make_tree
-
-
 def make_tree(*parts: dict[str, bytes]) -> Tree:
+    """The tree that files (and directories, with a ``/`` at the end) make, with all parents."""
     made: Tree = {}
     for name, data in ((name, data) for files in parts for name, data in files.items()):
         path = Path(name)
         made[str(path)] = None if name.endswith("/") else data
         made.update({str(above): None for above in path.parents if str(above) != "."})
     return made
-
-
-@pytest.fixture
-def write() -> Callable[[Path, dict[str, bytes]], None]:
-    """Write files below a directory."""
-    return write_files

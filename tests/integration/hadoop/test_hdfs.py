@@ -22,7 +22,12 @@ from tests.servers.hdfs import HdfsServer
 if TYPE_CHECKING:
     from .conftest import Hadoop
 
-pytestmark = [pytest.mark.hadoop, pytest.mark.xdist_group("hadoop"), pytest.mark.timeout(180)]
+pytestmark = [
+    pytest.mark.wide,
+    pytest.mark.hadoop,
+    pytest.mark.xdist_group("hadoop"),
+    pytest.mark.timeout(180),
+]
 
 MOUNTS = "org.apache.hadoop.fs.viewfs.ViewFileSystemOverloadScheme"
 FACTORY = "org.apache.hadoop.mapreduce.lib.output.committer.manifest.ManifestCommitterFactory"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,9 +14,10 @@ from ray_committer.jobs.commit import commit_job, setup_job
 from ray_committer.jobs.task_attempts import task_attempt
 from ray_committer.protocol.manifest import decode_manifest
 from ray_committer.stages.commit_result import Outcome
+from tests.integration.hadoop.conftest import make_tree, read_tree, write_files
 
 if TYPE_CHECKING:
-    from .conftest import Hadoop, HadoopJob, Tree
+    from .conftest import Hadoop, HadoopJob
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.xdist_group("hadoop")]
 
@@ -36,23 +36,15 @@ FILES = {
 DIRECTORIES = {"empty/": b"", "empty é %/deep er/": b"", "a space/also empty/": b""}
 
 
-def run_task(
-    job: HadoopJob, task: int, files: dict[str, bytes], write: Callable[..., None], attempt: int = 0
-) -> None:
+def run_task(job: HadoopJob, task: int, files: dict[str, bytes], attempt: int = 0) -> None:
     with task_attempt(str(job.destination), job.job_id, task, attempt) as running:
-        write(Path(running.directory), files)
+        write_files(Path(running.directory), files)
 
 
 @pytest.mark.parametrize("uuid", [None, UUID], ids=["mapreduce id", "spark id"])
 @pytest.mark.parametrize("ours", [True, False], ids=["our setup", "java setup"])
 def test_java_commits_and_validates_what_our_tasks_wrote(
-    hadoop: Hadoop,
-    destination: Path,
-    tree: Callable[[Path], Tree],
-    expected_tree: Callable[..., Tree],
-    write: Callable[..., None],
-    uuid: str | None,
-    ours: bool,
+    hadoop: Hadoop, destination: Path, uuid: str | None, ours: bool
 ) -> None:
     job = hadoop.job(destination, uuid=uuid, **VALIDATE)
     if ours:
@@ -60,27 +52,25 @@ def test_java_commits_and_validates_what_our_tasks_wrote(
     else:
         job.setup_job()
     names = list(FILES)
-    run_task(job, 0, {name: FILES[name] for name in names[::2]}, write)
-    run_task(job, 1, {name: FILES[name] for name in names[1::2]}, write)
-    run_task(job, 2, {}, write)
-    run_task(job, 3, DIRECTORIES, write)
+    run_task(job, 0, {name: FILES[name] for name in names[::2]})
+    run_task(job, 1, {name: FILES[name] for name in names[1::2]})
+    run_task(job, 2, {})
+    run_task(job, 3, DIRECTORIES)
     job.commit_job()
-    found = tree(destination)
+    found = read_tree(destination)
     assert found.pop("_SUCCESS")
-    assert found == expected_tree(FILES, DIRECTORIES)
+    assert found == make_tree(FILES, DIRECTORIES)
     assert hadoop.load_success(destination / "_SUCCESS").counters["committer_files_committed"] == len(
         FILES
     )
 
 
-def test_java_validation_is_on_and_notices_a_wrong_size(
-    hadoop: Hadoop, destination: Path, write: Callable[..., None]
-) -> None:
+def test_java_validation_is_on_and_notices_a_wrong_size(hadoop: Hadoop, destination: Path) -> None:
     from py4j.protocol import Py4JJavaError
 
     job = hadoop.job(destination, **VALIDATE)
     setup_job(str(destination), job.job_id)
-    run_task(job, 0, {"a": b"four"}, write)
+    run_task(job, 0, {"a": b"four"})
     text = job.manifest(0).read_text()
     assert '"z":4' in text
     job.manifest(0).write_text(text.replace('"z":4', '"z":5'))
@@ -88,12 +78,10 @@ def test_java_validation_is_on_and_notices_a_wrong_size(
         job.commit_job()
 
 
-def test_java_reads_every_field_of_our_manifest(
-    hadoop: Hadoop, destination: Path, write: Callable[..., None]
-) -> None:
+def test_java_reads_every_field_of_our_manifest(hadoop: Hadoop, destination: Path) -> None:
     job = hadoop.job(destination)
     setup_job(str(destination), job.job_id)
-    run_task(job, 0, {**FILES, **DIRECTORIES}, write)
+    run_task(job, 0, {**FILES, **DIRECTORIES})
     loaded = hadoop.load_manifest(job.manifest(0))
     assert (loaded.job_id, loaded.task_id) == (job.job_id, "task_202401011200_0007_m_000000")
     assert loaded.task_attempt_id == "attempt_202401011200_0007_m_000000_0"
@@ -104,15 +92,13 @@ def test_java_reads_every_field_of_our_manifest(
     assert {str(destination / name) for name in DIRECTORIES} <= set(loaded.directories)
 
 
-def test_our_manifest_and_javas_of_one_tree_say_the_same(
-    hadoop: Hadoop, tmp_path: Path, write: Callable[..., None]
-) -> None:
+def test_our_manifest_and_javas_of_one_tree_say_the_same(hadoop: Hadoop, tmp_path: Path) -> None:
     said = []
     for name, ours in (("java", False), ("ours", True)):
         job = hadoop.job(tmp_path / "table öne" / name)
         job.setup_job()
         if ours:
-            run_task(job, 0, {**FILES, **DIRECTORIES}, write)
+            run_task(job, 0, {**FILES, **DIRECTORIES})
         else:
             job.run_task(0, {**FILES, **DIRECTORIES})
         manifest = decode_manifest(job.manifest(0).read_bytes(), name)
@@ -129,12 +115,10 @@ def test_our_manifest_and_javas_of_one_tree_say_the_same(
     assert said[0] == said[1]
 
 
-def test_our_empty_task_is_a_twelfth_of_javas(
-    hadoop: Hadoop, destination: Path, write: Callable[..., None]
-) -> None:
+def test_our_empty_task_is_a_twelfth_of_javas(hadoop: Hadoop, destination: Path) -> None:
     job = hadoop.job(destination)
     job.setup_job()
-    run_task(job, 0, {}, write)
+    run_task(job, 0, {})
     job.run_task(1, {})
     ours, javas = job.manifest(0).read_bytes(), job.manifest(1).read_bytes()
     assert 12 * len(ours) < len(javas)
@@ -144,58 +128,50 @@ def test_our_empty_task_is_a_twelfth_of_javas(
 @pytest.mark.parametrize("last", ["ours", "java"])
 @pytest.mark.parametrize("committer", ["ours", "java"])
 def test_attempts_of_both_kinds_replace_one_another(
-    hadoop: Hadoop,
-    destination: Path,
-    tree: Callable[[Path], Tree],
-    write: Callable[..., None],
-    last: str,
-    committer: str,
+    hadoop: Hadoop, destination: Path, last: str, committer: str
 ) -> None:
     job = hadoop.job(destination, **VALIDATE)
     job.setup_job()
     if last == "ours":
         job.run_task(0, {"a": b"javas", "only java": b""}, attempt=0)
-        run_task(job, 0, {"a": b"ours"}, write, attempt=1)
+        run_task(job, 0, {"a": b"ours"}, attempt=1)
     else:
-        run_task(job, 0, {"a": b"ours", "only ours": b""}, write, attempt=0)
+        run_task(job, 0, {"a": b"ours", "only ours": b""}, attempt=0)
         job.run_task(0, {"a": b"javas"}, attempt=1)
     if committer == "java":
         job.commit_job()
     else:
         assert commit_job(str(destination), job.job_id, executor="threads").outcome is Outcome.COMMITTED
-    found = tree(destination)
+    found = read_tree(destination)
     assert found.pop("_SUCCESS")
     assert found == {"a": b"ours" if last == "ours" else b"javas"}
 
 
-def write_and_fail(root: Path, files: dict[str, bytes]) -> None:
-    for name, data in files.items():
-        (root / name).parent.mkdir()
-        (root / name).write_bytes(data)
-    raise ZeroDivisionError
-
-
 def test_a_task_attempt_that_raises_leaves_nothing_for_java_to_commit(
-    hadoop: Hadoop, destination: Path, tree: Callable[[Path], Tree], write: Callable[..., None]
+    hadoop: Hadoop, destination: Path
 ) -> None:
     job = hadoop.job(destination, **VALIDATE)
     setup_job(str(destination), job.job_id)
-    run_task(job, 0, {"a": b"1"}, write)
+    run_task(job, 0, {"a": b"1"})
+
+    def write_and_fail() -> None:
+        with task_attempt(str(destination), job.job_id, 1) as running:
+            write_files(Path(running.directory), {"d/b": b"2"})
+            raise ZeroDivisionError
+
     with pytest.raises(ZeroDivisionError):
-        run_task(job, 1, {"d/b": b"2"}, write_and_fail)
+        write_and_fail()
     job.commit_job()
-    found = tree(destination)
+    found = read_tree(destination)
     assert found.pop("_SUCCESS")
     assert found == {"a": b"1"}
 
 
-def test_a_name_that_is_not_text_stops_the_task_and_is_named(
-    hadoop: Hadoop, destination: Path, write: Callable[..., None]
-) -> None:
+def test_a_name_that_is_not_text_stops_the_task_and_is_named(hadoop: Hadoop, destination: Path) -> None:
     job = hadoop.job(destination)
     setup_job(str(destination), job.job_id)
     with pytest.raises(PathError, match=r"part-\\udcff.*is not UTF-8"):
-        run_task(job, 0, {os.fsdecode(b"part-\xff"): b"1"}, write)
+        run_task(job, 0, {os.fsdecode(b"part-\xff"): b"1"})
     assert not job.manifest(0).exists()
 
 

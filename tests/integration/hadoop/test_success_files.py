@@ -172,15 +172,6 @@ def test_a_stale_checksum_of_an_older_success_file_is_removed(hadoop: Hadoop, jo
     assert json.loads(hadoop.read(job.destination / "_SUCCESS"))["jobId"] == job.job_id
 
 
-def test_a_wrong_checksum_does_fail_javas_reader(hadoop: Hadoop, destination: Path) -> None:
-    from py4j.protocol import Py4JJavaError
-
-    hadoop.write(destination / "f", b"written by Hadoop")
-    (destination / "f").write_bytes(b"replaced behind it")
-    with pytest.raises(Py4JJavaError, match="ChecksumException"):
-        hadoop.read(destination / "f")
-
-
 def test_files_that_java_wrote_with_checksums_are_readable_after_our_commit(
     hadoop: Hadoop, job: HadoopJob
 ) -> None:
