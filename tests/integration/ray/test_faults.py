@@ -157,12 +157,6 @@ def test_the_coordinator_is_lost(cluster: Cluster, dest: Path, listener: Callabl
     assert any("coordinator of this commit" in notice for notice in report.notices)
 
 
-@pytest.mark.wide
-def test_the_limit_of_requests_is_lost(cluster: Cluster, dest: Path):
-    written = write_files(dest, tasks=60, files=FILES)
-    check(commit(dest, at(0.3, kill_the_host)), dest, written)
-
-
 DRIVER = """
 import sys, ray_committer as rc
 from ray_committer.events import FilesRenamed
@@ -206,7 +200,7 @@ print(report.outcome.value, report.moved)
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize("executor", ["ray", pytest.param("threads", marks=pytest.mark.wide)])
+@pytest.mark.parametrize("executor", ["ray", "threads"])
 def test_a_second_driver_waits_for_the_first(cluster: Cluster, dest: Path, executor: str):
     written = write_files(dest, tasks=4, files=2_000)
     seconds: list[subprocess.Popen[str]] = []

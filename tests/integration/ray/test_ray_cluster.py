@@ -24,7 +24,7 @@ from ray_committer.errors import (
     LeaseLostError,
     RayNotAvailableError,
 )
-from ray_committer.events import Event, FilesRenamed, StageStarted, ignore
+from ray_committer.events import Event, FilesRenamed, ignore
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.ray import cluster
 from ray_committer.executors.ray.host import HostedLimit
@@ -70,52 +70,6 @@ def test_thousands_of_files_arrive_once_each_and_the_driver_holds_none(tmp_path:
     # Eight bytes a file for the duplicate check, and copies of them while that is sorted; an entry
     # held as an object would be about 600.
     assert (large - small) / 6_000 < 64
-
-
-@pytest.mark.timeout(180)
-@pytest.mark.usefixtures("small_shards")
-def test_a_killed_worker_loses_nothing(dest: Path, tree):
-    written = write_files(dest, tasks=20, files=6_000)
-    killed: list[int] = []
-
-    def kill_one(event: Event) -> None:
-        if isinstance(event, FilesRenamed) and not killed:
-            killed.append(commit_workers()[0])
-            os.kill(killed[0], signal.SIGKILL)
-
-    report = ray_committer.commit_job(
-        str(dest),
-        executor="ray",
-        options=CommitOptions(workers=2),
-        on_event=kill_one,
-    )
-    assert len(killed) == 1
-    assert report.moved + sum(report.proved.values()) == 6_000
-    assert tree() == written
-    # Starting Ray is not between the stages, which add up to the time of the run.
-    *stages, (_, other), (_, total) = stage_seconds(report)
-    assert {"connect_ray", "start_workers"} <= {name for name, _ in stages}
-    assert sum(seconds for _, seconds in stages) + other == pytest.approx(total)
-    assert other < 0.1 * total
-    assert report.versions["Ray"] == ray.__version__
-
-
-@pytest.mark.wide
-@pytest.mark.timeout(180)
-def test_a_worker_that_dies_before_its_first_work_is_replaced(dest: Path, tree):
-    written = write_files(dest, tasks=4, files=200)
-    killed: list[int] = []
-
-    def kill_one(event: Event) -> None:
-        if isinstance(event, StageStarted) and event.stage == "job_stage_create_target_dirs":
-            killed.append(commit_workers()[0])
-            os.kill(killed[0], signal.SIGKILL)
-
-    ray_committer.commit_job(
-        str(dest), executor="ray", options=CommitOptions(workers=2), on_event=kill_one
-    )
-    assert len(killed) == 1
-    assert tree() == written
 
 
 def test_a_worker_that_was_replaced_gets_no_permit(dest: Path):
@@ -227,7 +181,7 @@ def test_a_second_commit_of_the_same_job_that_may_not_wait_is_refused(dest: Path
 
 
 def test_a_second_commit_of_the_same_job_waits_for_the_first_in_the_same_cluster(dest: Path, tree):
-    written = write_files(dest, tasks=4, files=2_000)
+    written = write_files(dest, tasks=4, files=500)
     with ThreadPoolExecutor() as pool:
         commit = partial(ray_committer.commit_job, str(dest), "job_1", executor="ray")
         one = CommitOptions(workers=1)
@@ -235,11 +189,17 @@ def test_a_second_commit_of_the_same_job_waits_for_the_first_in_the_same_cluster
     assert {report.outcome for report in reports} <= {Outcome.COMMITTED, Outcome.ALREADY_COMMITTED}
     assert sum(report.moved for report in reports) == len(written)
     assert tree() == written
+    (report,) = (report for report in reports if report.outcome is Outcome.COMMITTED)
+    # Starting Ray is not between the stages, which add up to the time of the run.
+    *stages, (_, other), (_, total) = stage_seconds(report)
+    assert {"connect_ray", "start_workers"} <= {name for name, _ in stages}
+    assert sum(seconds for _, seconds in stages) + other == pytest.approx(total)
+    assert report.versions["Ray"] == ray.__version__
 
 
 @pytest.mark.usefixtures("small_shards")
 def test_a_cancelled_commit_on_ray_is_finished_later(dest: Path, tree):
-    written = write_files(dest, tasks=4, files=4_000)
+    written = write_files(dest, tasks=4, files=1_000)
     token = ray_committer.CancelToken()
 
     def cancel(event: Event) -> None:
@@ -254,15 +214,10 @@ def test_a_cancelled_commit_on_ray_is_finished_later(dest: Path, tree):
             on_event=cancel,
             cancel=token,
         )
-    assert 0 < len(tree()) < 4_000
+    assert 0 < len(tree()) < 1_000
+    assert ray.is_initialized()  # nobody shuts down a Ray that it did not start
     ray_committer.commit_job(str(dest), executor="threads")
     assert tree() == written
-
-
-def test_a_commit_shuts_down_no_ray_that_it_did_not_start(dest: Path):
-    write_files(dest, tasks=1, files=1)
-    ray_committer.commit_job(str(dest), executor="ray", options=CommitOptions(workers=1))
-    assert ray.is_initialized()
 
 
 @pytest.mark.wide
