@@ -104,12 +104,12 @@ SELECT 'not reached';
 """Three writes that are committed, and one that cannot be: a file is where its partition must go."""
 
 
-def check_statements(sql: SparkSql, conf: Mapping[str, str]) -> str:
+def check_statements(sql: SparkSql) -> str:
     """Run `STATEMENTS` and check what they print; returns what was logged."""
     blocked = sql.home / "blocked"
     blocked.mkdir()
     (blocked / "p=1").write_text("in the way")
-    result = sql.run(STATEMENTS.format(blocked=blocked), conf)
+    result = sql.run(STATEMENTS.format(blocked=blocked), {})
     assert "ctas\t30\t435" in result.stdout, result.stderr
     assert "static\t25\t5" in result.stdout
     assert "dynamic\t22\t7" in result.stdout

@@ -50,12 +50,17 @@ exec {command} "$@"
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(400)]
 
 
-@pytest.mark.one_spark
-def test_spark_sql_commits_with_the_lines_of_spark_conf_and_the_command_on_its_path(tmp_path: Path):
+@pytest.fixture
+def sql(tmp_path: Path) -> SparkSql:
+    """With the lines that `spark-conf` prints, and the command on its path."""
     printed = CliRunner().invoke(main, ["spark-conf", "file:///t", "--command", "ray-committer"])
-    path = path_with_command(tmp_path / "bin")
-    sql = SparkSql(tmp_path, defaults=printed.stdout, PATH=path)
-    log = check_statements(sql, {})
+    return SparkSql(tmp_path, defaults=printed.stdout, PATH=path_with_command(tmp_path / "bin"))
+
+
+@pytest.mark.wide
+@pytest.mark.one_spark
+def test_spark_sql_commits_what_it_creates_inserts_and_overwrites(sql: SparkSql):
+    log = check_statements(sql)
     assert "`ray-committer spark-job commit`:   rename_files" in log
     assert "is NOT committed" in log
 
@@ -71,12 +76,10 @@ def test_spark_sql_without_a_command_says_what_to_set(tmp_path: Path):
 
 
 @pytest.mark.one_spark
-def test_a_child_ends_its_commit_when_the_driver_is_killed(tmp_path: Path):
-    sql = SparkSql(tmp_path)
-    dest = tmp_path / "spark-warehouse" / "t"
-    conf = {"command": COMMAND, "max_requests_per_second": "20"}
+def test_a_child_ends_its_commit_when_the_driver_is_killed(sql: SparkSql):
+    dest = sql.warehouse / "t"
     statement = "CREATE TABLE t USING csv PARTITIONED BY (p) AS SELECT id, id % 20 AS p FROM range(40)"
-    driver = sql.start(statement, {f"spark.ray_committer.{key}": conf[key] for key in conf})
+    driver = sql.start(statement, {"spark.ray_committer.max_requests_per_second": "20"})
     kill_when_files_appear(driver, dest)
     assert (dest / "_temporary").exists()
     wait_until_committed(dest)

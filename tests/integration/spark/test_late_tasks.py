@@ -29,7 +29,7 @@ from tests.integration.spark.conftest import data_files
 from tests.integration.spark.jvm import COMMAND
 from tests.integration.spark.tasks import JOB_ID, Job, Task, configuration_with, set_up
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.one_spark, pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 NEVER_COUNTED = [
     pytest.param("replaced", "is recorded, so a task can no longer join it", id="another counts"),

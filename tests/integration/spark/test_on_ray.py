@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
@@ -18,7 +17,6 @@ import ray_committer
 from ray_committer import CommitOptions
 from ray_committer.events import Event, StageStarted
 from ray_committer.spark import install, uninstall
-from ray_committer.writers.spark_arrow import write_transactional
 from tests.integration.ray.jobs import commit_workers
 
 pytestmark = [
@@ -34,18 +32,6 @@ def connected() -> Iterator[None]:
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     yield
     ray.shutdown()
-
-
-@pytest.mark.one_spark
-def test_the_commit_runs_on_the_ray_of_the_driver(spark: SparkSession, rows: DataFrame, tmp_path: Path):
-    options = CommitOptions(workers=2)
-    report = write_transactional(
-        rows, str(tmp_path / "t"), partition_by="p", executor="ray", options=options
-    )
-    assert report is not None
-    assert (report.executor, report.workers, report.moved) == ("ray", 2, 12)
-    assert json.loads((tmp_path / "t" / "_SUCCESS").read_bytes())["committer"] == "ray_committer"
-    assert spark.read.parquet(str(tmp_path / "t")).count() == 600
 
 
 @pytest.mark.one_spark

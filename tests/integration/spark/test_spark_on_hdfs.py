@@ -19,6 +19,7 @@ from ray_committer.testing import visible_files
 from tests.servers.hdfs import HdfsServer
 
 pytestmark = [
+    pytest.mark.wide,
     pytest.mark.one_spark,
     pytest.mark.spark,
     pytest.mark.xdist_group("spark"),
@@ -91,7 +92,6 @@ def read_as(user: str, url: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.wide
 def test_a_reader_who_may_not_read_the_log_gets_no_rows_instead_of_all(
     spark: SparkSession, hdfs: HdfsServer, store: StoreOperations
 ):
