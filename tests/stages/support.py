@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from ray_committer.protocol.paths import JobAttempt, is_inside, join, new_job_at
 from ray_committer.protocol.record import (
     Claim,
     CommitRecord,
+    ConflictMode,
     Declaration,
     ManifestRef,
     Owner,
@@ -34,6 +35,7 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import LoadedManifests, load_manifests
 from ray_committer.stores.base import StoreOperations, move_directory
 from ray_committer.stores.guarded import GuardedStore
+from ray_committer.stores.local import LocalStore
 from ray_committer.testing import (
     Identity,
     MemoryStore,
@@ -41,6 +43,7 @@ from ray_committer.testing import (
     StoreCall,
     WrappedStore,
     crash_at,
+    write_job,
 )
 from ray_committer.testing.harness import ending
 from ray_committer.work.worker import Worker
@@ -93,12 +96,35 @@ class SyncedStore(MemoryStore):
         self.synced.append(path)
 
 
+class WithMount(LocalStore):
+    """Below ``p=2`` another file system is mounted."""
+
+    def file_system(self, path: str) -> str:
+        return "other" if "/p=2" in path else super().file_system(path)
+
+
+class OfWorkers(InlineExecutor):
+    """An executor of workers that have stores of their own, like one on Ray."""
+
+    starts_workers = True
+
+
 class MakesParentsOfWrites(MemoryStore):
     """As Azure: a write makes the directories above it."""
 
     def write(self, path: str, data: bytes) -> None:
         self.mkdirs(path.rpartition("/")[0])
         super().write(path, data)
+
+
+def each_of(*kinds: str) -> Any:
+    """A fixture `store`: an empty one of each of these kinds, or of all."""
+
+    @pytest.fixture(params=kinds or KINDS)
+    def store(request: pytest.FixtureRequest) -> MemoryStore:
+        return KINDS[request.param]()
+
+    return store
 
 
 def context(
@@ -152,11 +178,7 @@ _WAYS = {
 
 
 def bring_to(
-    store: StoreOperations,
-    phase: Phase,
-    *,
-    job: JobAttempt = JOB,
-    record: CommitRecord | None = None,
+    store: StoreOperations, phase: Phase, *, job: JobAttempt = JOB, record: CommitRecord | None = None
 ) -> Seen:
     """Bring an open job to a phase, with `record` and a declaration of the same beside its state."""
     record = record or record_of(job_id=job.job_id, job_attempt=job.number)
@@ -169,6 +191,26 @@ def bring_to(
             store.write(job.content(nonce), encode(record))
         seen = advance(store, job, seen, step, nonce)
     return seen
+
+
+def with_job(
+    tasks: Mapping[int, Mapping[str, bytes]] | None = None,
+    *,
+    store: Any = None,
+    job: JobAttempt = JOB,
+    mode: ConflictMode = ConflictMode.APPEND,
+    phase: Phase = Phase.OPEN,
+    **fields: Any,
+) -> Any:
+    """A store, by default a new one, with a job whose tasks have committed.
+
+    The job is in a phase, and `fields` are those of its declaration and its record.
+    """
+    store = MemoryStore() if store is None else store
+    write_job(store, job, tasks or {}, mode=mode)
+    record = record_of(job_id=job.job_id, job_attempt=job.number, **fields)
+    bring_to(store, phase, job=job, record=record)
+    return store
 
 
 def _declaration(record: CommitRecord, nonce: str) -> Declaration:
@@ -188,11 +230,27 @@ def loaded(found: JobContext, stamp: str | None = None) -> LoadedManifests:
     return load_manifests(found, None, (found.job.destination,), stamp=stamp)
 
 
-def state_of(store: StoreOperations, job: JobAttempt = JOB) -> JobState:
-    """The state of a job that has one."""
+def files_of(store: MemoryStore) -> dict[str, bytes]:
+    """All files but for those beside the state of `JOB`."""
+    return {path: data for path, data in store.files().items() if not is_inside(path, JOB.state)}
+
+
+def seen_in(store: StoreOperations, job: JobAttempt = JOB) -> Seen:
+    """What is seen of a job that has a state."""
     seen = read_state(store, job)
     assert seen is not None
-    return seen.state
+    return seen
+
+
+def state_of(store: StoreOperations, job: JobAttempt = JOB) -> JobState:
+    """The state of a job that has one."""
+    return seen_in(store, job).state
+
+
+def phase_of(store: StoreOperations, job: JobAttempt = JOB) -> Phase | None:
+    """How far a job is; None if it is over, or never was."""
+    seen = read_state(store, job)
+    return seen.phase if seen else None
 
 
 def stamp_of_job(store: StoreOperations, job: JobAttempt = JOB) -> str:
@@ -242,9 +300,14 @@ def source_path(task: int, name: str, job: JobAttempt = JOB) -> str:
 
 def requests(store: StoreOperations, run: Run) -> Counter[str]:
     """How many requests of each kind `run` makes."""
+    return Counter(call.operation for call in calls_of(store, run))
+
+
+def calls_of(store: StoreOperations, run: Run) -> list[StoreCall]:
+    """The requests that `run` makes."""
     calls: list[StoreCall] = []
     run(WrappedStore(store, before=calls.append))
-    return Counter(call.operation for call in calls)
+    return calls
 
 
 def at(operation: str, error: BaseException, end: str = "") -> Callable[[StoreCall], None]:
@@ -291,6 +354,23 @@ def do_at(operation: str, action: Callable[[], Any], end: str = "") -> Callable[
     return hook
 
 
+def at_call(number: int, action: Callable[[], Any]) -> Callable[[StoreCall], None]:
+    """A hook: do something at the request of this number."""
+
+    def hook(call: StoreCall) -> None:
+        if call.number == number:
+            action()
+
+    return hook
+
+
+def died(store: Any, run: Run, operation: str, end: str = "", when: str = "before") -> Any:
+    """A store on which `run` has died at the first call that `at` would meet."""
+    with pytest.raises(SimulatedCrash):
+        run(WrappedStore(store, **{when: at(operation, SimulatedCrash(), end)}))
+    return store
+
+
 def crash_points(calls: int) -> Iterator[tuple[str, int]]:
     """Where a process can die: before each of so many calls, and after the last.
 
@@ -302,9 +382,8 @@ def crash_points(calls: int) -> Iterator[tuple[str, int]]:
 
 def each_crash(new: Callable[[], MemoryStore], run: Run) -> Iterator[MemoryStore]:
     """What a crash of `run` between any two of its calls leaves, each on a store of its own."""
-    calls: list[StoreCall] = []
     start = new()
-    run(WrappedStore(start.copy(), before=calls.append))
+    calls = calls_of(start.copy(), run)
     assert calls
     for when, number in crash_points(len(calls)):
         store = start.copy()

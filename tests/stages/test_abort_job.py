@@ -20,7 +20,6 @@ from ray_committer.errors import (
     RayCommitterError,
 )
 from ray_committer.job_files.gone_jobs import take_away
-from ray_committer.job_files.job_state import read_state
 from ray_committer.protocol.paths import GONE_PREFIX
 from ray_committer.protocol.state import Phase
 from ray_committer.testing import (
@@ -34,16 +33,7 @@ from ray_committer.testing import (
 )
 from ray_committer.testing import write_job as write_tasks
 from tests.machines.fault_schedule import Fault, FaultKind, FaultSchedule
-from tests.stages.support import (
-    JOB,
-    OTHER_JOB,
-    WHEN,
-    at,
-    bring_to,
-    do_at,
-    each_crash,
-    requests,
-)
+from tests.stages.support import JOB, OTHER_JOB, WHEN, at, bring_to, do_at, requests, with_job
 
 
 def test_abort_deletes_the_job_and_only_that(store, write_job, dest: Path, tree):
@@ -98,43 +88,9 @@ def test_a_commit_and_an_abort_at_once_cannot_both_happen(store, write_job, dest
     assert 5 < number < 99
 
 
-def test_an_abort_that_crashed_is_finished_by_an_abort_and_by_nothing_else(store, write_job, dest, tree):
-    decided: list[int] = []
-    for number in range(1, 9):
-        shutil.rmtree(dest, ignore_errors=True)
-        job = write_job({0: {"a": "x"}, 1: {"b": "y"}})
-        countdown = iter(range(number))
-
-        def crash(call: StoreCall, countdown=countdown) -> None:
-            if next(countdown, None) is None:
-                raise SimulatedCrash(call)
-
-        with contextlib.suppress(SimulatedCrash):
-            run_abort(WrappedStore(store, before=crash), job)
-        seen = read_state(store, job)
-        if seen is not None and seen.phase is Phase.ABORTED:
-            decided.append(number)
-            with pytest.raises(CommitAbortedError, match="ray-committer abort"):
-                ray_committer.commit_job(str(dest), "job_1")
-        ray_committer.abort_job(str(dest), "job_1", options=CommitOptions(job_attempt=0))
-        assert tree() == {}
-        assert not (dest / "_temporary").exists()
-    assert decided
-
-
-def test_an_abort_that_a_record_overtakes_deletes_nothing(store, write_job, dest: Path, tree):
-    job = write_job({0: {"a": "x"}})
-    record = do_at("advance", lambda: ray_committer.record_job(str(dest), "job_1"))
-    with pytest.raises(CommitRecordExistsError):
-        run_abort(WrappedStore(store, before=record), job)
-    ray_committer.commit_job(str(dest))
-    assert tree() == {"a": "x"}
-
-
 def running(tasks: int = 2, *, beside_another_job: bool = False) -> MemoryStore:
     """A job whose tasks have committed, and perhaps another one."""
-    store = MemoryStore()
-    write_tasks(store, JOB, {task: {f"p={task}/a": b"x"} for task in range(tasks)})
+    store = with_job({task: {f"p={task}/a": b"x"} for task in range(tasks)})
     if beside_another_job:
         write_tasks(store, OTHER_JOB, {0: {"b": b"y"}})
     return store
@@ -165,11 +121,6 @@ def test_a_job_that_is_not_there_costs_five_requests_and_no_decision():
     looks = Counter(read_state=1, list_status=2)
     assert requests(MemoryStore(), abort) == looks + Counter(remove_empty_directory=2)
     assert abort(MemoryStore()) is False
-
-
-def test_an_abort_can_be_repeated():
-    store = running()
-    assert [abort(store), abort(store)] == [True, False]
 
 
 def test_an_abort_that_has_decided_reads_that_and_writes_nothing():
@@ -273,15 +224,6 @@ def test_a_deletion_that_fails_leaves_a_job_that_can_only_be_aborted(operation: 
     assert store.list_status("/table") == []
 
 
-def test_after_a_crash_anywhere_the_next_abort_leaves_nothing_of_the_job():
-    start = running(beside_another_job=True)
-    other = start.files(OTHER_JOB.directory)
-    for store in each_crash(start.copy, abort):
-        abort(store)
-        assert not is_left(store)
-        assert store.files() == other
-
-
 def test_a_deletion_that_was_cut_off_is_finished_by_the_next_abort():
     store, calls = running(5), list[StoreCall]()
     abort(WrappedStore(store.copy(), before=calls.append))
@@ -297,8 +239,9 @@ def test_a_deletion_that_was_cut_off_is_finished_by_the_next_abort():
 def test_what_is_left_of_another_job_is_no_reason_to_say_that_a_committed_one_was_aborted(
     has_directories: bool,
 ):
-    store = MemoryStore(real_directories=has_directories)
-    write_tasks(store, OTHER_JOB, {0: {"b": b"y"}})
+    store = with_job(
+        {0: {"b": b"y"}}, store=MemoryStore(real_directories=has_directories), job=OTHER_JOB
+    )
     aborted = bring_to(store, Phase.ABORTED, job=OTHER_JOB)
     take_away(store, OTHER_JOB, aborted)  # and its process ends
     write_tasks(store, JOB, {0: {"a": b"x"}})

@@ -10,9 +10,9 @@ import pytest
 import ray_committer
 from ray_committer.errors import PathError
 from ray_committer.stages.abort_task import abort_task
-from ray_committer.testing import MemoryStore, SimulatedCrash, WrappedStore, fail_at, write_job
+from ray_committer.testing import MemoryStore, SimulatedCrash, WrappedStore, fail_at
 from tests.machines.fault_schedule import Fault, FaultKind, FaultSchedule
-from tests.stages.support import JOB, manifest_path, requests
+from tests.stages.support import JOB, manifest_path, requests, with_job
 
 
 def write_attempt(dest: Path, task: int, attempt: int, name: str, text: str | None) -> None:
@@ -36,21 +36,14 @@ FILES = {f"p={number}/a": b"x" for number in range(4)}
 
 
 def with_two_tasks() -> MemoryStore:
-    store = MemoryStore()
-    write_job(store, JOB, {0: FILES, 1: {"b": b"y"}})
-    return store
+    return with_job({0: FILES, 1: {"b": b"y"}})
 
 
-def test_all_files_of_the_attempt_go_and_those_of_other_attempts_stay():
+def test_all_files_of_the_attempt_go_and_its_manifest_and_those_of_other_attempts_stay():
     store = with_two_tasks()
     assert abort_task(store, JOB, ATTEMPT) is True
     assert list(store.files(JOB.tasks).values()) == [b"y"]
     assert store.get_status(JOB.task_attempt(ATTEMPT)) is None
-
-
-def test_a_manifest_that_the_attempt_has_saved_stays():
-    store = with_two_tasks()
-    abort_task(store, JOB, ATTEMPT)
     assert store.get_status(manifest_path(0)) is not None
 
 

@@ -96,11 +96,3 @@ def test_a_file_system_without_links_is_refused_before_the_record(monkeypatch, t
     monkeypatch.undo()
     run_commit(store, job)
     assert len(visible_files(store, str(tmp_path))) == 4
-
-
-def test_own_files_are_moved_by_links(tmp_path: Path):
-    store = LocalStore(StoreSpec("file"), rename=link_and_unlink)
-    job = new_job_attempt(str(tmp_path), "job", 0)
-    write_job(store, job, FILES)
-    run_commit(store, job)
-    assert len(visible_files(store, str(tmp_path))) == 4

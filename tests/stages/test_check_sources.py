@@ -13,7 +13,6 @@ from ray_committer.executors.inline import InlineExecutor
 from ray_committer.executors.threads import ThreadsExecutor
 from ray_committer.protocol.manifest import decode_manifest, encode_manifest
 from ray_committer.protocol.state import Phase
-from ray_committer.stages import load_manifests as load_manifests_module
 from ray_committer.stages.check_sources import check_sources_at_once
 from ray_committer.stages.load_manifests import PACKED_FILES
 from ray_committer.stores.base import StoreOperations
@@ -31,6 +30,8 @@ from ray_committer.work.worker import Worker
 from tests.stages.support import (
     JOB,
     KINDS,
+    OfWorkers,
+    calls_of,
     context,
     loaded,
     manifest_path,
@@ -38,15 +39,7 @@ from tests.stages.support import (
     state_of,
 )
 
-
-@pytest.fixture(params=["small", "large"])
-def _sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sources of a large job are looked at while it is loaded, of a small one before it is frozen."""
-    if request.param == "large":
-        monkeypatch.setattr(load_manifests_module, "SMALL_MANIFESTS", 0)
-
-
-of_each_size = pytest.mark.usefixtures("_sizes")
+of_each_size = pytest.mark.usefixtures("small_and_large_jobs")
 
 LOOK: dict[str, Callable[[], MemoryStore]] = {
     "directories": MemoryStore,
@@ -95,14 +88,6 @@ def test_sources_that_are_missing_or_changed_are_reported_at_once():
     assert f"{source_path(0, 'written-again')}: was changed after its task committed" in text
     assert f"{source_path(0, 'directory')}: is a directory" in text
     assert "right" not in text
-
-
-@of_each_size
-@pytest.mark.parametrize("kind", LOOK)
-def test_a_missing_source_is_found_before_the_record_on_each_store_that_lists(kind: str):
-    store = written(LOOK[kind](), {"a": b"1", "b": b"2"})
-    store.delete_file(source_path(0, "b"))
-    assert "is not there" in refused(store)
 
 
 @of_each_size
@@ -167,8 +152,7 @@ def test_sources_are_listed_where_it_is_worth_a_request(
 ):
     names = [f"p={one}/f{other}" for one in range(directories) for other in range(files)]
     store = written(MemoryStore(), dict.fromkeys(names, b"x"))
-    calls: list[StoreCall] = []
-    look_at_sources(WrappedStore(store, before=calls.append))
+    calls = calls_of(store, look_at_sources)
     listed = [call.paths[0] for call in calls if call.operation == "list_status"]
     tasks = [path for path in listed if path.startswith(JOB.tasks)]
     assert len(tasks) == (directories if is_looked_at else 0)
@@ -177,19 +161,12 @@ def test_sources_are_listed_where_it_is_worth_a_request(
 @of_each_size
 def test_where_a_rename_is_bound_to_the_version_sources_are_not_looked_at():
     store = written(MemoryStore(identity=Identity.ETAG))
-    calls: list[StoreCall] = []
-    look_at_sources(WrappedStore(store, before=calls.append))
+    calls = calls_of(store, look_at_sources)
     assert [call for call in calls if call.paths[0].startswith(JOB.tasks)] == []
 
 
-class OneWorker(InlineExecutor):
-    """Like a worker on Ray, with four requests in flight."""
-
-    starts_workers = True
-
-
 OF_FOUR_THREADS = {
-    "a worker's": lambda opens: OneWorker(lambda permits: opens(permits, 4)),
+    "a worker's": lambda opens: OfWorkers(lambda permits: opens(permits, 4)),
     "this process's": lambda opens: ThreadsExecutor(lambda permits: opens(permits, 1), threads=4),
 }
 
@@ -222,8 +199,8 @@ def test_a_worker_reads_no_manifest_that_another_one_has_loaded(files: int):
     calls: list[StoreCall] = []
     counted = WrappedStore(store, before=calls.append)
 
-    def worker() -> OneWorker:
-        return OneWorker(lambda permits: Worker(counted, JOB, permits, 4, in_driver=False))
+    def worker() -> OfWorkers:
+        return OfWorkers(lambda permits: Worker(counted, JOB, permits, 4, in_driver=False))
 
     manifests = loaded(context(store, executor=worker()))
     assert not manifests.sources_are_checked
@@ -269,7 +246,7 @@ def test_a_manifest_that_was_replaced_with_its_files_is_loaded_again(in_driver: 
             store.delete_file(source_path(0, "a"))
 
     wrapped = WrappedStore(store, before=replace)
-    kind = InlineExecutor if in_driver else OneWorker
+    kind = InlineExecutor if in_driver else OfWorkers
     executor = kind(lambda permits: Worker(wrapped, JOB, permits, in_driver=in_driver))
     run_commit(wrapped, JOB, executor=executor)
     assert visible_files(store, "/table") == {"again": b"3", "b": b"2"}

@@ -10,27 +10,17 @@ from pathlib import Path
 import pytest
 
 import ray_committer
-from ray_committer import CommitOptions, ConflictMode, Outcome
+from ray_committer import Outcome
 from ray_committer.errors import LeaseLostError
 from ray_committer.events import Event, Notice
 from ray_committer.job_files.gone_jobs import find_gone
 from ray_committer.job_files.job_state import Seen, read_state
-from ray_committer.protocol.paths import JobAttempt, is_inside, new_job_attempt
+from ray_committer.protocol.paths import is_inside
 from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.cleanup_job import FEW_ATTEMPTS, cleanup_job, finish_cleanup
-from ray_committer.testing import (
-    MemoryStore,
-    SimulatedCrash,
-    StoreCall,
-    WrappedStore,
-    fail_at,
-    run_commit,
-    visible_files,
-    write_job,
-)
+from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, fail_at, run_commit, write_job
 from ray_committer.testing.harness import put_file
-from tests.machines.fault_schedule import Fault, FaultKind, FaultSchedule
 from tests.stages.support import (
     JOB,
     OTHER_JOB,
@@ -41,6 +31,7 @@ from tests.stages.support import (
     each_crash,
     record_of,
     requests,
+    seen_in,
 )
 
 
@@ -75,42 +66,6 @@ def test_a_failed_clean_up_does_not_fail_the_committed_job(
     assert tree() == {"a": "x"}
 
 
-FILES = {"p=1/a": b"x", "p=2/b": b"y"}
-
-
-def prepared(mode: ConflictMode, tasks: int) -> tuple[MemoryStore, JobAttempt]:
-    store, job = MemoryStore(), new_job_attempt("/table", "job_1", 0)
-    write_job(store, job, {0: FILES, **{task: {} for task in range(1, tasks)}}, mode=mode)
-    return store, job
-
-
-def left_after_each_cut(mode: ConflictMode, tasks: int) -> list[list[str]]:
-    """What is left when each recursive delete in turn was cut off and the commit was run again."""
-    options, left = CommitOptions(mode=mode), []
-    calls: list[StoreCall] = []
-    store, job = prepared(mode, tasks)
-    run_commit(WrappedStore(store, before=calls.append), job, options)
-    deletions = [call.number for call in calls if call.operation == "delete_directory"]
-    assert len(deletions) == (1 if tasks <= FEW_ATTEMPTS else 1 + tasks)
-    for cut in deletions:
-        store, job = prepared(mode, tasks)
-        faulty = FaultSchedule(0, cut, (Fault(FaultKind.CRASH_WITHIN, cut),)).wrap(store)
-        with pytest.raises(SimulatedCrash):
-            run_commit(faulty, job, options)
-        report = run_commit(store, job, options)
-        assert report.outcome in (Outcome.COMMITTED, Outcome.ALREADY_COMMITTED)
-        assert visible_files(store, job.destination) == FILES
-        left.append(list(store.files(job.temporary)))
-    return left
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("tasks", [2, FEW_ATTEMPTS + 1])
-@pytest.mark.parametrize("mode", [ConflictMode.APPEND, ConflictMode.OVERWRITE])
-def test_nothing_is_left(mode: ConflictMode, tasks: int):
-    assert not any(left_after_each_cut(mode, tasks))
-
-
 def attempts(number: int) -> CommitRecord:
     """A record of so many task attempts."""
     ids = [f"attempt_job_1_m_{task:06d}_0" for task in range(number)]
@@ -142,12 +97,6 @@ class DeletesTrees(MemoryStore):
 
     def revalidate(self, path: str) -> None:
         """Listings show what is there."""
-
-
-def seen_in(store) -> Seen:
-    seen = read_state(store, JOB)
-    assert seen is not None
-    return seen
 
 
 def clean(store, seen: Seen, tasks: int = 2, on_event: Callable[[Event], None] = lambda _: None) -> bool:
@@ -201,15 +150,6 @@ def test_what_failed_attempts_left_goes_as_well(tasks: int):
     put_file(store, f"{JOB.tasks}/attempt_job_1_m_000000_7/left", b"x")
     clean(store, seen_in(store), tasks)
     assert store.files() == {}
-
-
-@pytest.mark.parametrize("tasks", [2, FEW_ATTEMPTS + 1])
-def test_another_job_keeps_every_file_and_directory(tasks: int):
-    store = committed(tasks, beside_another_job=True)
-    before = store.files(OTHER_JOB.directory)
-    assert clean(store, seen_in(store), tasks) is True
-    assert store.files() == before
-    assert store.get_status(JOB.job_directory) is None
 
 
 @pytest.mark.parametrize("directory", ["/elsewhere", "/table/p=1", "/table/_temporary/job_2/00/tasks/a"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections import Counter
 from collections.abc import Callable
@@ -37,7 +36,6 @@ from ray_committer.testing import (
     SimulatedCrash,
     StoreCall,
     WrappedStore,
-    fail_at,
     run_commit,
     visible_files,
     write_job,
@@ -47,13 +45,13 @@ from tests.stages.support import (
     ALIVE,
     JOB,
     NOW,
-    WHEN,
     SyncedStore,
     at,
     bring_to,
+    calls_of,
     context,
+    died,
     do_at,
-    each_crash,
     record_of,
     requests,
     state_of,
@@ -170,9 +168,7 @@ def test_a_commit_that_only_records_stops_before_anything_is_visible():
     ],
 )
 def test_a_run_enters_where_the_last_one_stopped(operation: str, end: str, entered: list[str]):
-    store = prepared()
-    with pytest.raises(SimulatedCrash):
-        commit(WrappedStore(store, before=at(operation, SimulatedCrash(), end)))
+    store = died(prepared(), commit, operation, end)
     assert stages(store) == entered
     assert visible_files(store, "/table") == NEW
 
@@ -189,18 +185,8 @@ def test_the_report_counts_what_became_visible(tasks: Any, files: int, size: int
     assert (report.resumed, report.error, report.notices) == (False, None, [])
 
 
-def test_a_job_without_a_task_is_refused_and_keeps_its_directory():
-    store = prepared(tasks={})
-    with pytest.raises(RayCommitterError, match="contains no task manifest") as caught:
-        commit(store)
-    assert caught.value.exit_code == 1
-    assert store.get_status(JOB.manifests) is not None
-
-
 def test_what_is_left_of_a_committed_job_costs_eleven_requests():
-    store = prepared()
-    with pytest.raises(SimulatedCrash):
-        commit(WrappedStore(store, after=at("advance", SimulatedCrash(), "committed")))
+    store = died(prepared(), commit, "advance", "committed", when="after")
     found = requests(store, commit)
     marker = Counter(read=1, write=1, replace=1)
     clean = Counter(
@@ -216,35 +202,6 @@ def test_a_job_that_is_committed_and_gone_costs_one_read_and_a_sweep_beside_the_
     look, sweep = Counter(read_state=1, list_status=1), Counter(list_status=1)
     assert found == look + sweep + Counter(read=1, remove_empty_directory=2)
     assert commit(store).outcome is Outcome.ALREADY_COMMITTED
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("when", WHEN)
-@pytest.mark.parametrize("error", [TimeoutError, PermissionError])
-@pytest.mark.parametrize(("new", "options"), [(prepared, APPEND), (with_old_data, OVERWRITE)])
-def test_a_request_that_fails_loses_nothing_and_the_same_command_finishes(
-    new, options, when: str, error
-):
-    calls: list[StoreCall] = []
-    commit(WrappedStore(new(), before=calls.append), options)
-    for call in calls[1:]:  # the first looks at the job's directory, before the commit
-        store = new()
-        with contextlib.suppress(RayCommitterError):
-            commit(WrappedStore(store, **{when: fail_at(call.number, error)}), options)
-        seen = visible_files(store, "/table")
-        gone = visible_files(new(), "/table").keys() - seen.keys()
-        assert not gone or NEW.items() <= seen.items()
-        commit(store, options)
-        assert visible_files(store, "/table") == NEW
-        assert store.get_status(JOB.temporary) is None
-
-
-@pytest.mark.parametrize(("new", "options"), [(prepared, APPEND), (with_old_data, OVERWRITE)])
-def test_after_a_crash_anywhere_the_same_command_finishes(new, options: CommitOptions):
-    for store in each_crash(new, lambda one: commit(one, options)):
-        commit(store, options)
-        assert visible_files(store, "/table") == NEW
-        assert store.get_status(JOB.temporary) is None
 
 
 @pytest.mark.parametrize(
@@ -307,8 +264,7 @@ def test_a_run_that_only_records_and_is_overtaken_says_what_has_become_of_the_jo
             commit(store, record_only=True)
         return store
 
-    calls: list[StoreCall] = []
-    commit(WrappedStore(begun(), before=calls.append), record_only=True)
+    calls = calls_of(begun(), lambda one: commit(one, record_only=True))
     for call in calls:
         store = begun()
 
@@ -322,9 +278,7 @@ def test_a_run_that_only_records_and_is_overtaken_says_what_has_become_of_the_jo
 
 
 def test_a_job_that_is_committed_and_has_lost_its_record_says_that_there_is_no_marker():
-    store = prepared()
-    with pytest.raises(SimulatedCrash):
-        commit(WrappedStore(store, after=at("advance", SimulatedCrash(), "committed")))
+    store = died(prepared(), commit, "advance", "committed", when="after")
     store.delete_file(JOB.content(state_of(store).record or ""))
     report = commit(store)
     assert report.outcome is Outcome.COMMITTED

@@ -2,52 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 import ray_committer
-from ray_committer.errors import CommitRecordExistsError, TaskCommitError
+from ray_committer.errors import TaskCommitError
 from ray_committer.job_files.job_state import begin_state
 from ray_committer.protocol.manifest import TaskManifest, decode_manifest, digest, stamp_of
-from ray_committer.protocol.paths import is_inside
 from ray_committer.protocol.record import ManifestRef
-from ray_committer.protocol.state import UNSTAMPED, Phase, new_state
+from ray_committer.protocol.state import UNSTAMPED, new_state
 from ray_committer.stages.commit_task import commit_task
-from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, fail_at, run_commit
+from ray_committer.testing import MemoryStore, WrappedStore, fail_at
 from ray_committer.testing.harness import set_up_attempt
 from ray_committer.testing.harness import write_attempt as put_files
-from tests.stages.support import JOB, WHEN, bring_to, each_crash, requests
-
-
-def write_attempt(dest: Path, task: int, attempt: int, name: str, text: str | None) -> None:
-    with ray_committer.task_attempt(str(dest), "job_1", task, attempt) as running:
-        Path(running.path(name)).touch()
-        Path(running.path(name)).write_text(text)  # type: ignore[arg-type]
-
-
-def test_nothing_is_visible_before_the_job_commits(dest: Path, write_job, tree):
-    write_job({0: {"a": "x"}})
-    assert tree() == {}
-
-
-def test_the_last_attempt_of_a_task_wins(dest: Path, tree):
-    ray_committer.setup_job(str(dest), "job_1")
-    write_attempt(dest, 0, 0, "first", "1")
-    write_attempt(dest, 0, 1, "second", "2")
-    assert ray_committer.commit_job(str(dest), "job_1").manifests == 1
-    assert tree() == {"second": "2"}
-
-
-def test_an_empty_task_has_a_small_manifest(dest: Path, store, write_job):
-    job = write_job({0: {}})
-    (manifest,) = Path(job.manifests).iterdir()
-    assert manifest.stat().st_size < 1300  # Hadoop's has 18,834 bytes
-    assert json.loads(manifest.read_bytes())["files"] == []
-    assert run_commit(store, job).files == 0
-
+from tests.stages.support import JOB, WHEN, calls_of, each_crash, files_of, requests
 
 STAMP = "stamp"
 TASK, ATTEMPT = "task_job_1_m_000000", "attempt_job_1_m_000000_0"
@@ -66,11 +36,6 @@ def prepared(files: dict[str, bytes] | None = None) -> MemoryStore:
 
 def commit(store, attempts: int = 1) -> ManifestRef:
     return commit_task(store, JOB, task_id=TASK, task_attempt_id=ATTEMPT, stamp=STAMP, attempts=attempts)
-
-
-def files_of(store: MemoryStore) -> dict[str, bytes]:
-    """All files but for the job's state."""
-    return {path: data for path, data in store.files().items() if not is_inside(path, JOB.state)}
 
 
 def saved(store: MemoryStore) -> TaskManifest:
@@ -127,8 +92,7 @@ def test_a_task_costs_one_listing_per_directory_and_four_requests(files: int, di
 @pytest.mark.parametrize("when", WHEN)
 @pytest.mark.parametrize("error", [TimeoutError, PermissionError])
 def test_a_request_that_fails_leaves_a_whole_manifest_or_none(when: str, error: type[OSError]):
-    calls: list[StoreCall] = []
-    commit(WrappedStore(prepared(), before=calls.append))
+    calls = calls_of(prepared(), commit)
     for call in calls:
         store = prepared()
         with pytest.raises((error, TaskCommitError)):
@@ -151,15 +115,6 @@ def test_an_attempt_whose_directory_is_gone_saves_no_manifest():
     with pytest.raises(TaskCommitError, match=r"is gone.*run the task again"):
         commit(store)
     assert files_of(store) == {}
-
-
-@pytest.mark.parametrize("phase", [Phase.DECLARED, Phase.RECORDED, Phase.COMMITTED])
-def test_an_attempt_that_is_late_saves_no_manifest(phase: Phase):
-    store = prepared()
-    bring_to(store, phase)
-    with pytest.raises(CommitRecordExistsError, match=f"without {ATTEMPT}, which is too late"):
-        commit(store)
-    assert store.files(JOB.manifests) == {}
 
 
 def test_files_with_any_name_arrive(dest: Path, write_job, tree):

@@ -93,12 +93,6 @@ def test_manifests_are_loaded_again_after_each_loss(kind: str, losses: int):
     assert found.journal.notices == ["the coordinator was lost; the manifests are loaded again"] * losses
 
 
-def test_a_load_that_is_lost_again_and_again_stops():
-    found, _ = with_tasks("collect", COORDINATORS + 1)
-    with pytest.raises(CoordinatorLostError):
-        load(found)
-
-
 @pytest.mark.parametrize("losses", [0, 1, COORDINATORS])
 def test_a_step_runs_again_with_all_that_the_coordinator_had_known(losses: int):
     found, coordinator = with_tasks("plan", losses)
@@ -107,7 +101,10 @@ def test_a_step_runs_again_with_all_that_the_coordinator_had_known(losses: int):
     assert coordinator.renewals == losses
 
 
-def test_a_step_that_is_lost_again_and_again_stops():
+def test_what_is_lost_again_and_again_stops():
+    found, _ = with_tasks("collect", COORDINATORS + 1)
+    with pytest.raises(CoordinatorLostError):
+        load(found)
     found, coordinator = with_tasks("plan", COORDINATORS + 1)
     with pytest.raises(CoordinatorLostError):
         plan(found, coordinator)

@@ -10,31 +10,18 @@ from typing import Any
 
 import pytest
 
-import ray_committer
-from ray_committer.errors import (
-    CommitCancelledError,
-    CommitConflictError,
-    CommitStateUnknownError,
-)
+from ray_committer.errors import CommitCancelledError, CommitConflictError, CommitStateUnknownError
 from ray_committer.executors.directories import DirectoryCoordinator
 from ray_committer.executors.inline import InlineExecutor
-from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.protocol.paths import JobAttempt
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.create_output_directories import ROUNDS, create_output_directories
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
-from ray_committer.testing import (
-    MemoryStore,
-    StoreCall,
-    WrappedStore,
-    run_commit,
-    write_job,
-)
+from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, run_commit
 from ray_committer.testing.harness import put_file
 from ray_committer.work.worker import Worker
-from tests.stages.support import WHEN, at, context, do_at, each_crash, requests
-
-JOB = new_job_attempt("/table", "job_1", 0)
+from tests.stages.support import JOB, WHEN, at, calls_of, context, do_at, requests, with_job
 
 
 class Losing(InlineExecutor):
@@ -54,9 +41,7 @@ class Losing(InlineExecutor):
 
 @pytest.fixture
 def memory() -> MemoryStore:
-    store = MemoryStore()
-    write_job(store, JOB, {0: {f"p={number}/a": b"x" for number in range(7)}})
-    return store
+    return with_job({0: {f"p={number}/a": b"x" for number in range(7)}})
 
 
 @pytest.mark.parametrize("times", [0, 1, ROUNDS - 1])
@@ -115,17 +100,6 @@ def test_what_was_in_the_way_and_has_gone_is_deleted_by_nobody(memory: MemorySto
     with pytest.raises(CommitConflictError, match=r"/table/p=0: is a file where"):
         run_commit(WrappedStore(memory, before=refuse), JOB)
     assert deleted == []
-
-
-def test_a_file_where_a_directory_must_go_is_refused_by_name(store, write_job, dest: Path, tree):
-    job = write_job({0: {"p=1/q=2/a": "x"}})
-    (dest / "p=1").write_text("in the way")
-    with pytest.raises(CommitConflictError, match="p=1: is a file where the job needs a directory"):
-        run_commit(store, job)
-    assert (dest / "p=1").read_text() == "in the way"
-    (dest / "p=1").unlink()
-    ray_committer.commit_job(str(dest))
-    assert tree() == {"p=1/q=2/a": "x"}
 
 
 @pytest.mark.parametrize("name", ["p=1", "p=1/q=2"])
@@ -208,12 +182,6 @@ def test_a_look_at_what_is_in_the_way_that_fails_is_an_error():
     assert store.files() == {"/table/p=2": b"in the way"}
 
 
-def test_a_crash_anywhere_is_finished_by_the_next_run():
-    for store in each_crash(MemoryStore, make):
-        assert make(store) == 3
-        assert all(store.list_status(path) == [] for path in LEAVES)
-
-
 def test_a_cancelled_commit_makes_no_directory():
     store = MemoryStore()
     with pytest.raises(CommitCancelledError):
@@ -247,8 +215,7 @@ def test_what_manifests_say_of_a_directory_makes_no_difference(store, write_job,
     job = write_job({task: {f"p=1/q=1/f{task}": "x"} for task in range(5)})
     for task in range(5):
         claim_of_directories(job, task, task)
-    calls: list[StoreCall] = []
-    run_commit(WrappedStore(store, before=calls.append), job)
+    calls = calls_of(store, lambda one: run_commit(one, job))
     assert [call.paths[0] for call in calls if call.operation == "mkdirs"] == [f"{dest}/p=1/q=1"]
     assert len(tree()) == 5
 

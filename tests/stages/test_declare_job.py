@@ -9,23 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from ray_committer import ConflictMode, Outcome
 from ray_committer.errors import (
     CommitCancelledError,
     CommitConflictError,
     CommitterBusyError,
     LinkedPathError,
 )
-from ray_committer.job_files.find_job import read_attempt_state
-from ray_committer.job_files.job_state import Seen, StateChangedError, advance, read_state
+from ray_committer.job_files.job_state import Seen, StateChangedError, advance
 from ray_committer.job_files.other_jobs import OtherJob
 from ray_committer.job_files.owners import nobody, owner_of
 from ray_committer.job_files.unfinished_jobs import ROUNDS, End
 from ray_committer.options import CommitOptions, Unfinished
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
-from ray_committer.protocol.record import Claim, CommitRecord, Owner, decode_claim
+from ray_committer.protocol.record import Claim, Owner, decode_claim
 from ray_committer.protocol.state import Phase
-from ray_committer.stages.commit_job import commit_job
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import (
     LONGEST_SECONDS,
@@ -40,16 +37,7 @@ from ray_committer.stages.declare_job import (
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
-from ray_committer.testing import (
-    MemoryStore,
-    SimulatedCrash,
-    StoreCall,
-    WrappedStore,
-    run_commit,
-    visible_files,
-    write_job,
-)
-from ray_committer.testing.harness import put_file
+from ray_committer.testing import MemoryStore, StoreCall, WrappedStore
 from tests.stages.support import (
     ALIVE,
     DEAD,
@@ -60,12 +48,13 @@ from tests.stages.support import (
     bring_to,
     closed,
     context,
+    died,
     do_at,
-    freeze,
-    loaded,
     record_of,
     requests,
+    seen_in,
     state_of,
+    with_job,
 )
 
 SOON = CommitOptions(conflict_wait_seconds=0.1)
@@ -81,25 +70,11 @@ def with_jobs(*jobs: JobAttempt) -> MemoryStore:
     return store
 
 
-def seen_in(store, job: JobAttempt = JOB) -> Seen:
-    seen = read_state(store, job)
-    assert seen is not None
-    return seen
-
-
 def beside(
-    phase: Phase,
-    claim: Claim,
-    *,
-    owner: Owner = ALIVE,
-    nonce: str = "nonce",
-    job: JobAttempt = OTHER_JOB,
+    phase: Phase, claim: Claim, *, owner: Owner = ALIVE, job: JobAttempt = OTHER_JOB
 ) -> MemoryStore:
     """An open job, and another in a phase with this claim."""
-    store = with_jobs(JOB, job)
-    record = record_of(job_id=job.job_id, owner=owner, claim=claim)
-    bring_to(store, phase, job=job, record=record)
-    return store
+    return with_job(store=with_jobs(JOB), job=job, phase=phase, owner=owner, claim=claim)
 
 
 def declare(store, claim: Claim, options: CommitOptions = SOON) -> tuple[JobContext, Seen]:
@@ -141,8 +116,7 @@ def test_each_declaration_is_another_and_what_it_says_is_there_before_it():
         nonces.add(declared.state.nonce)
         withdraw(found, declared)
     assert len(nonces) == 3
-    with pytest.raises(SimulatedCrash):
-        declare(WrappedStore(store, before=at("write", SimulatedCrash())), APPEND)
+    died(store, lambda one: declare(one, APPEND), "write")
     assert state_of(store).phase is Phase.OPEN
 
 
@@ -154,15 +128,6 @@ def test_of_a_job_that_somebody_else_has_changed_nothing_is_declared(phase: Phas
     with pytest.raises(StateChangedError) as caught:
         declare_job(context(store), seen, APPEND, "run")
     assert caught.value.now == now
-
-
-def test_a_declaration_that_became_a_record_is_not_withdrawn():
-    store = with_jobs()
-    found, declared = declare(store, APPEND)
-    recorded = advance(store, JOB, declared, Phase.RECORDED)
-    with pytest.raises(StateChangedError) as caught:
-        withdraw(found, declared)
-    assert caught.value.now == recorded
 
 
 @pytest.mark.parametrize("phase", list(Phase))
@@ -192,14 +157,9 @@ def test_appends_are_in_nobodys_way_and_replacements_where_they_overlap(
 
 @pytest.mark.parametrize("destination", ["/", "/warehouse", "/warehouse/table"])
 def test_a_job_that_was_set_up_above_is_seen(destination: str):
-    job = new_job_attempt(destination, "job_2", 0)
-    store = MemoryStore()
     own = new_job_attempt("/warehouse/table", "job_1", 0)
-    for one in (own, job):
-        setup_job(store, one)
-    bring_to(
-        store, Phase.RECORDED, job=job, record=record_of(job_id="job_2", claim=Claim([destination]))
-    )
+    job = new_job_attempt(destination, "job_2", 0)
+    store = with_job(store=with_jobs(own), job=job, phase=Phase.RECORDED, claim=Claim([destination]))
     claim = Claim(["/warehouse/table"], ["/warehouse/table"])
     found = look_around(context(store, job=own), claim)
     assert [other.job for other in found] == [job]
@@ -517,9 +477,7 @@ def test_a_commit_that_is_cancelled_waits_no_longer():
 
 def own_declaration(owner: Owner) -> MemoryStore:
     """A job that another committer of it has declared."""
-    store = with_jobs()
-    bring_to(store, Phase.DECLARED, record=record_of(owner=owner))
-    return store
+    return with_job(phase=Phase.DECLARED, owner=owner)
 
 
 def wait_for(store, seen: Seen, options: CommitOptions = SOON) -> Seen:
@@ -563,67 +521,6 @@ def test_a_job_that_is_gone_meanwhile_is_told_apart():
     assert caught.value.now is None
 
 
-# Whole commits.
-
-FIRST, SECOND = JOB, OTHER_JOB
-MOVED, NEW = {"p=1/a": b"1"}, {"p=1/new": b"new"}
-OVERWRITE = CommitOptions(
-    mode=ConflictMode.OVERWRITE, replaced_roots=("/table/p=1",), conflict_wait_seconds=0.2
-)
-ELSEWHERE = CommitOptions(
-    mode=ConflictMode.OVERWRITE, replaced_roots=("/table/p=9",), conflict_wait_seconds=0.2
-)
-
-
-def stopped(operation: str, end: str) -> MemoryStore:
-    """Two jobs, of which the first writes to what the second replaces, and has stopped there."""
-    store = MemoryStore()
-    write_job(store, FIRST, {0: MOVED, 1: {"p=2/b": b"2"}})
-    write_job(store, SECOND, {0: NEW})
-    with pytest.raises(SimulatedCrash):
-        run_commit(WrappedStore(store, before=at(operation, SimulatedCrash(), end)), FIRST)
-    return store
-
-
-@pytest.mark.parametrize("end", ["/a", "/b"])
-def test_an_overwrite_is_refused_beside_a_recorded_commit_that_has_stopped(end: str):
-    store = stopped("rename", end)
-    before = visible_files(store, "/table")
-    with pytest.raises(CommitConflictError) as caught:
-        run_commit(store, SECOND, OVERWRITE)
-    assert "ray-committer commit memory://test/table --job-id job_1" in str(caught.value)
-    assert "/table/p=1" in str(caught.value)
-    assert state_of(store, SECOND).phase is Phase.OPEN
-    assert visible_files(store, "/table") == before
-    assert run_commit(store, FIRST).outcome is Outcome.COMMITTED
-    assert run_commit(store, SECOND, OVERWRITE).replaced == 1
-    assert visible_files(store, "/table") == {"p=2/b": b"2"} | NEW
-
-
-def test_a_commit_that_stopped_and_writes_elsewhere_is_in_nobodys_way():
-    store = MemoryStore()
-    write_job(store, FIRST, {0: MOVED})
-    write_job(store, SECOND, {0: {"p=9/new": b"new"}})
-    with pytest.raises(SimulatedCrash):
-        run_commit(WrappedStore(store, before=at("rename", SimulatedCrash(), "/a")), FIRST)
-    put_file(store, "/table/p=9/old", b"old")
-    assert run_commit(store, SECOND, ELSEWHERE).replaced == 1
-    assert run_commit(store, FIRST).outcome is Outcome.COMMITTED
-    assert visible_files(store, "/table") == MOVED | {"p=9/new": b"new"}
-
-
-def test_an_append_is_refused_beside_a_commit_of_its_destination_that_stopped():
-    store = stopped("rename", "/b")
-    with pytest.raises(
-        CommitConflictError, match="give the other job up if it is an earlier run of this application"
-    ):
-        run_commit(store, SECOND)
-    assert state_of(store, SECOND).phase is Phase.OPEN
-    assert run_commit(store, FIRST).outcome is Outcome.COMMITTED
-    assert run_commit(store, SECOND).outcome is Outcome.COMMITTED
-    assert visible_files(store, "/table") == MOVED | NEW | {"p=2/b": b"2"}
-
-
 @pytest.mark.parametrize("destination", ["/", "/table/p=1"])
 def test_an_append_beside_a_commit_of_another_destination_that_stopped_is_in_nobodys_way(
     destination: str,
@@ -650,83 +547,3 @@ def test_an_append_is_beside_others_unless_their_process_has_died_in_the_middle(
 ):
     store = beside(phase, Claim([writes]), owner=owner)
     assert bool(around(store, Claim(["/table/p=1"]))) is is_in_the_way
-
-
-@pytest.mark.parametrize("mode", [ConflictMode.OVERWRITE, ConflictMode.ERROR])
-def test_an_append_is_refused_beside_a_job_that_wants_to_be_alone_and_has_stopped(mode: ConflictMode):
-    store = MemoryStore()
-    write_job(store, FIRST, {0: MOVED}, mode=mode)
-    write_job(store, SECOND, {0: NEW})
-    crash = at("rename", SimulatedCrash(), "/a")
-    with pytest.raises(SimulatedCrash):
-        run_commit(WrappedStore(store, before=crash), FIRST, CommitOptions(mode=mode))
-    with pytest.raises(CommitConflictError, match="--job-id job_1"):
-        run_commit(store, SECOND)
-
-
-def test_what_has_the_name_of_an_aborted_jobs_file_is_old_data():
-    store = MemoryStore()
-    write_job(store, FIRST, {0: MOVED})
-    write_job(store, SECOND, {0: NEW})
-    bring_to(store, Phase.ABORTED, job=FIRST)
-    put_file(store, "/table/p=1/a", b"not of that job")
-    assert run_commit(store, SECOND, OVERWRITE).replaced == 1
-    assert visible_files(store, "/table") == NEW
-
-
-def test_what_a_committed_job_that_is_not_cleaned_up_has_written_may_be_replaced():
-    store = stopped("replace", "_SUCCESS")
-    assert state_of(store, FIRST).phase is Phase.COMMITTED
-    assert run_commit(store, SECOND, OVERWRITE).replaced == 1
-    assert visible_files(store, "/table") == {"p=2/b": b"2"} | NEW
-
-
-def test_a_job_that_ends_while_it_is_looked_at_may_be_replaced():
-    store = stopped("rename", "/b")
-
-    def finish(call) -> None:
-        state = read_state(store, FIRST)
-        if (
-            call.operation == "read"
-            and state
-            and call.paths[0] == FIRST.content(state.state.record or "")
-        ):
-            run_commit(store, FIRST)
-
-    assert run_commit(WrappedStore(store, before=finish), SECOND, OVERWRITE).replaced == 1
-    assert visible_files(store, "/table") == {"p=2/b": b"2"} | NEW
-
-
-def test_an_overwrite_waits_for_a_commit_that_is_at_work_and_replaces_what_it_wrote():
-    store = MemoryStore()
-    write_job(store, FIRST, {0: MOVED})
-    write_job(store, SECOND, {0: NEW})
-    finish = do_at("advance", lambda: run_commit(store, FIRST), "declared")
-    bring_to(store, Phase.RECORDED, job=FIRST, record=recorded_by(store, ALIVE))
-
-    found = context(WrappedStore(store, after=finish), OVERWRITE, job=SECOND)
-    report = commit_job(
-        found, read_attempt_state(store, SECOND), replaced_roots=OVERWRITE.replaced_roots
-    )
-    assert report.replaced == 1
-    assert visible_files(store, "/table") == NEW
-
-
-def recorded_by(store: MemoryStore, owner: Owner) -> CommitRecord:
-    """A record of the first job by a committer on another machine."""
-    manifests = loaded(context(store, job=FIRST)).manifests
-    freeze(store, FIRST)
-    return record_of(manifests, job_id=FIRST.job_id, owner=owner, claim=Claim(["/table/p=1"]))
-
-
-def test_an_overwrite_that_waits_in_vain_for_one_that_is_at_work_changes_nothing():
-    store = MemoryStore()
-    write_job(store, FIRST, {0: MOVED})
-    write_job(store, SECOND, {0: NEW})
-    put_file(store, "/table/p=1/old", b"old")
-    bring_to(store, Phase.RECORDED, job=FIRST, record=recorded_by(store, ALIVE))
-    found = context(store, OVERWRITE, job=SECOND)
-    with pytest.raises(CommitConflictError, match=r"\(waited 0.2 s\)"):
-        commit_job(found, read_attempt_state(store, SECOND), replaced_roots=OVERWRITE.replaced_roots)
-    assert visible_files(store, "/table") == {"p=1/old": b"old"}
-    assert state_of(store, SECOND).phase is Phase.OPEN

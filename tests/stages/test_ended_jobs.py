@@ -13,7 +13,7 @@ from ray_committer.protocol.manifest import STAMP, TaskManifest, encode_manifest
 from ray_committer.protocol.paths import join
 from ray_committer.stages.commit_job import commit_job
 from ray_committer.testing import MemoryStore, run_abort, run_commit, write_job
-from tests.stages.support import JOB, OTHER_JOB, MakesParentsOfWrites, context, requests
+from tests.stages.support import JOB, OTHER_JOB, MakesParentsOfWrites, context, requests, with_job
 
 MANIFEST = "task_1-manifest.json"
 KINDS: dict[str, Callable[[], MemoryStore]] = {
@@ -55,8 +55,7 @@ def others_of(store: MemoryStore) -> dict[str, bytes]:
 def test_what_was_left_of_an_aborted_job_is_not_committed_and_the_command_that_is_named_deletes_it(
     kind: Callable[[], MemoryStore], late: Callable[[MemoryStore], None]
 ):
-    store = kind()
-    write_job(store, OTHER_JOB, {0: {"b": b"y"}})
+    store = with_job({0: {"b": b"y"}}, store=kind(), job=OTHER_JOB)
     write_job(store, JOB, {0: {"a": b"x"}})
     run_abort(store, JOB)
     late(store)
@@ -75,8 +74,7 @@ def test_what_was_left_of_an_aborted_job_is_not_committed_and_the_command_that_i
 def test_what_was_left_of_a_committed_job_is_deleted_and_its_files_are_not(
     kind: Callable[[], MemoryStore], late: Callable[[MemoryStore], None]
 ):
-    store = kind()
-    write_job(store, JOB, {0: {"a": b"x"}})
+    store = with_job({0: {"a": b"x"}}, store=kind())
     run_commit(store, JOB)
     committed = store.files()
     late(store)

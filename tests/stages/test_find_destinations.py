@@ -9,22 +9,26 @@ import pytest
 from ray_committer.errors import ManifestChangedError
 from ray_committer.protocol.fingerprints import fingerprint
 from ray_committer.stages.find_destinations import find_destinations
-from ray_committer.testing import MemoryStore, WrappedStore, write_job
-from tests.stages.support import JOB, at, context, freeze, frozen_path, loaded, requests, stamp_of_job
+from ray_committer.testing import MemoryStore, WrappedStore
+from tests.stages.support import (
+    at,
+    context,
+    freeze,
+    frozen_path,
+    loaded,
+    requests,
+    stamp_of_job,
+    with_job,
+)
 
 TASKS = {n: {f"p={n}/{name}": b"x" for name in "ab"} for n in range(5)}
 
 
 @pytest.fixture
 def memory() -> MemoryStore:
-    store = MemoryStore()
-    write_job(store, JOB, TASKS)
+    store = with_job(TASKS)
     freeze(store)
     return store
-
-
-SOURCES = 5
-"""Listings by which loading makes sure that what the manifests name is there."""
 
 
 def find(store, refs, *paths: str) -> list[tuple[str, str]]:

@@ -14,10 +14,10 @@ from ray_committer.protocol.state import UNSTAMPED, Phase, TableBase, new_state
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.find_table import find_table_late
 from ray_committer.stages.setup_job import setup_job
-from ray_committer.stores.base import StoreOperations, StoreSpec
+from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import MemoryStore, WrappedStore
-from ray_committer.testing.harness import run_abort, write_job
+from ray_committer.testing.harness import run_abort
 from tests.stages.support import (
     EACH_TABLE,
     JOB,
@@ -25,7 +25,9 @@ from tests.stages.support import (
     do_at,
     each_crash,
     requests,
+    seen_in,
     state_of,
+    with_job,
 )
 from tests.tables.support import TABLE, append_commit, table_on
 
@@ -60,14 +62,10 @@ def test_a_table_that_is_made_while_a_job_is_set_up_is_seen_by_one_of_the_two(ki
     assert state_of(store).table == TableBase("id", 0)
     store = kind()
     jobs: list[object] = []
-    made = WrappedStore(
-        store,
-        after=do_at(
-            "read",
-            lambda: jobs.append(table_on(store) and read_state(store, JOB)),
-            end=TABLE.definition,
-        ),
+    note = do_at(
+        "read", lambda: jobs.append(table_on(store) and read_state(store, JOB)), end=TABLE.definition
     )
+    made = WrappedStore(store, after=note)
     setup_job(made, JOB)
     assert jobs != [None]  # who makes a table looks for jobs after that
     assert state_of(store).table is None
@@ -78,8 +76,7 @@ def test_a_log_that_is_damaged_refuses_the_job_and_leaves_none(kind):
     store.write(TABLE.definition, b"{")
     with pytest.raises(TableLogError):
         setup_job(store, JOB)
-    seen = read_state(store, JOB)
-    assert seen is None
+    assert read_state(store, JOB) is None
 
 
 def test_a_job_that_is_aborted_during_its_set_up_is_refused(kind):
@@ -108,19 +105,8 @@ def test_a_job_that_hadoop_set_up_has_a_table_but_has_not_read_its_version(kind)
     assert (found.state.table, found.phase) == (TableBase("id", 2, is_late=True), Phase.OPEN)
     assert found.state.table.read is None
     assert find_table_late(store, JOB, found) == found
-    ours = begin(kind())
-    assert requests(ours, lambda one: find_table_late(one, JOB, read(ours))) == {}
-
-
-def begin(store: StoreOperations) -> StoreOperations:
-    write_job(store, JOB, {})
-    return store
-
-
-def read(store: StoreOperations):
-    seen = read_state(store, JOB)
-    assert seen is not None
-    return seen
+    ours = with_job(store=kind())
+    assert requests(ours, lambda one: find_table_late(one, JOB, seen_in(ours))) == {}
 
 
 def test_on_local_files(tmp_path: Path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
@@ -17,11 +16,9 @@ from ray_committer.errors import (
     StoreUnavailableError,
 )
 from ray_committer.executors.inline import InlineExecutor
-from ray_committer.job_files.job_state import read_state
 from ray_committer.options import CommitOptions
-from ray_committer.protocol.paths import join
 from ray_committer.stages.freeze_manifests import copies_are_current, freeze_manifests
-from ray_committer.stages.load_manifests import LoadedManifests, load_manifests
+from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import (
     MemoryStore,
@@ -33,7 +30,20 @@ from ray_committer.testing import (
 )
 from ray_committer.testing.harness import commit_attempt, put_file, set_up_attempt, write_attempt
 from ray_committer.work.worker import Worker
-from tests.stages.support import JOB, KINDS, context, do_at, each_crash, manifest_path, requests
+from tests.stages.support import (
+    JOB,
+    KINDS,
+    OfWorkers,
+    at_call,
+    context,
+    do_at,
+    each_crash,
+    loaded,
+    manifest_path,
+    requests,
+    stamp_of_job,
+    with_job,
+)
 from tests.tiers import moments
 
 pytestmark = pytest.mark.usefixtures("no_pauses")
@@ -46,21 +56,10 @@ EXPECTED = CommitOptions(conflict_wait_seconds=0.05)
 
 def written(kind: str = "directories") -> MemoryStore:
     """A job of two tasks, with another attempt of the first and another task that have not committed."""
-    store = KINDS[kind]()
-    write_job(store, JOB, {0: {"a": b"1", "p=1/a": b"1"}, 1: {"b": b"2"}})
+    store = with_job({0: {"a": b"1", "p=1/a": b"1"}, 1: {"b": b"2"}}, store=KINDS[kind]())
     for task, attempt, files in ((0, 1, {"a2": b"3"}), (2, 0, {"c": b"4"})):
         write_attempt(store, JOB, set_up_attempt(store, JOB, task, attempt), files)
     return store
-
-
-def stamp(store: StoreOperations) -> str:
-    seen = read_state(store, JOB)
-    assert seen is not None
-    return seen.state.stamp
-
-
-def load(store: StoreOperations) -> LoadedManifests:
-    return load_manifests(context(store), None, ("/table",), stamp=stamp(store))
 
 
 def save(store: StoreOperations, attempt: str, of: str) -> bool:
@@ -77,12 +76,12 @@ def save(store: StoreOperations, attempt: str, of: str) -> bool:
 
 def test_the_manifests_are_renamed_and_what_was_loaded_is_what_is_frozen():
     store = written()
-    found = load(store)
+    found = loaded(context(store))
     before = store.files(JOB.manifests)
     assert freeze_manifests(context(store), found) is True
     assert store.get_status(JOB.manifests) is None
     assert list(store.files(JOB.frozen).values()) == list(before.values())
-    again = load(store)
+    again = loaded(context(store))
     assert again.listing.is_frozen
     assert not found.listing.is_frozen
     assert again.manifests == found.manifests
@@ -90,16 +89,16 @@ def test_the_manifests_are_renamed_and_what_was_loaded_is_what_is_frozen():
 
 def test_it_costs_a_rename_and_a_listing_and_nothing_where_it_was_done():
     store = written()
-    found = load(store)
-    freeze = lambda loaded: lambda one: freeze_manifests(context(one), loaded)  # noqa: E731
+    found = loaded(context(store))
+    freeze = lambda found: lambda one: freeze_manifests(context(one), found)  # noqa: E731
     assert requests(store, freeze(found)) == {"move_directory": 1, "list_status": 1}
-    assert requests(store, freeze(load(store))) == {}
+    assert requests(store, freeze(loaded(context(store)))) == {}
 
 
 @pytest.mark.parametrize("kind", FLAT)
 def test_where_directories_cannot_be_renamed_loading_has_made_copies(kind: str):
     store = written(kind)
-    found = load(store)
+    found = loaded(context(store))
     copies = store.files(JOB.frozen)
     assert len(copies) == 2
     assert requests(store, lambda one: freeze_manifests(context(one), found)) == {}
@@ -112,22 +111,22 @@ def test_where_directories_cannot_be_renamed_loading_has_made_copies(kind: str):
 @pytest.mark.parametrize("kind", ["directories", "etags"])
 def test_what_was_saved_after_loading_is_frozen_and_to_be_loaded(kind: str, attempt: str):
     store = written(kind)
-    found = load(store)
-    assert save(store, attempt, stamp(store)) is True
+    found = loaded(context(store))
+    assert save(store, attempt, stamp_of_job(store)) is True
     assert freeze_manifests(context(store), found) is False
-    assert freeze_manifests(context(store), load(store)) is True
+    assert freeze_manifests(context(store), loaded(context(store))) is True
 
 
 def test_a_manifest_that_was_replaced_by_an_equal_one_is_loaded_again():
     store = written()
-    found = load(store)
-    assert save(store, f"attempt_{JOB.job_id}_m_000000_0", stamp(store)) is True
+    found = loaded(context(store))
+    assert save(store, f"attempt_{JOB.job_id}_m_000000_0", stamp_of_job(store)) is True
     assert freeze_manifests(context(store), found) is False
 
 
 def test_two_committers_freeze_once():
     store = written()
-    one, other = load(store), load(store)
+    one, other = loaded(context(store)), loaded(context(store))
     assert freeze_manifests(context(store), one) is True
     assert freeze_manifests(context(store), other) is True
     assert freeze_manifests(context(store), one) is True
@@ -136,7 +135,7 @@ def test_two_committers_freeze_once():
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_rename_whose_answer_is_lost_is_made_once(when: str):
     store = written()
-    found = load(store)
+    found = loaded(context(store))
 
     def lose() -> None:
         raise StoreUnavailableError("/p", "lost")
@@ -148,7 +147,7 @@ def test_a_rename_whose_answer_is_lost_is_made_once(when: str):
 
 def test_what_appears_beside_frozen_manifests_is_named_and_does_not_count():
     store = written()
-    found = load(store)
+    found = loaded(context(store))
     freeze_manifests(context(store), found)
     put_file(store, manifest_path(7), b"late")
     notices: list[str] = []
@@ -160,16 +159,10 @@ def test_what_appears_beside_frozen_manifests_is_named_and_does_not_count():
 
 def test_manifests_that_another_jobs_cleanup_deleted_are_missed_by_name():
     store = written()
-    found = load(store)
+    found = loaded(context(store))
     store.delete_directory(JOB.temporary)
     with pytest.raises(MissingManifestsError, match=f"another job's clean-up .* {JOB.temporary}"):
         freeze_manifests(context(store), found)
-
-
-class OfWorkers(InlineExecutor):
-    """An executor of workers that have stores of their own."""
-
-    starts_workers = True
 
 
 @pytest.mark.parametrize("manifests", [2, 3])
@@ -179,9 +172,9 @@ def test_a_long_listing_is_made_by_a_worker(
 ):
     monkeypatch.setattr(freeze_module, "MANY_MANIFESTS", manifests)
     store = written()
-    found = load(store)
+    found = loaded(context(store))
     if change == "saved":
-        assert save(store, SECOND, stamp(store)) is True
+        assert save(store, SECOND, stamp_of_job(store)) is True
 
     def delete(call: StoreCall) -> None:
         if change == "gone" and call.operation == "list_status":
@@ -210,7 +203,7 @@ def test_a_long_listing_of_a_file_system_that_machines_mount_is_made_by_the_driv
     monkeypatch.setattr(freeze_module, "MANY_MANIFESTS", 1)
     store = Mounted()
     write_job(store, JOB, {0: {"a": b"1"}})
-    found = load(store)
+    found = loaded(context(store))
     executor = OfWorkers(lambda permits: Worker(MemoryStore(), JOB, permits, in_driver=False))
     assert freeze_manifests(context(store, executor=executor), found) is True
 
@@ -226,21 +219,13 @@ def _frozen(
         assert freeze_manifests(one, found) is (change == "none")
 
 
-def test_after_a_crash_the_manifests_are_frozen_or_not():
-    base = written()
-    found = load(base)
-    for left in each_crash(base.copy, lambda one: freeze_manifests(context(one), found)):
-        assert freeze_manifests(context(left), load(left)) is True
-        assert [ref.name for ref in load(left).manifests] == [ref.name for ref in found.manifests]
-
-
 # Copies
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_copies_of_what_has_not_changed_are_current(kind: str):
     store = written(kind)
-    found = load(store)
+    found = loaded(context(store))
     cost = requests(store, lambda one: copies_are_current(context(one), found))
     assert cost.total() == (1 if kind in FLAT else 0)
     assert copies_are_current(context(store), found) is True
@@ -250,31 +235,16 @@ def test_copies_of_what_has_not_changed_are_current(kind: str):
 @pytest.mark.parametrize("kind", FLAT)
 def test_copies_are_not_current_once_a_task_has_saved(kind: str, attempt: str):
     store = written(kind)
-    found = load(store)
-    assert save(store, attempt, stamp(store)) is True
+    found = loaded(context(store))
+    assert save(store, attempt, stamp_of_job(store)) is True
     assert copies_are_current(context(store), found) is False
-    assert copies_are_current(context(store), load(store)) is True
+    assert copies_are_current(context(store), loaded(context(store))) is True
 
 
 # Whole commits beside tasks that are late
 
 FIRST_TRY = {"a": b"1", "p=1/a": b"1", "b": b"2"}
-WITH = {
-    SECOND: {"a2": b"3", "b": b"2"},
-    NEW_TASK: {**FIRST_TRY, "c": b"4"},
-}
-
-
-def calls_of(store: MemoryStore, run: Callable[[StoreOperations], object]) -> int:
-    return requests(store.copy(), run).total()
-
-
-def at_call(number: int, action: Callable[[], object]) -> Callable[[StoreCall], None]:
-    def hook(call: StoreCall) -> None:
-        if call.number == number:
-            action()
-
-    return hook
+WITH = {SECOND: {"a2": b"3", "b": b"2"}, NEW_TASK: {**FIRST_TRY, "c": b"4"}}
 
 
 @pytest.mark.slow
@@ -286,9 +256,11 @@ def test_a_task_that_saves_during_a_commit_is_counted_or_told_that_it_failed(
     kind: str, when: str, attempt: str
 ):
     base = written(kind)
-    own = stamp(base)
+    own = stamp_of_job(base)
     counted = set[bool]()
-    for number in moments(range(1, calls_of(base, lambda one: run_commit(one, JOB, EXPECTED)) + 1)):
+    for number in moments(
+        range(1, requests(base.copy(), lambda one: run_commit(one, JOB, EXPECTED)).total() + 1)
+    ):
         store, told = base.copy(), list[bool]()
         late = at_call(number, lambda store=store, told=told: told.append(save(store, attempt, own)))
         with suppress(
@@ -311,8 +283,10 @@ def test_a_task_that_slept_during_a_whole_commit_is_counted_or_told_that_it_fail
     kind: str, when: str, attempt: str
 ):
     base = written(kind)
-    own = stamp(base)
-    for number in moments(range(1, calls_of(base, lambda one: save(one, attempt, own)) + 1)):
+    own = stamp_of_job(base)
+    for number in moments(
+        range(1, requests(base.copy(), lambda one: save(one, attempt, own)).total() + 1)
+    ):
         store = base.copy()
         commit = at_call(number, lambda store=store: run_commit(store, JOB, EXPECTED))
         told = save(WrappedStore(store, **{when: commit}), attempt, own)
@@ -324,7 +298,7 @@ def test_a_task_that_slept_during_a_whole_commit_is_counted_or_told_that_it_fail
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_task_that_saves_while_the_job_is_recorded_by_a_commit_that_stops_is_told_so(kind: str):
     base = written(kind)
-    own = stamp(base)
+    own = stamp_of_job(base)
     for left in each_crash(base.copy, lambda one: run_commit(one, JOB, EXPECTED)):
         told = save(left, SECOND, own)
         run_commit(left, JOB, EXPECTED)
@@ -334,7 +308,7 @@ def test_a_task_that_saves_while_the_job_is_recorded_by_a_commit_that_stops_is_t
 @pytest.mark.parametrize("kind", FLAT)
 def test_a_job_whose_tasks_save_all_the_time_is_refused_and_not_recorded(kind: str):
     store = written(kind)
-    own = stamp(store)
+    own = stamp_of_job(store)
 
     def busy(call: StoreCall) -> None:
         if call.operation == "write" and call.paths[0].endswith(".sidecar"):
@@ -345,22 +319,3 @@ def test_a_job_whose_tasks_save_all_the_time_is_refused_and_not_recorded(kind: s
     assert visible_files(store, "/table") == {}
     run_commit(store, JOB, EXPECTED)
     assert visible_files(store, "/table") == WITH[NEW_TASK]
-
-
-def test_a_manifest_of_an_earlier_job_of_the_id_is_refused():
-    store = written()
-    old = stamp(store)
-    store.delete_directory(JOB.job_directory)
-    write_job(store, JOB, {0: {"a": b"1"}})
-    write_attempt(store, JOB, set_up_attempt(store, JOB, 2, 0), {"c": b"4"})
-    assert save(store, NEW_TASK, old) is False
-    assert list(store.files(JOB.manifests)) == [manifest_path(0)]
-
-
-def test_a_temporary_manifest_is_frozen_and_not_counted():
-    store = written()
-    put_file(store, join(JOB.manifests, f"{SECOND}-manifest.json.tmp"), b"{")
-    found = load(store)
-    assert freeze_manifests(context(store), found) is True
-    run_commit(store, JOB, EXPECTED)
-    assert visible_files(store, "/table") == FIRST_TRY

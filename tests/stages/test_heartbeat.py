@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count
@@ -11,30 +10,24 @@ from itertools import count
 import pytest
 
 from ray_committer.errors import StoreRefusedError
+from ray_committer.job_files.commit_record import load_commit_record
 from ray_committer.job_files.find_job import read_attempt_state
-from ray_committer.job_files.job_state import read_state
 from ray_committer.job_files.other_jobs import read_other
-from ray_committer.job_files.owners import BEAT_SECONDS, DEAD_SECONDS, at_work, owner_of
-from ray_committer.protocol.record import Heartbeat, decode_heartbeat, decode_record, encode
+from ray_committer.job_files.owners import DEAD_SECONDS, at_work, owner_of
+from ray_committer.protocol.record import Heartbeat, decode_heartbeat, encode
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.commit_job import commit_job
 from ray_committer.stages.heartbeat import heartbeat
 from ray_committer.stages.rename_files import Renamed
-from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, WrappedStore, write_job
-from tests.stages.support import JOB, NOW, at, context
+from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, WrappedStore
+from tests.stages.support import JOB, KINDS, NOW, context, died, seen_in, state_of, with_job
 
 OFTEN = 0.001
-KINDS: dict[str, Callable[[], MemoryStore]] = {
-    "directories": MemoryStore,
-    "flat": lambda: MemoryStore(real_directories=False),
-}
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=["directories", "flat"])
 def store(request: pytest.FixtureRequest) -> MemoryStore:
-    store = KINDS[request.param]()
-    write_job(store, JOB, {0: {"a": b"x"}})
-    return store
+    return with_job({0: {"a": b"x"}}, store=KINDS[request.param]())
 
 
 class Beats:
@@ -145,8 +138,7 @@ def test_a_beat_is_seen_whole_at_any_moment(store: MemoryStore, moment: str):
 
 
 def test_a_beat_of_a_job_that_was_removed_brings_nothing_back():
-    store = MemoryStore()
-    write_job(store, JOB, {0: {"a": b"x"}})
+    store = with_job({0: {"a": b"x"}})
     store.delete_directory(JOB.temporary)
     beats = Beats(operation="write")
     with heartbeat(context(WrappedStore(store, before=beats)), "run", Renamed(), every_seconds=OFTEN):
@@ -158,9 +150,7 @@ def test_a_beat_is_no_state_and_hinders_no_change_of_it(store: MemoryStore):
     beats = Beats()
     with heartbeat(context(WrappedStore(store, after=beats)), "run", Renamed(), every_seconds=OFTEN):
         beats.wait()
-        seen = read_state(store, JOB)
-        assert seen is not None
-        assert seen.phase is Phase.OPEN
+        assert seen_in(store).phase is Phase.OPEN
 
 
 # What others see of it
@@ -168,18 +158,10 @@ def test_a_beat_is_no_state_and_hinders_no_change_of_it(store: MemoryStore):
 
 def recorded(store: MemoryStore) -> str:
     """A commit that stopped after its record; the name of its run."""
-    crash = at("advance", SimulatedCrash(), end="")
-
-    def hook(call: StoreCall) -> None:
-        if call.operation == "advance" and call.paths[-1].startswith("committed"):
-            crash(call)
-
-    with pytest.raises(SimulatedCrash):
-        commit_job(context(WrappedStore(store, before=hook)), read_attempt_state(store, JOB))
-    seen = read_state(store, JOB)
-    assert seen is not None
-    path = JOB.content(seen.state.record or "")
-    return decode_record(store.read(path), path).owner.run
+    died(
+        store, lambda one: commit_job(context(one), read_attempt_state(one, JOB)), "advance", "committed"
+    )
+    return load_commit_record(store, JOB, state_of(store)).owner.run
 
 
 LATER = NOW + round(DEAD_SECONDS * 1000) + 1
@@ -189,23 +171,6 @@ def is_alive(store: MemoryStore, now: int) -> bool:
     other = read_other(store, JOB, now)
     assert other is not None
     return other.is_alive
-
-
-def test_a_commit_without_a_beat_for_long_is_taken_for_dead(store: MemoryStore):
-    with at_work(recorded(store)):
-        assert is_alive(store, NOW)
-        assert is_alive(store, LATER - 1)
-        assert not is_alive(store, LATER)
-
-
-def test_a_beat_keeps_a_long_commit_alive(store: MemoryStore):
-    run = recorded(store)
-    beat = NOW + round(BEAT_SECONDS * 1000)
-    store.write(JOB.heartbeat, encode(Heartbeat(owner=owner_of(run), at_milliseconds=beat)))
-    with at_work(run):
-        assert is_alive(store, LATER)
-        assert is_alive(store, beat + round(DEAD_SECONDS * 1000))
-        assert not is_alive(store, beat + round(DEAD_SECONDS * 1000) + 1)
 
 
 def test_a_run_that_goes_on_with_a_commit_beats_before_it_loads_again(store: MemoryStore):

@@ -17,7 +17,7 @@ from ray_committer.stages.mode_roots import ModeRoots, roots_of_mode
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import MemoryStore, write_job
 from ray_committer.testing.harness import commit_attempt, set_up_attempt, write_attempt
-from tests.stages.support import JOB, KINDS, context, loaded, requests
+from tests.stages.support import JOB, KINDS, context, loaded, requests, with_job
 
 APPEND, ERROR, OVERWRITE = ConflictMode.APPEND, ConflictMode.ERROR, ConflictMode.OVERWRITE
 PARTITION_MODES = (ConflictMode.ERROR_PARTITIONS, ConflictMode.OVERWRITE_PARTITIONS)
@@ -54,8 +54,7 @@ def of_partitions(mode: ConflictMode, partitions: tuple[str, ...]) -> ModeRoots:
 def test_each_mode_means_some_directories(
     mode: ConflictMode, replaced_roots: tuple[str, ...], roots: ModeRoots
 ):
-    store = MemoryStore()
-    write_job(store, JOB, TASKS)
+    store = with_job(TASKS)
     assert found(store, mode, replaced_roots) == roots
 
 
@@ -71,8 +70,7 @@ def test_the_partitions_are_found_on_every_kind_of_store(
 
 @partition_modes
 def test_a_directory_without_files_of_the_job_is_no_partition(mode: ConflictMode):
-    store = MemoryStore()
-    write_job(store, JOB, TASKS)
+    store = with_job(TASKS)
     attempt = set_up_attempt(store, JOB, 3, 0)
     store.mkdirs(join(JOB.task_attempt(attempt), "p=3"))
     commit_attempt(store, JOB, 3, attempt)
@@ -83,24 +81,8 @@ def test_a_directory_without_files_of_the_job_is_no_partition(mode: ConflictMode
 
 @partition_modes
 def test_a_partition_can_be_above_another(mode: ConflictMode):
-    store = MemoryStore()
-    write_job(store, JOB, {0: {"p=1/a": b"1", "p=1/q=1/b": b"2"}})
+    store = with_job({0: {"p=1/a": b"1", "p=1/q=1/b": b"2"}})
     assert found(store, mode) == of_partitions(mode, ("/table/p=1", "/table/p=1/q=1"))
-
-
-@partition_modes
-def test_a_job_without_files_has_no_partitions(mode: ConflictMode):
-    store = MemoryStore()
-    write_job(store, JOB, {0: {}})
-    assert found(store, mode) == ModeRoots()
-
-
-@partition_modes
-def test_a_file_in_no_partition_is_refused(mode: ConflictMode):
-    store = MemoryStore()
-    write_job(store, JOB, {0: {"p=1/a": b"1"}, 1: {"top": b"2"}})
-    with pytest.raises(PreflightError, match=r"^/table/top: is in no partition.*nothing was changed"):
-        found(store, mode)
 
 
 @partition_modes
@@ -121,8 +103,7 @@ def _stamp(store: StoreOperations, path: str) -> str:
 
 @partition_modes
 def test_a_manifest_that_is_saved_again_meanwhile_is_loaded_again(mode: ConflictMode):
-    store = MemoryStore()
-    write_job(store, JOB, TASKS)
+    store = with_job(TASKS)
     manifests = loaded(context(store, options(mode)))
     again = set_up_attempt(store, JOB, 0, 1)
     write_attempt(store, JOB, again, {"p=7/a": b"1"})
@@ -133,16 +114,14 @@ def test_a_manifest_that_is_saved_again_meanwhile_is_loaded_again(mode: Conflict
 
 @partition_modes
 def test_manifests_that_were_just_loaded_cost_no_request(mode: ConflictMode):
-    store = MemoryStore()
-    write_job(store, JOB, TASKS)
+    store = with_job(TASKS)
     loads = requests(store, lambda one: loaded(context(one, options(mode))))
     assert requests(store, lambda one: found(one, mode)) - loads == Counter()
 
 
 @partition_modes
 def test_a_cancelled_search_is_not_taken_for_a_job_without_partitions(mode: ConflictMode):
-    store = MemoryStore()
-    write_job(store, JOB, TASKS)
+    store = with_job(TASKS)
     one = context(store, options(mode))
     manifests = loaded(one)
     one.cancelled.cancel()

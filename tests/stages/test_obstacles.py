@@ -22,11 +22,10 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.state import Phase
-from ray_committer.stages import load_manifests as load_manifests_module
 from ray_committer.stages.obstacles import noted, refuse
 from ray_committer.stores.base import StoreSpec
-from ray_committer.stores.local import LocalStore
 from ray_committer.testing import run_commit, write_job
+from tests.stages.support import WithMount
 
 
 @pytest.mark.parametrize(
@@ -78,20 +77,6 @@ def test_what_keeps_from_looking_is_not(error: type[Exception]):
     assert errors == []
 
 
-class WithMount(LocalStore):
-    """Below ``p=2`` another file system is mounted."""
-
-    def file_system(self, path: str) -> str:
-        return "other" if "/p=2" in path else super().file_system(path)
-
-
-@pytest.fixture(params=["small", "large"])
-def _sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sources of a large job are looked at while it is loaded, of a small one before it is frozen."""
-    if request.param == "large":
-        monkeypatch.setattr(load_manifests_module, "SMALL_MANIFESTS", 0)
-
-
 def source_gone(root: Path, job: JobAttempt) -> None:
     for path in Path(job.tasks).rglob("gone"):
         path.unlink()
@@ -124,7 +109,7 @@ ODD = "is not UTF-8"
 Act = Callable[[Path, JobAttempt], None]
 
 
-@pytest.mark.usefixtures("_sizes")
+@pytest.mark.usefixtures("small_and_large_jobs")
 @pytest.mark.parametrize(
     ("mode", "wrong", "kind", "named"),
     [
@@ -137,11 +122,7 @@ Act = Callable[[Path, JobAttempt], None]
     ],
 )
 def test_all_kinds_are_reported_at_once(
-    tmp_path: Path,
-    mode: ConflictMode,
-    wrong: list[Act],
-    kind: type[RayCommitterError],
-    named: list[str],
+    tmp_path: Path, mode: ConflictMode, wrong: list[Act], kind: type[RayCommitterError], named: list[str]
 ):
     store, job = WithMount(StoreSpec("file")), new_job_attempt(str(tmp_path), "job", 0)
     names = ("gone", "taken", "p=2/a", "p=3/b")

@@ -26,28 +26,23 @@ from ray_committer.stages.old_success import (
 from ray_committer.stages.save_success_file import write_success_file
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
-from ray_committer.testing import (
-    MemoryStore,
-    SimulatedCrash,
-    StoreCall,
-    WrappedStore,
-    run_commit,
-    write_job,
-)
+from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, run_commit, write_job
 from ray_committer.testing.harness import put_file, run_abort, run_undo
 from tests.stages.support import (
     JOB,
     KINDS,
     OTHER_JOB,
-    at,
     bring_to,
+    calls_of,
     context,
+    died,
     do_at,
     each_crash,
     record_of,
     requests,
     resumed,
     state_of,
+    with_job,
 )
 from tests.tiers import moments
 
@@ -68,8 +63,7 @@ def store(request: pytest.FixtureRequest) -> MemoryStore:
 
 def with_success(kind: str) -> MemoryStore:
     """A table of `OTHER_JOB`, and beside it `JOB`, whose tasks are done."""
-    store = KINDS[kind]()
-    write_job(store, OTHER_JOB, {0: {"old": b"1"}})
+    store = with_job({0: {"old": b"1"}}, store=KINDS[kind](), job=OTHER_JOB)
     run_commit(store, OTHER_JOB, CommitOptions())
     write_job(store, JOB, {0: {"p=1/a": b"1", "p=2/b": b"2"}})
     return store
@@ -99,19 +93,11 @@ def test_it_is_there_until_the_record_and_not_while_files_appear(store: MemorySt
     assert job_of_success(store) == "job_1"
 
 
-def test_a_job_that_is_refused_changes_nothing_of_it(store: MemoryStore):
-    before = store.read(PATH)
-    with pytest.raises(RayCommitterError):
-        run_commit(store, JOB, CommitOptions(mode=ConflictMode.ERROR))
-    assert store.read(PATH) == before
-
-
 @safe_stores
 def test_an_undo_puts_it_back(kind: str):
     store = with_success(kind)
     before = store.read(PATH)
-    with pytest.raises(SimulatedCrash):
-        run_commit(WrappedStore(store, before=at("rename", SimulatedCrash(), "p=2/b")), JOB)
+    died(store, lambda one: run_commit(one, JOB), "rename", "p=2/b")
     assert store.get_status(PATH) is None
     assert run_undo(store, JOB)
     assert store.read(PATH) == before
@@ -129,9 +115,7 @@ def test_an_undo_puts_it_back_wherever_the_commit_has_stopped_before_it_is_commi
 @safe_stores
 def test_an_undo_that_is_faster_than_the_change_to_committed_puts_it_back(kind: str):
     """The new one is written in parallel to that change."""
-    store = with_success(kind)
-    with pytest.raises(SimulatedCrash):
-        run_commit(WrappedStore(store, before=at("advance", SimulatedCrash(), "committed")), JOB)
+    store = died(with_success(kind), lambda one: run_commit(one, JOB), "advance", "committed")
     write_success_file(context(store), resumed(context(store))[0], [])
     assert run_undo(store, JOB)
     assert job_of_success(store) == "job_2"
@@ -144,8 +128,7 @@ def test_a_process_that_sleeps_anywhere_while_the_job_is_undone_leaves_that_of_a
 ):
     monkeypatch.setattr(owners, "DEAD_SECONDS", -1.0)
     later = new_job_attempt("/table", "job_3", 0)
-    calls: list[StoreCall] = []
-    run_commit(WrappedStore(with_success(kind), before=calls.append), JOB)
+    calls = calls_of(with_success(kind), lambda one: run_commit(one, JOB))
     slept = 0
     for call in moments(calls):
         store, undone = with_success(kind), list[str | None]()
@@ -190,10 +173,7 @@ def test_an_undo_is_not_done_while_a_process_keeps_putting_it_aside():
 
 def stopped_while_it_moves(kind: str) -> MemoryStore:
     """A table whose `JOB` has died when it had put the old one aside."""
-    store = with_success(kind)
-    with pytest.raises(SimulatedCrash):
-        run_commit(WrappedStore(store, before=at("rename", SimulatedCrash(), "p=2/b")), JOB)
-    return store
+    return died(with_success(kind), lambda one: run_commit(one, JOB), "rename", "p=2/b")
 
 
 def put_aside_again(store: MemoryStore) -> None:
@@ -245,8 +225,7 @@ def test_an_undo_ends_although_hadoop_has_left_a_checksum_of_it(tmp_path: Path):
     for name in ("_SUCCESS", "._SUCCESS.crc"):
         (tmp_path / name).write_text("old")
     write_job(store, job, {0: {"a": b"1"}})
-    with pytest.raises(SimulatedCrash):
-        run_commit(WrappedStore(store, before=at("rename", SimulatedCrash(), "/a")), job)
+    died(store, lambda one: run_commit(one, job), "rename", "/a")
     assert run_undo(store, job)
     assert [path.name for path in tmp_path.iterdir()] == ["_SUCCESS"]
 

@@ -2,59 +2,56 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
 
 from ray_committer.errors import CommitConflictError, CommitRecordExistsError, RayCommitterError
+from ray_committer.job_files.commit_record import load_commit_record
 from ray_committer.job_files.find_job import read_attempt_state
 from ray_committer.job_files.job_state import Seen, StateChangedError, advance, read_state
 from ray_committer.job_files.owners import at_work
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
-from ray_committer.protocol.record import (
-    Claim,
-    CommitRecord,
-    ConflictMode,
-    Declaration,
-    decode_claim,
-    decode_record,
-)
+from ray_committer.protocol.record import Claim, CommitRecord, ConflictMode, Declaration, decode_claim
 from ray_committer.protocol.state import UNDECIDED, Phase
 from ray_committer.stages.commit_job import commit_job
 from ray_committer.stages.declare_job import Patience, declare_job, withdraw
-from ray_committer.stages.load_manifests import ManifestsChangedError, load_manifests
+from ray_committer.stages.load_manifests import load_manifests
 from ray_committer.stages.preflight import preflight
 from ray_committer.stages.record_job import MOST_WRITES, record_job
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import (
     MemoryStore,
-    SimulatedCrash,
     StoreCall,
     WrappedStore,
-    crash_at,
-    run_abort,
     run_commit,
     visible_files,
     write_job,
 )
 from ray_committer.testing.harness import commit_attempt, put_file, set_up_attempt, write_attempt
-from tests.stages.support import JOB, NOW, OTHER_JOB, WHEN, context, do_at
+from tests.stages.support import (
+    JOB,
+    KINDS,
+    NOW,
+    OTHER_JOB,
+    calls_of,
+    context,
+    do_at,
+    each_of,
+    phase_of,
+    seen_in,
+    state_of,
+    with_job,
+)
 
-KINDS: dict[str, Callable[[], MemoryStore]] = {
-    "directories": MemoryStore,
-    "flat": lambda: MemoryStore(real_directories=False),
-}
 APPEND, OVERWRITE, ERROR = ConflictMode.APPEND, ConflictMode.OVERWRITE, ConflictMode.ERROR
 RUN, OTHER_RUN = "run", "another run"
 WAIT = 0.03
 
 
-@pytest.fixture(params=KINDS)
-def store(request: pytest.FixtureRequest) -> MemoryStore:
-    return KINDS[request.param]()
+store = each_of("directories", "flat")
 
 
 def options(mode: ConflictMode = APPEND, **fields: object) -> CommitOptions:
@@ -75,8 +72,7 @@ def decide(
     **fields: object,
 ) -> tuple[Seen, CommitRecord]:
     found = context(store, options(mode, **fields), job=job)
-    seen = read_state(store, job)
-    assert seen is not None
+    seen = seen_in(store, job)
 
     def load() -> object:
         found.executor.directories.forget()
@@ -97,19 +93,14 @@ def decide(
         )
 
 
-def phase_of(store: StoreOperations, job: JobAttempt = JOB) -> Phase | None:
-    seen = read_state(store, job)
-    return seen.phase if seen else None
-
-
 def declared(
     store: StoreOperations, writes: str, excludes: tuple[str, ...] = (), job: JobAttempt = OTHER_JOB
 ) -> Seen:
     """Another job of which a run has declared what it writes."""
     write(store, job)
-    seen = read_state(store, job)
-    assert seen is not None
-    return declare_job(context(store, job=job), seen, Claim([writes], [*excludes]), OTHER_RUN)
+    return declare_job(
+        context(store, job=job), seen_in(store, job), Claim([writes], [*excludes]), OTHER_RUN
+    )
 
 
 def recorded(
@@ -128,8 +119,7 @@ def test_the_state_names_the_record_and_the_record_says_what_the_job_is(store: M
     seen, record = decide(store)
     assert seen == read_state(store, JOB)
     assert seen.phase is Phase.RECORDED
-    path = JOB.content(seen.state.record or "")
-    assert decode_record(store.read(path), path) == record
+    assert load_commit_record(store, JOB, seen.state) == record
     assert (record.job_id, record.job_attempt, record.created_milliseconds) == ("job_1", 0, NOW)
     assert (len(record.manifests), record.files, record.bytes) == (2, 2, 2)
     assert (record.owner.run, record.nonce) == (RUN, seen.state.record)
@@ -141,8 +131,7 @@ def test_the_record_is_made_from_the_very_declaration_that_has_looked(store: Mem
 
     def note(call: StoreCall) -> None:
         if call.operation == "advance" and ".declared" in f".{call.paths[-1]}":
-            seen = read_state(store, JOB)
-            assert seen is not None
+            seen = seen_in(store)
             path = JOB.content(seen.state.nonce)
             found.append(decode_claim(seen.content.encode() or store.read(path), path))
 
@@ -176,10 +165,11 @@ def test_of_many_manifests_the_record_is_written_after_the_others_have_been_look
     monkeypatch.setattr("ray_committer.stages.record_job.MANY_MANIFESTS", limit)
     store = MemoryStore()
     write(store)
-    calls: list[StoreCall] = []
-    _, record = decide(WrappedStore(store, before=calls.append))
+    calls = calls_of(store, decide)
     looked = next(n for n, one in enumerate(calls) if one.paths == (JOB.temporary,))
-    written = next(n for n, one in enumerate(calls) if one.paths == (JOB.content(record.nonce),))
+    written = next(
+        n for n, one in enumerate(calls) if one.paths == (JOB.content(state_of(store).record),)
+    )
     assert (written < looked) == is_first
 
 
@@ -209,7 +199,7 @@ def test_old_files_are_in_the_record_of_who_replaces_them_and_namesakes_apart(st
 
 @pytest.mark.parametrize(
     ("mine", "other"),
-    [(OVERWRITE, APPEND), (APPEND, OVERWRITE), (OVERWRITE, OVERWRITE), (ERROR, APPEND)],
+    [(OVERWRITE, APPEND), (APPEND, OVERWRITE), (OVERWRITE, OVERWRITE), (ERROR, APPEND), (APPEND, ERROR)],
 )
 def test_beside_a_commit_that_stopped_a_job_that_cannot_be_beside_it_is_refused_at_once(
     store: MemoryStore, mine: ConflictMode, other: ConflictMode
@@ -238,46 +228,11 @@ def test_a_commit_that_stopped_is_superseded_by_a_job_that_replaces_all_of_it(
 
 @pytest.mark.parametrize("roots", [("/table/p=1",), ("/table/p=1", "/table/p=2")])
 def test_a_job_that_replaces_a_part_of_a_commit_that_stopped_is_refused(roots: tuple[str, ...]):
-    store = MemoryStore()
-    write_job(store, JOB, {0: {"p=1/a": b"x"}}, mode=OVERWRITE)
+    store = with_job({0: {"p=1/a": b"x"}}, mode=OVERWRITE)
     recorded(store)
     with pytest.raises(CommitConflictError, match="job_2"):
         decide(store, OVERWRITE, replaced_roots=roots)
     assert phase_of(store, OTHER_JOB) is Phase.RECORDED
-
-
-def test_appends_are_in_nobodys_way(store: MemoryStore):
-    write(store)
-    declared(store, "/table", job=new_job_attempt("/table", "job_3", 0))
-    recorded(store)
-    with at_work(OTHER_RUN):
-        assert decide(store)[0].phase is Phase.RECORDED
-
-
-@pytest.mark.parametrize(
-    ("writes", "excludes", "is_in_the_way"),
-    [
-        ("/table/p=1", (), True),
-        ("/table", (), True),
-        ("/table/p=2", (), False),
-        ("/table/p=2", ("/table/p=2",), False),
-        ("/table/p=10", ("/table/p=10",), False),
-        ("/table/p=1/q=1", ("/table/p=1/q=1",), True),
-    ],
-)
-def test_only_jobs_whose_directories_overlap_are_in_each_others_way(
-    writes: str, excludes: tuple[str, ...], is_in_the_way: bool
-):
-    store = MemoryStore()
-    declared(store, writes, excludes)
-    write_job(store, JOB, {0: {"p=1/a": b"x"}}, mode=OVERWRITE)
-    with at_work(OTHER_RUN):
-        if is_in_the_way:
-            with pytest.raises(CommitConflictError):
-                decide(store, OVERWRITE, replaced_roots=("/table/p=1",))
-            assert phase_of(store) is Phase.OPEN
-        else:
-            decide(store, OVERWRITE, replaced_roots=("/table/p=1",))
 
 
 def test_who_is_alive_is_waited_for_and_then_named_with_what_it_writes(store: MemoryStore):
@@ -302,9 +257,7 @@ def test_a_declaration_that_others_withdraw_does_not_make_the_wait_longer(store:
         elif call.operation == "read" and call.paths[0].startswith(OTHER_JOB.state):
             looks[-1] += 1
         elif call.operation == "advance" and len(looks) < 4:
-            seen = read_state(store, JOB)
-            assert seen is not None
-            advance(store, JOB, seen, Phase.OPEN)
+            advance(store, JOB, seen_in(store), Phase.OPEN)
 
     found = context(WrappedStore(store, before=note), options(OVERWRITE))
     there = read_attempt_state(store, JOB)
@@ -370,13 +323,6 @@ def watch_waiting(store: MemoryStore, phases: list[Phase | None]) -> Callable[[S
     return hook
 
 
-def test_a_declaration_of_the_dead_is_withdrawn_and_hinders_nobody(store: MemoryStore):
-    declared(store, "/table", ("/table",))
-    write(store)
-    assert decide(store)[0].phase is Phase.RECORDED
-    assert phase_of(store, OTHER_JOB) is Phase.OPEN
-
-
 def test_a_job_that_was_set_up_where_files_are_replaced_is_seen_wherever_it_is(store: MemoryStore):
     inside = new_job_attempt("/table/p=1", "job_7", 0)
     recorded(store, job=inside)
@@ -392,68 +338,13 @@ def test_a_job_that_was_set_up_where_files_are_replaced_is_seen_wherever_it_is(s
     assert phase_of(store) is Phase.OPEN
 
 
-def test_several_overwrites_at_once_end_with_the_whole_of_one(store: MemoryStore):
-    jobs = [new_job_attempt("/table", f"job_{number}", 0) for number in range(3)]
-    put_file(store, "/table/old", b"0")
-    for job in jobs:
-        write(store, job, OVERWRITE)
-    failures: list[Exception] = []
-
-    def commit(job: JobAttempt) -> None:
-        try:
-            run_commit(store, job, options(OVERWRITE, conflict_wait_seconds=60.0))
-        except RayCommitterError as e:
-            failures.append(e)
-
-    threads = [threading.Thread(target=commit, args=(job,)) for job in jobs]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
-    wholes = [{f"{job.job_id}-a": b"1", f"p=1/{job.job_id}-b": b"2"} for job in jobs]
-    assert visible_files(store, "/table") in wholes
-
-
 # Somebody else decides, or a task commits
-
-
-@pytest.mark.parametrize("mode", [APPEND, OVERWRITE])
-def test_a_job_that_is_aborted_meanwhile_is_not_recorded(store: MemoryStore, mode: ConflictMode):
-    write(store, mode=mode)
-    before_last = do_at_advance_to("recorded", lambda: run_abort(store, JOB))
-    with pytest.raises(StateChangedError) as caught:
-        decide(WrappedStore(store, before=before_last), mode)
-    assert caught.value.now is None
-    assert store.list_files(JOB.state) == []
-
-
-def do_at_advance_to(phase: str, action: Callable[[], object]) -> Callable[[StoreCall], None]:
-    def hook(call: StoreCall) -> None:
-        if call.operation == "advance" and call.paths[-1].startswith(phase):
-            action()
-
-    return hook
-
-
-def test_a_declaration_that_somebody_withdrew_is_not_recorded(store: MemoryStore):
-    write(store)
-
-    def withdraw() -> None:
-        seen = read_state(store, JOB)
-        assert seen is not None
-        advance(store, JOB, seen, Phase.OPEN)
-
-    with pytest.raises(StateChangedError) as caught:
-        decide(WrappedStore(store, before=do_at_advance_to("recorded", withdraw)))
-    assert caught.value.now == read_state(store, JOB)
-    assert phase_of(store) is Phase.OPEN
 
 
 def test_of_two_committers_of_one_job_one_records_it_and_the_other_sees_that(store: MemoryStore):
     write(store)
     quicker: list[Seen] = []
-    hook = do_at_advance_to("declared", lambda: quicker.append(decide(store, run=OTHER_RUN)[0]))
+    hook = do_at("advance", lambda: quicker.append(decide(store, run=OTHER_RUN)[0]), "declared")
     with pytest.raises(StateChangedError) as caught:
         decide(WrappedStore(store, before=hook))
     assert [caught.value.now] == quicker == [read_state(store, JOB)]
@@ -461,40 +352,22 @@ def test_of_two_committers_of_one_job_one_records_it_and_the_other_sees_that(sto
 
 def test_an_attempt_that_another_has_overtaken_is_open_again(store: MemoryStore):
     write(store)
-    hook = do_at_advance_to("declared", lambda: write(store, new_job_attempt("/table", "job_1", 1)))
+    hook = do_at("advance", lambda: write(store, new_job_attempt("/table", "job_1", 1)), "declared")
     with pytest.raises(CommitRecordExistsError, match="newer"):
         decide(WrappedStore(store, before=hook))
     assert phase_of(store) is Phase.OPEN
-
-
-def test_a_manifest_that_is_saved_after_loading_is_not_left_out(store: MemoryStore):
-    write(store)
-    attempt = set_up_attempt(store, JOB, 2, 0)
-    write_attempt(store, JOB, attempt, {"late": b"3"})
-
-    def save() -> None:
-        with suppress(RayCommitterError):
-            commit_attempt(store, JOB, 2, attempt)
-
-    first = "move_directory" if store.real_directories else "advance"
-    with pytest.raises(ManifestsChangedError):
-        decide(WrappedStore(store, before=do_at(first, save)))
-    assert phase_of(store) is Phase.OPEN
-    assert len(decide(store)[1].manifests) == 3
 
 
 # Failures and crashes
 
 
 @pytest.mark.parametrize("mode", [APPEND, OVERWRITE])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["directories", "flat"])
 def test_after_a_failure_of_any_request_the_job_is_open_or_recorded(kind: str, mode: ConflictMode):
     base = KINDS[kind]()
     put_file(base, "/table/old", b"0")
     write(base, mode=mode)
-    calls: list[StoreCall] = []
-    decide(WrappedStore(base.copy(), before=calls.append), mode)
-    for call in calls:
+    for call in calls_of(base.copy(), lambda one: decide(one, mode)):
         store = base.copy()
 
         def fail(now: StoreCall, number: int = call.number) -> None:
@@ -504,29 +377,9 @@ def test_after_a_failure_of_any_request_the_job_is_open_or_recorded(kind: str, m
         with suppress(OSError, RayCommitterError):
             decide(WrappedStore(store, before=fail), mode)
         assert phase_of(store) in (Phase.OPEN, Phase.RECORDED), call
-        decide_if_open(store, mode)
+        if phase_of(store) in UNDECIDED:
+            decide(store, mode)
         assert phase_of(store) is Phase.RECORDED
-
-
-def decide_if_open(store: StoreOperations, mode: ConflictMode) -> None:
-    if phase_of(store) in UNDECIDED:
-        decide(store, mode)
-
-
-@pytest.mark.parametrize("when", WHEN)
-@pytest.mark.parametrize("mode", [APPEND, OVERWRITE])
-@pytest.mark.parametrize("kind", KINDS)
-def test_after_a_crash_anywhere_the_next_run_commits_the_job(kind: str, mode: ConflictMode, when: str):
-    base = KINDS[kind]()
-    write(base, mode=mode)
-    calls: list[StoreCall] = []
-    decide(WrappedStore(base.copy(), before=calls.append), mode)
-    for call in calls:
-        store = base.copy()
-        with pytest.raises(SimulatedCrash):
-            decide(WrappedStore(store, **{when: crash_at(call.number)}), mode)
-        run_commit(store, JOB, options(mode))
-        assert visible_files(store, "/table") == {"job_1-a": b"1", "p=1/job_1-b": b"2"}
 
 
 def test_a_task_that_saves_its_manifest_again_while_it_is_read_is_committed_once(store: MemoryStore):

@@ -16,7 +16,6 @@ from ray_committer import CommitOptions, ConflictMode
 from ray_committer.errors import (
     CommitCancelledError,
     CommitConflictError,
-    CommitStateUnknownError,
     IncompleteJobError,
     PreflightError,
     RayCommitterError,
@@ -36,7 +35,7 @@ from ray_committer.stages.remove_replaced_files import (
 )
 from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore, fail_at, run_commit
 from ray_committer.testing.harness import put_file
-from tests.stages.support import JOB, WHEN, at, context, each_crash, record_of, requests
+from tests.stages.support import JOB, at, context, record_of, requests
 
 OVERWRITE = CommitOptions(mode=ConflictMode.OVERWRITE)
 
@@ -62,55 +61,10 @@ def test_overwrite_replaces_all_files_and_removes_directories_that_are_empty_the
     assert report.notices == []
 
 
-def test_old_files_go_only_after_every_new_file_is_in_place(store, old, write_job, tree):
-    job = write_job({0: {"p=1/new": "n", "p=2/new": "n"}})
-    seen: list[set[str]] = []
-
-    def look(call: StoreCall) -> None:
-        if call.operation == "set_aside":
-            seen.append(set(tree()))
-
-    run_commit(WrappedStore(store, before=look), job, OVERWRITE)
-    assert len(seen) == 3
-    assert all({"p=1/new", "p=2/new"} <= files for files in seen)
-
-
-def test_a_failed_job_keeps_the_old_data(store, old, write_job, tree):
-    job = write_job({0: {"p=1/new": "n"}, 1: {"p=1/new": "m"}})
-    with pytest.raises(RayCommitterError):
-        run_commit(store, job, OVERWRITE)
-    assert tree() == old
-    ray_committer.abort_job(job.destination)
-    assert tree() == old
-
-
-def test_only_the_named_roots_are_replaced(store, old, write_job, dest: Path, tree):
-    options = CommitOptions(mode=ConflictMode.OVERWRITE, replaced_roots=(str(dest / "p=1"),))
-    run_commit(store, write_job({0: {"p=1/new": "n"}}), options)
-    assert tree() == {"p=1/new": "n", "p=2/old": "2", "top": "3"}
-
-
 def test_an_old_file_of_the_same_name_gives_way_to_the_new_one(store, old, write_job, tree):
     report = run_commit(store, write_job({0: {"p=1/old": "new", "top": "new top"}}), OVERWRITE)
     assert tree() == {"p=1/old": "new", "top": "new top"}
     assert (report.replaced, report.notices) == (1, [])  # its name is not to be removed as well
-
-
-def test_a_file_of_the_same_name_that_changed_since_is_a_conflict(store, old, write_job, dest, tree):
-    write_job({0: {"top": "new top"}})
-    ray_committer.record_job(str(dest), options=OVERWRITE)
-    (dest / "top").write_text("written by someone else")
-    with pytest.raises(ray_committer.errors.CommitConflictError):
-        ray_committer.commit_job(str(dest))
-    assert tree()["top"] == "written by someone else"
-
-
-def test_a_file_that_appears_after_the_record_is_kept(store, old, write_job, dest: Path, tree):
-    write_job({0: {"p=1/new": "n"}})
-    ray_committer.record_job(str(dest), options=OVERWRITE)
-    (dest / "p=2" / "late").write_text("late")
-    ray_committer.commit_job(str(dest))
-    assert tree() == {"p=1/new": "n", "p=2/late": "late"}
 
 
 def test_an_old_file_that_was_rewritten_since_is_kept_with_a_notice(
@@ -125,40 +79,11 @@ def test_an_old_file_that_was_rewritten_since_is_kept_with_a_notice(
     assert any("p=2/old" in notice for notice in report.notices)
 
 
-def test_what_belongs_to_running_jobs_is_not_old_data(store, old, write_job, dest: Path):
-    job = write_job({0: {"p=1/new": "n"}})
-    other = write_job({0: {"x": "of job 2"}}, job_id="job_2")
-    staging = dest / ".spark-staging-1" / "f"
-    staging.parent.mkdir()
-    staging.write_text("staged")
-    run_commit(store, job, OVERWRITE)
-    assert staging.exists()
-    assert len(list(Path(other.tasks).rglob("x"))) == 1
-
-
-def test_a_root_that_does_not_exist_replaces_nothing(store, write_job, dest: Path, tree):
-    options = CommitOptions(mode=ConflictMode.OVERWRITE, replaced_roots=(str(dest / "p=7"),))
-    assert run_commit(store, write_job({0: {"p=7/new": "n"}}), options).replaced == 0
-    assert tree() == {"p=7/new": "n"}
-
-
 def test_a_dangling_link_hides_no_old_data(store, old, write_job, dest: Path, tree):
     (dest / "p=1" / "link").symlink_to(dest / "nowhere")
     run_commit(store, write_job({0: {"p=1/new": "n"}}), OVERWRITE)
     assert tree() == {"p=1/new": "n"}
     assert not (dest / "p=1" / "link").is_symlink()
-
-
-def test_data_behind_a_linked_directory_is_never_deleted(store, old, write_job, dest, tmp_path, tree):
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    (elsewhere / "precious").write_text("x")
-    (dest / "p=3").symlink_to(elsewhere)
-    job = write_job({0: {"p=1/new": "n"}})
-    with pytest.raises(PreflightError, match="p=3: is a symbolic link to a directory"):
-        run_commit(store, job, OVERWRITE)
-    assert (elsewhere / "precious").exists()
-    assert set(old) <= set(tree())
 
 
 def test_old_data_is_kept_until_the_new_data_is_validated(store, old, write_job, tree):
@@ -168,15 +93,6 @@ def test_old_data_is_kept_until_the_new_data_is_validated(store, old, write_job,
     with pytest.raises(RayCommitterError, match="4 bytes, its manifest says 5"):
         run_commit(store, job, OVERWRITE)
     assert set(old) <= set(tree())
-
-
-def test_a_changed_file_does_not_take_the_place_of_an_old_one(store, old, write_job, tree):
-    job = write_job({0: {"top": "whole"}})
-    ray_committer.record_job(job.destination, options=OVERWRITE)
-    next(Path(job.tasks).rglob("top")).write_text("half")
-    with pytest.raises(CommitStateUnknownError, match="must not replace"):
-        run_commit(store, job, OVERWRITE)
-    assert tree() == old
 
 
 def test_a_job_that_was_set_up_to_replace_is_not_committed_as_an_append(old, dest: Path, tree):
@@ -371,39 +287,12 @@ def test_an_old_file_whose_name_is_not_utf8_refuses_an_overwrite_and_hinders_no_
     assert (dest / "p=1" / "a").exists() is not is_overwrite
 
 
-def test_what_is_gone_already_is_not_counted():
-    store = with_files()
-    store.delete_file("/table/d")
-    store.delete_directory("/table/p=1")
-    assert remove(store, RECORD) == 1
-    assert store.files() == {}
-
-
 def test_a_directory_in_the_place_of_an_old_file_is_kept():
     store = with_files()
     store.delete_file("/table/d")
     put_file(store, "/table/d/new", b"x")
     assert remove(store, RECORD) == 3
     assert list(store.files()) == ["/table/d/new"]
-
-
-@pytest.mark.parametrize("operation", ["list_status", "set_aside"])
-@pytest.mark.parametrize("when", WHEN)
-@pytest.mark.parametrize("error", [TimeoutError, PermissionError])
-def test_a_request_that_fails_stops_and_the_next_run_removes_the_rest(operation: str, when: str, error):
-    store = with_files()
-    with pytest.raises(error):
-        remove(WrappedStore(store, **{when: at(operation, error("simulated"))}), RECORD)
-    assert store.files()
-    remove(store, RECORD)
-    assert store.files() == {}
-
-
-def test_after_a_crash_anywhere_the_next_run_removes_the_rest():
-    for store in each_crash(with_files, lambda one: remove(one, RECORD)):
-        left = [path for path in OLD if store.get_status(path)]
-        assert remove(store, RECORD) == len(left)
-        assert store.files() == {}
 
 
 def test_there_is_a_place_for_each_file_and_a_directory_for_so_many(monkeypatch):
@@ -460,35 +349,11 @@ def test_an_old_file_that_cannot_be_put_aside_is_deleted_where_it_is():
     assert store.files() == {}
 
 
-@pytest.mark.parametrize("when", WHEN)
-def test_places_that_cannot_be_deleted_stop_and_the_next_run_deletes_them(when: str):
-    store = with_files()
-    fail = {when: at("delete_directory", TimeoutError("simulated"))}
-    with pytest.raises(TimeoutError):
-        remove(WrappedStore(store, **fail), RECORD)
-    assert remove(store, RECORD) == 0
-    assert store.files() == {}
-    assert store.list_status(ASIDE) == []
-
-
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
 @pytest.mark.parametrize("error", [TimeoutError, PermissionError])
 def test_a_listing_that_fails_is_an_error_and_not_a_directory_without_files(number: int, error):
     with pytest.raises(error):
         listed(WrappedStore(with_files(), before=fail_at(number, error)))
-
-
-@pytest.mark.parametrize("root", ["/table/nowhere", "/table/d"])
-def test_a_root_that_is_not_a_directory_has_no_files(root: str):
-    assert listed(with_files(), (root,)) == ()
-
-
-def test_the_destinations_of_other_jobs_below_the_roots_are_told():
-    store = with_files()
-    for destination in ("/table", "/table/p=2/q=1", "/other"):
-        put_file(store, f"{destination}/_temporary/job_2/00/tasks/a", b"x")
-    found = list_replaced_files(context(store), ("/table",))
-    assert found.destinations == ("/table", "/table/p=2/q=1")
 
 
 def test_only_the_success_that_the_job_writes_itself_is_not_replaced_as_old_data():

@@ -8,30 +8,20 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
-from msgspec import structs
 
 import ray_committer
-from ray_committer.errors import (
-    CommitStateUnknownError,
-    ManifestChangedError,
-    RayCommitterError,
-)
+from ray_committer.errors import CommitStateUnknownError, ManifestChangedError
 from ray_committer.executors.base import Item, Result, Supplied, Work
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.protocol.iostatistics import IOStatistics
-from ray_committer.protocol.manifest import decode_manifest, encode_manifest
 from ray_committer.protocol.plan import plan_shards
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.load_manifests import PACKED_FILES, Listing, LoadedManifests
 from ray_committer.stages.rename_files import supplied_shard
-from ray_committer.testing import (
-    StoreCall,
-    WrappedStore,
-    run_commit,
-)
+from ray_committer.testing import StoreCall, WrappedStore, run_commit
 from ray_committer.work.worker import Worker
-from tests.stages.support import state_of
+from tests.stages.support import at, state_of
 
 
 def test_a_removed_destination_directory_stops_and_the_next_run_makes_it_again(
@@ -47,48 +37,6 @@ def test_a_removed_destination_directory_stops_and_the_next_run_makes_it_again(
         run_commit(WrappedStore(store, before=remove), job)
     ray_committer.commit_job(str(dest))
     assert tree() == {"p=1/a": "x"}
-
-
-def without_times(job) -> None:
-    for path in Path(job.manifests).iterdir():
-        manifest = decode_manifest(path.read_bytes(), str(path))
-        files = [type(file)(s=file.s, d=file.d, z=file.z) for file in manifest.files]
-        path.write_bytes(encode_manifest(structs.replace(manifest, files=files)))
-
-
-def test_proof_by_size_alone_is_counted_apart(store, write_job, dest: Path):
-    job = write_job({0: {"a": "x"}, 1: {"b": "y"}})
-    without_times(job)
-    stop_at_file(store, job, "b")
-    report = ray_committer.commit_job(str(dest))
-    assert (report.moved, report.proved) == (1, {"size only": 1})
-
-
-def stop_at_file(store, job, name: str) -> RayCommitterError:
-    def stop(call: StoreCall) -> None:
-        if call.operation == "rename" and call.paths[1].endswith(f"/{name}"):
-            raise PermissionError(13, "simulated")
-
-    with pytest.raises(RayCommitterError) as caught:
-        run_commit(WrappedStore(store, before=stop), job)
-    return caught.value
-
-
-@pytest.mark.usefixtures("small_shards")
-def test_a_failure_in_the_middle_keeps_everything_and_the_same_command_finishes(
-    store, write_job, dest: Path, tree
-):
-    files = {f"f{number:03d}": str(number) for number in range(100)}
-    job = write_job({0: files})
-    error = stop_at_file(store, job, "f050")
-    assert error.exit_code == 3
-    assert 0 < len(tree()) < 100
-    sources = list(Path(job.tasks).rglob("f*"))
-    assert len(sources) + len(tree()) == 100
-    report = ray_committer.commit_job(str(dest))
-    assert report.resumed
-    assert report.moved + sum(report.proved.values()) == report.files == 100
-    assert tree() == files
 
 
 def test_a_manifest_replaced_after_the_record_stops_everything(store, write_job, dest: Path, tree):
@@ -126,38 +74,14 @@ def test_a_manifest_that_the_record_does_not_name_is_never_committed(
 
 
 @pytest.mark.usefixtures("small_shards")
-def test_a_cancelled_commit_stops_and_the_same_command_finishes(store, write_job, dest: Path, tree):
-    files = {f"f{number:03d}": "x" for number in range(200)}
-    write_job({0: files})
-    token = ray_committer.CancelToken()
-
-    def cancel_midway(event: object) -> None:
-        if isinstance(event, ray_committer.events.FilesRenamed):
-            token.cancel()
-
-    with pytest.raises(ray_committer.errors.CommitCancelledError) as caught:
-        ray_committer.commit_job(
-            str(dest),
-            executor="inline",
-            on_event=cancel_midway,
-            cancel=token,
-        )
-    assert caught.value.exit_code == 3
-    assert 0 < len(tree()) < 200
-    ray_committer.commit_job(str(dest))
-    assert tree() == files
-
-
-@pytest.mark.usefixtures("small_shards")
 def test_after_a_failure_nothing_is_begun(store, write_job, tree):
     job = write_job({0: {f"f{number:02d}": "x" for number in range(40)}})
 
-    def deny(call: StoreCall) -> None:
-        if call.operation == "rename" and call.paths[1].endswith("/f13"):
-            raise PermissionError(13, "Permission denied")
-
     with pytest.raises(CommitStateUnknownError, match="/f13"):
-        run_commit(WrappedStore(store, before=deny), job)
+        run_commit(
+            WrappedStore(store, before=at("rename", PermissionError(13, "Permission denied"), "/f13")),
+            job,
+        )
     assert len(tree()) == 13  # neither the rest of its shard nor another one
     assert run_commit(store, job).files == 40
 

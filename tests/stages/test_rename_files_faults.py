@@ -8,11 +8,7 @@ import pytest
 from msgspec import structs
 
 import ray_committer.stages.rename_files as rename_files_module
-from ray_committer.errors import (
-    CommitCancelledError,
-    CommitConflictError,
-    CommitStateUnknownError,
-)
+from ray_committer.errors import CommitCancelledError, CommitStateUnknownError
 from ray_committer.events import Event, FilesRenamed
 from ray_committer.protocol.plan import count_by_manifest
 from ray_committer.protocol.record import ReplacedFile, encode
@@ -20,25 +16,9 @@ from ray_committer.protocol.recovery import Proof
 from ray_committer.protocol.success import MAX_FILENAMES
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.rename_files import Pass, Renamed, reconcile, rename_files
-from ray_committer.testing import (
-    Identity,
-    MemoryStore,
-    WrappedStore,
-    visible_files,
-)
+from ray_committer.testing import Identity, MemoryStore, WrappedStore, visible_files
 from ray_committer.testing import write_job as write_tasks
-from tests.stages.support import (
-    JOB,
-    at,
-    context,
-    each_crash,
-    record,
-    requests,
-    resumed,
-    source_path,
-)
-
-TIME = Identity.MODIFICATION_TIME
+from tests.stages.support import JOB, at, context, record, requests, resumed, source_path
 
 
 @pytest.fixture(autouse=True)
@@ -128,22 +108,6 @@ def test_answers_that_are_lost_are_proved_and_no_file_is_missed(error: type[OSEr
     assert len(visible_files(store, "/table")) == 9
 
 
-def test_a_source_that_is_gone_stops_the_stage_and_nothing_is_deleted():
-    store = with_files(2)
-    store.delete_file(source_path(0, "p=0/f1"))
-    with pytest.raises(CommitStateUnknownError, match="nothing was cleaned up"):
-        move(context(store))
-    assert len(store.files(JOB.tasks)) + len(visible_files(store, "/table")) == 5
-
-
-def test_another_file_at_a_destination_stops_the_stage_and_stays():
-    store = with_files(2)
-    store.write("/table/p=1/f1", b"of somebody else")
-    with pytest.raises(CommitConflictError, match="/table/p=1/f1: is there already"):
-        move(context(store))
-    assert store.read("/table/p=1/f1") == b"of somebody else"
-
-
 def test_a_manifest_that_cannot_be_read_again_moves_nothing_of_its_files():
     store = with_files(2)
     named, manifests = resumed(context(store))
@@ -151,16 +115,6 @@ def test_a_manifest_that_cannot_be_read_again_moves_nothing_of_its_files():
     with pytest.raises(PermissionError):
         rename_files(fresh, named, manifests, Renamed())
     assert visible_files(store, "/table") == {}
-
-
-@pytest.mark.parametrize("identity", list(Identity))
-def test_after_a_crash_anywhere_the_next_run_moves_the_rest(identity: Identity):
-    def finish(store) -> int:
-        return move(context(store)).files
-
-    for store in each_crash(lambda: with_files(2, 2, identity), finish):
-        assert finish(store) == 4
-        assert sorted(visible_files(store, "/table")) == ["p=0/f0", "p=0/f1", "p=1/f0", "p=1/f1"]
 
 
 def test_a_cancelled_commit_moves_no_file():

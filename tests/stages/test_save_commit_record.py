@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -12,15 +11,9 @@ import msgspec
 import pytest
 
 import ray_committer
-from ray_committer.errors import (
-    CommitAbortedError,
-    CommitRecordExistsError,
-    CommitStateUnknownError,
-    RayCommitterError,
-    StoreUnavailableError,
-)
+from ray_committer.errors import CommitAbortedError, CommitRecordExistsError, CommitStateUnknownError
 from ray_committer.job_files.commit_record import load_commit_record
-from ray_committer.job_files.job_state import Seen, StateChangedError, advance, read_state
+from ray_committer.job_files.job_state import Seen, StateChangedError, advance
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.record import CommitRecord, ManifestRef, ReplacedFile, encode
 from ray_committer.protocol.state import Phase
@@ -31,35 +24,20 @@ from ray_committer.stages.save_commit_record import (
     write_commit_record,
 )
 from ray_committer.stages.setup_job import setup_job
-from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, WrappedStore, run_commit
-from tests.machines.fault_schedule import Fault, FaultKind, FaultSchedule
+from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, run_commit
 from tests.stages.support import (
     JOB,
-    WHEN,
+    KINDS,
     SyncedStore,
-    at,
     bring_to,
     context,
     do_at,
-    each_crash,
     record_of,
     requests,
+    seen_in,
     state_of,
+    with_job,
 )
-
-
-def record_path(store, job) -> Path:
-    return Path(job.content(state_of(store, job).record or ""))
-
-
-def test_a_record_of_a_later_version_is_not_touched(store, write_job, dest: Path, tree):
-    job = write_job({0: {"a": "x"}})
-    ray_committer.record_job(str(dest))
-    path = record_path(store, job)
-    path.write_text(json.dumps({**json.loads(path.read_bytes()), "version": 2}))
-    with pytest.raises(RayCommitterError, match="version 2"):
-        ray_committer.commit_job(str(dest))
-    assert tree() == {}
 
 
 def test_a_committer_that_another_overtakes_finishes_what_that_has_recorded(
@@ -83,24 +61,11 @@ OWN, OTHER = record_of((REF,), nonce="own"), record_of((REF,), nonce="other")
 Stores = Callable[[], MemoryStore]
 
 
-def flat() -> MemoryStore:
-    return MemoryStore(real_directories=False)
-
-
-kinds = pytest.mark.parametrize("kind", [MemoryStore, flat])
+kinds = pytest.mark.parametrize("kind", [MemoryStore, KINDS["flat"]], ids=["directories", "flat"])
 
 
 def declared(kind: Stores = MemoryStore) -> MemoryStore:
-    store = kind()
-    setup_job(store, JOB)
-    bring_to(store, Phase.DECLARED)
-    return store
-
-
-def seen_in(store) -> Seen:
-    seen = read_state(store, JOB)
-    assert seen is not None
-    return seen
+    return with_job(store=kind(), phase=Phase.DECLARED)
 
 
 def save(store, record: CommitRecord = OWN, *, seen: Seen | None = None) -> Seen:
@@ -175,17 +140,6 @@ def test_a_record_decides_nothing_once_its_declaration_is_withdrawn_or_the_job_a
     assert caught.value.now.phase is state_of(store).phase is phase
 
 
-@kinds
-def test_a_declaration_that_was_made_anew_is_not_the_one_that_was_looked_around_with(kind: Stores):
-    store = declared(kind)
-    seen = seen_in(store)
-    advance(store, JOB, seen, Phase.OPEN)
-    bring_to(store, Phase.DECLARED)
-    with pytest.raises(StateChangedError):
-        save(store, seen=seen)
-    assert state_of(store).phase is Phase.DECLARED
-
-
 def test_a_job_that_is_gone_is_told_apart_from_one_that_was_changed():
     store = declared()
     seen = seen_in(store)
@@ -196,70 +150,8 @@ def test_a_job_that_is_gone_is_told_apart_from_one_that_was_changed():
     assert caught.value.now is None
 
 
-@kinds
-@pytest.mark.parametrize("error", [TimeoutError, PermissionError])
-def test_a_record_that_cannot_be_put_in_place_moves_nothing(kind: Stores, error: type[OSError]):
-    store = declared(kind)
-    with pytest.raises(error):
-        save(WrappedStore(store, before=at("advance", error("simulated"))))
-    assert state_of(store).phase is Phase.DECLARED
-    save(store)
-    assert load(store) == OWN
-
-
-@kinds
 @pytest.mark.parametrize(
-    "error",
-    [TimeoutError, PermissionError, FileExistsError, FileNotFoundError, StoreUnavailableError],
-)
-def test_a_record_whose_answer_is_lost_is_known_by_its_nonce(kind: Stores, error: Any):
-    store = declared(kind)
-    lost = error("simulated", "lost") if error is StoreUnavailableError else error("simulated")
-    saved = save(WrappedStore(store, after=at("advance", lost)))
-    assert saved.state == state_of(store)
-    assert load(store) == OWN
-
-
-@pytest.mark.parametrize("when", WHEN)
-def test_a_record_that_cannot_be_written_is_an_error_of_the_store(when: str):
-    store = declared()
-    with pytest.raises(PermissionError):
-        save(WrappedStore(store, **{when: at("write", PermissionError("denied"))}))
-    assert state_of(store).phase is Phase.DECLARED
-
-
-def test_a_standing_record_that_cannot_be_read_is_an_error_and_stays():
-    store = declared()
-    save(store, OTHER)
-    with pytest.raises(PermissionError):
-        load(WrappedStore(store, before=at("read", PermissionError("denied"))))
-    assert load(store) == OTHER
-
-
-@kinds
-def test_after_a_crash_anywhere_one_record_stands(kind: Stores):
-    for store in each_crash(lambda: declared(kind), save):
-        if state_of(store).phase is Phase.DECLARED:
-            save(store, OTHER)
-            assert load(store) == OTHER
-        else:
-            assert load(store) == OWN
-
-
-def test_a_torn_write_is_not_a_record():
-    store = declared()
-    seen = seen_in(store)
-    faulty = FaultSchedule(0, 1, (Fault(FaultKind.CRASH_WITHIN, 1),)).wrap(store)
-    with pytest.raises(SimulatedCrash):
-        save(faulty, seen=seen)
-    assert state_of(store).phase is Phase.DECLARED
-    save(store)
-    assert load(store) == OWN
-
-
-@pytest.mark.parametrize(
-    "data",
-    [b"", b"{", b"[]", pytest.param(encode(OWN)[:-1], id="torn"), b'{"version": 1}'],
+    "data", [b"", b"{", b"[]", pytest.param(encode(OWN)[:-1], id="torn"), b'{"version": 1}']
 )
 def test_what_is_not_a_record_is_refused_by_its_path(data: bytes):
     store = declared()
@@ -328,20 +220,6 @@ def test_what_a_record_names_elsewhere_is_refused_with_the_command_that_allows_i
 def test_what_no_job_may_change_is_refused_whatever_is_allowed(path: str, field: str):
     with pytest.raises(CommitStateUnknownError, match="which no job can change"):
         refuse(naming(path, field), "/")
-
-
-def test_a_planted_record_deletes_nothing(store, write_job, dest: Path, tmp_path: Path, tree):
-    precious = tmp_path / "precious"
-    precious.write_text("x")
-    job = write_job({0: {"a": "x"}})
-    ray_committer.record_job(str(dest))
-    path = record_path(store, job)
-    old = {"path": str(precious), "size": 1}
-    path.write_text(json.dumps({**json.loads(path.read_bytes()), "replaced": [old]}))
-    with pytest.raises(CommitStateUnknownError, match="nothing was done"):
-        ray_committer.commit_job(str(dest))
-    assert precious.exists()
-    assert tree() == {}
 
 
 @pytest.mark.parametrize("phase", list(Phase))

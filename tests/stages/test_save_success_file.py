@@ -9,32 +9,12 @@ from pathlib import Path
 import pytest
 
 from ray_committer import CommitOptions
-from ray_committer.protocol.paths import is_inside
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.success import SuccessData, decode_success
-from ray_committer.stages.save_success_file import (
-    save_success_file,
-    write_success_file,
-)
-from ray_committer.stages.setup_job import setup_job
-from ray_committer.testing import MemoryStore, SimulatedCrash, WrappedStore, run_commit
+from ray_committer.stages.save_success_file import save_success_file, write_success_file
+from ray_committer.testing import MemoryStore, WrappedStore, run_commit
 from ray_committer.testing.harness import put_file
-from tests.machines.fault_schedule import Fault, FaultKind, FaultSchedule
-from tests.stages.support import JOB, NOW, at, context, each_crash, record_of, requests
-
-
-def test_the_marker_names_the_job_and_counts_what_was_moved(store, write_job, dest: Path):
-    files = {f"f{number:03d}": "xx" for number in range(150)}
-    run_commit(store, write_job({0: files, 1: {"g": "y"}}))
-    success = decode_success((dest / "_SUCCESS").read_bytes(), "_SUCCESS")
-    assert success is not None
-    assert success.success
-    assert success.job_id == "job_1"
-    assert success.filenames is not None
-    assert len(success.filenames) == 100
-    assert success.iostatistics is not None
-    assert success.iostatistics.counters["committer_files_committed"] == 151
-    assert success.iostatistics.counters["committer_bytes_committed"] == 301
+from tests.stages.support import JOB, NOW, at, context, files_of, record_of, requests, with_job
 
 
 def test_no_marker_is_written_when_that_is_switched_off(store, write_job, dest: Path):
@@ -46,20 +26,9 @@ RECORD = record_of((ManifestRef("task-manifest.json", 1, "", 2, 30),))
 NAMES = ["memory://test/table/a", "memory://test/table/b"]
 
 
-def with_job() -> MemoryStore:
-    store = MemoryStore()
-    setup_job(store, JOB)
-    return store
-
-
 def mark(store, filenames: list[str] = NAMES) -> None:
     found = context(store)
     save_success_file(found, write_success_file(found, RECORD, filenames))
-
-
-def files_of(store: MemoryStore) -> list[str]:
-    """All files but for the job's state."""
-    return [path for path in store.files() if not is_inside(path, JOB.state)]
 
 
 def read(store: MemoryStore, path: str = JOB.success) -> SuccessData:
@@ -96,7 +65,7 @@ def test_the_marker_of_an_earlier_job_is_replaced_and_nothing_is_left_beside_it(
     mark(store)
     mark(store)
     assert read(store).job_id == "job_1"
-    assert files_of(store) == [JOB.success]
+    assert list(files_of(store)) == [JOB.success]
 
 
 @pytest.mark.parametrize("operation", ["write", "replace"])
@@ -124,25 +93,9 @@ def test_a_directory_in_the_place_of_the_marker_is_an_error():
         mark(store)
 
 
-def test_after_a_crash_anywhere_the_marker_is_whole_or_not_there_and_is_saved_again():
-    for store in each_crash(with_job, mark):
-        assert JOB.success not in store.files() or read(store).job_id == "job_1"
-        mark(store)
-        assert files_of(store) == [JOB.success]
-
-
-def test_a_torn_write_is_not_a_marker():
-    store = with_job()
-    faulty = FaultSchedule(0, 1, (Fault(FaultKind.CRASH_WITHIN, 1),)).wrap(store)
-    with pytest.raises(SimulatedCrash):
-        mark(faulty)
-    assert store.get_status(JOB.success) is None
-
-
 def test_two_committers_of_a_job_write_to_names_of_their_own():
     """One that dies while it writes must not empty what the other puts in place."""
-    store = MemoryStore()
-    setup_job(store, JOB)
+    store = with_job()
     first, second = (write_success_file(context(store), record_of(), []) for _ in range(2))
     assert first.path != second.path
     store.write(second.path, b"")
@@ -151,8 +104,7 @@ def test_two_committers_of_a_job_write_to_names_of_their_own():
 
 
 def test_who_finds_that_another_committer_has_cleaned_up_leaves_its_marker():
-    store = MemoryStore()
-    setup_job(store, JOB)
+    store = with_job()
     first, second = (write_success_file(context(store), record_of(), []) for _ in range(2))
     save_success_file(context(store), first)
     store.delete_directory(JOB.directory)

@@ -20,21 +20,14 @@ from ray_committer.jobs import open_job
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.success import SuccessData, decode_success
 from ray_committer.stages.save_summary_report import save_abort_report, save_summary_report
-from ray_committer.stages.setup_job import setup_job
-from ray_committer.testing import MemoryStore, WrappedStore, fail_at, run_commit
+from ray_committer.testing import WrappedStore, fail_at, run_commit
 from tests.cli.commands import run
-from tests.stages.support import JOB, WHEN, at, context, each_crash, record_of, requests
+from tests.stages.support import WHEN, at, context, each_crash, record_of, requests, with_job
 
 RECORD = record_of((ManifestRef("task-manifest.json", 1, "", 2, 30),))
 NAMES = ["memory://test/table/a", "memory://test/table/b"]
 REPORTS = CommitOptions(summary_directory="/reports")
 REPORT = "/reports/summary-job_1.json"
-
-
-def with_job() -> MemoryStore:
-    store = MemoryStore()
-    setup_job(store, JOB)
-    return store
 
 
 def report(store, failure: Exception | None = None, options: CommitOptions = REPORTS) -> None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-import ray_committer
 from ray_committer.errors import CommitRecordExistsError, TaskCommitError
 from ray_committer.job_files.job_state import advance, begin_state, read_state
 from ray_committer.protocol.manifest import (
@@ -19,7 +17,6 @@ from ray_committer.protocol.manifest import (
     digest,
     encode_manifest,
 )
-from ray_committer.protocol.paths import is_inside
 from ray_committer.protocol.record import ManifestRef, encode
 from ray_committer.protocol.state import Phase, new_state
 from ray_committer.stages.save_task_manifest import LOOK_SECONDS, LOOKS, save_task_manifest
@@ -31,81 +28,12 @@ from tests.stages.support import (
     at,
     bring_to,
     do_at,
-    each_crash,
+    files_of,
     freeze,
     record_of,
     requests,
-    stamp_of_job,
+    seen_in,
 )
-
-
-def save(store, job, attempts: int = 5) -> list[float]:
-    slept: list[float] = []
-    save_task_manifest(
-        store,
-        job,
-        TaskManifest(files=[]),
-        task_id="task_1_m_000000",
-        task_attempt_id="attempt_1_m_000000_0",
-        stamp=stamp_of_job(store, job),
-        attempts=attempts,
-        sleep=slept.append,
-    )
-    return slept
-
-
-@pytest.mark.parametrize("operation", ["write", "replace"])
-@pytest.mark.parametrize("lost_answer", [False, True])
-def test_a_manifest_is_saved_in_as_many_tries_as_asked_for(
-    dest: Path, store, write_job, operation: str, lost_answer: bool
-):
-    job = write_job({})
-    failures = iter([True, True])
-
-    def fail(call: StoreCall) -> None:
-        if call.operation == operation and next(failures, False):
-            raise OSError("simulated")
-
-    faulty = WrappedStore(store, **{"after" if lost_answer else "before": fail})
-    assert save(faulty, job) == [0.5, 1.0]
-    path = job.manifest("task_1_m_000000")
-    assert decode_manifest(Path(path).read_bytes(), path).files == []
-    assert len(list(Path(job.manifests).iterdir())) == 1
-
-
-@pytest.mark.parametrize("attempts", [1, 2, 7])
-def test_the_number_of_tries_counts(dest: Path, store, write_job, attempts: int):
-    job = write_job({})
-    writes: list[StoreCall] = []
-
-    def fail(call: StoreCall) -> None:
-        if call.operation == "write":
-            writes.append(call)
-            raise OSError("simulated")
-
-    with pytest.raises(TaskCommitError, match=f"in {attempts} tries"):
-        save(WrappedStore(store, before=fail), job, attempts)
-    assert len(writes) == attempts
-
-
-def test_a_task_attempt_that_wakes_after_the_job_is_over_cannot_save_a_manifest(
-    dest: Path, store, write_job, tree
-):
-    job = write_job({0: {"a": "x"}})
-    ray_committer.commit_job(str(dest), "job_1")
-    Path(job.task_attempt("attempt_1_m_000000_9")).mkdir(parents=True)
-    with pytest.raises(TaskCommitError, match="is over"):
-        save(store, job)
-    assert ray_committer.commit_job(str(dest), "job_1").outcome == "already committed"
-    assert tree() == {"a": "x"}
-
-
-def test_a_task_cannot_commit_once_the_jobs_commit_has_begun(dest: Path, store, write_job):
-    job = write_job({0: {"a": "x"}})
-    ray_committer.record_job(str(dest), "job_1")
-    with pytest.raises(CommitRecordExistsError, match="too late"):
-        save(store, job)
-
 
 STAMP = "stamp"
 TASK, ATTEMPT = "task_1_m_000000", "attempt_1_m_000000_0"
@@ -117,11 +45,6 @@ def with_job(*, real_directories: bool = True) -> MemoryStore:
     store.mkdirs(JOB.manifests)
     begin_state(store, JOB, new_state(stamp=STAMP))
     return store
-
-
-def files_of(store: MemoryStore) -> dict[str, bytes]:
-    """All files but for the job's state."""
-    return {path: data for path, data in store.files().items() if not is_inside(path, JOB.state)}
 
 
 def manifest_of(files: int, attempt: str = ATTEMPT) -> TaskManifest:
@@ -350,8 +273,7 @@ def test_while_the_job_is_declared_a_task_waits_for_what_becomes_of_it(
 
     def go_on(seconds: float) -> None:
         slept.append(seconds)
-        seen = read_state(store, JOB)
-        assert seen is not None
+        seen = seen_in(store)
         if len(slept) < 3:
             return
         if then == "recorded with it":
@@ -396,9 +318,7 @@ def do_after_look(store: MemoryStore, action: Callable[[], None]) -> Callable[[S
 
 
 def withdraw(store: MemoryStore) -> None:
-    seen = read_state(store, JOB)
-    assert seen is not None
-    advance(store, JOB, seen, Phase.OPEN)
+    advance(store, JOB, seen_in(store), Phase.OPEN)
 
 
 def test_a_task_does_not_wait_for_ever_for_a_declaration():
@@ -407,14 +327,6 @@ def test_a_task_does_not_wait_for_ever_for_a_declaration():
     with pytest.raises(TaskCommitError, match=f"it may still include {ATTEMPT}"):
         save_files(declared, attempts=5, sleep=slept.append)
     assert sum(slept) == (LOOKS - 1) * LOOK_SECONDS
-
-
-def test_after_a_crash_anywhere_the_manifest_is_whole_or_not_there_and_is_saved_again():
-    for store in each_crash(with_job, save_files):
-        saved = store.files().get(PATH)
-        assert saved is None or decode_manifest(saved, PATH) == manifest_of(1)
-        save_files(store)
-        assert len(store.files(JOB.manifests)) == 1
 
 
 def test_a_torn_write_is_never_under_the_name_of_a_manifest():
@@ -429,15 +341,27 @@ def test_a_torn_write_is_never_under_the_name_of_a_manifest():
     assert list(store.files(JOB.manifests)) == [PATH]
 
 
-@pytest.mark.parametrize("temporary", [False, True])
-def test_a_directory_in_the_place_of_a_manifest_is_refused_and_kept(store, write_job, temporary: bool):
-    job = write_job({})
-    path = job.manifest("task_1_m_000000")
-    blocked = Path(job.manifest_temporary("attempt_1_m_000000_0") if temporary else path)
-    (blocked / "inside").mkdir(parents=True)
+@pytest.mark.parametrize("operation", ["write", "replace"])
+@pytest.mark.parametrize("when", WHEN)
+def test_a_manifest_is_saved_in_as_many_tries_as_asked_for(operation: str, when: str):
+    store, slept, failures = with_job(), list[float](), iter([True, True])
+
+    def fail(call: StoreCall) -> None:
+        if call.operation == operation and next(failures, False):
+            raise OSError("simulated")
+
+    save_files(WrappedStore(store, **{when: fail}), attempts=5, sleep=slept.append)
+    assert slept == [0.5, 1.0]
+    assert decode_manifest(store.read(PATH), PATH) == manifest_of(1)
+    assert list(store.files(JOB.manifests)) == [PATH]
+
+
+@pytest.mark.parametrize("blocked", [PATH, JOB.manifest_temporary(ATTEMPT)])
+def test_a_directory_in_the_place_of_a_manifest_is_refused_and_kept(blocked: str):
+    store = with_job()
+    store.mkdirs(f"{blocked}/inside")
     with pytest.raises(TaskCommitError, match=r"-manifest.json: could not be saved in 2 tries"):
-        save(store, job, attempts=2)
-    assert (blocked / "inside").is_dir()
-    (blocked / "inside").rmdir()
-    blocked.rmdir()
-    assert save(store, job) == []
+        save_files(store, attempts=2)
+    assert store.get_status(f"{blocked}/inside") is not None
+    store.delete_directory(blocked)
+    save_files(store)

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-import ray_committer
 from ray_committer.errors import CommitConflictError, CommitRecordExistsError, TaskCommitError
 from ray_committer.job_files.find_job import list_attempts, read_attempt_state
 from ray_committer.job_files.job_state import StateChangedError, require_state
@@ -26,14 +25,7 @@ from ray_committer.stages.setup_job import setup_job
 from ray_committer.stages.setup_task import setup_task
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
-from ray_committer.testing import (
-    MemoryStore,
-    StoreCall,
-    WrappedStore,
-    fail_at,
-    run_abort,
-    write_job,
-)
+from ray_committer.testing import MemoryStore, WrappedStore, fail_at, run_abort, run_commit
 from ray_committer.testing.harness import put_file
 from tests.stages.support import (
     ALIVE,
@@ -46,11 +38,12 @@ from tests.stages.support import (
     WHEN,
     at,
     bring_to,
+    calls_of,
     do_at,
     each_crash,
-    record_of,
     requests,
     state_of,
+    with_job,
 )
 
 SECOND = new_job_attempt("/table", "job_1", 1)
@@ -74,29 +67,15 @@ def test_setup_keeps_the_success_of_an_earlier_job(dest: Path, store):
     assert (dest / "_SUCCESS").exists()
 
 
-def test_setup_warns_of_a_job_whose_commit_never_ended(dest: Path, write_job):
-    write_job({0: {"a": "x"}})
-    ray_committer.record_job(str(dest), "job_1")
-    warnings: list[str] = []
-    ray_committer.setup_job(str(dest), "job_2", on_warning=warnings.append)
-    assert len(warnings) == 1
-    assert "ray-committer commit" in warnings[0]
-    assert "job_1" in warnings[0]
-
-
 def deferred(store: MemoryStore, number: int) -> None:
     """A job whose commit was recorded for later."""
     job = new_job_attempt("/table", f"old_{number}", 0)
-    write_job(store, job, {0: {"a": b"x"}})
-    bring_to(store, Phase.RECORDED, job=job, record=record_of(job_id=job.job_id, owner=LATER))
+    with_job({0: {"a": b"x"}}, store=store, job=job, phase=Phase.RECORDED, owner=LATER)
 
 
 def beside(phase: Phase = Phase.RECORDED, owner: Owner = DEAD, claim: Claim = CLAIM) -> MemoryStore:
     """A store with another job at the destination, in this phase."""
-    store = MemoryStore()
-    write_job(store, OTHER_JOB, {0: {"a": b"x"}})
-    bring_to(store, phase, job=OTHER_JOB, record=record_of(job_id="job_2", owner=owner, claim=claim))
-    return store
+    return with_job({0: {"a": b"x"}}, job=OTHER_JOB, phase=phase, owner=owner, claim=claim)
 
 
 def set_up(store, job: JobAttempt = JOB, **options: Any) -> list[str]:
@@ -119,13 +98,6 @@ def test_each_job_has_a_stamp_of_its_own():
     stamps = [setup_job(store, JOB) for store in stores]
     assert stamps == [state_of(store).stamp for store in stores]
     assert len(set(stamps)) == 3
-
-
-def test_setting_up_beside_running_jobs_warns_of_nothing():
-    store = MemoryStore()
-    for number in range(3):
-        setup_job(store, new_job_attempt("/table", f"running_{number}", 0))
-    assert set_up(store) == []
 
 
 @pytest.mark.parametrize("owner", [ALIVE, DEAD, LATER])
@@ -276,11 +248,7 @@ WHOLE, PART, APPEND = ("/table",), ("/table/_",), ()
     ],
 )
 def test_what_is_in_the_way_is_ended_before_the_job_is_set_up_as_the_option_says(
-    phase: Phase,
-    owner: Owner,
-    replaces: tuple[str, ...],
-    unfinished: Unfinished | None,
-    how: End | None,
+    phase: Phase, owner: Owner, replaces: tuple[str, ...], unfinished: Unfinished | None, how: End | None
 ):
     store, asked = beside(phase, owner), list[End]()
 
@@ -323,12 +291,6 @@ def test_beside_several_nothing_is_ended_if_one_refuses(unfinished: Unfinished |
         assert sorted(asked) == ["job_2", "old_1"]
 
 
-def test_a_sealed_job_that_cannot_be_superseded_says_why():
-    with pytest.raises(CommitConflictError, match="so it can no longer be given up") as caught:
-        set_up(beside(Phase.SEALED), unfinished="supersede")
-    assert "abort" not in str(caught.value)
-
-
 def test_a_job_that_stays_unfinished_refuses_in_the_end():
     tries = []
 
@@ -354,16 +316,13 @@ def test_a_job_that_cannot_be_set_up_ends_no_other_before(again: JobAttempt):
 
 
 def test_the_next_attempt_of_a_job_is_set_up_beside_the_first_and_is_not_warned_of_it():
-    store = MemoryStore()
-    setup_job(store, JOB)
+    store = with_job()
     assert set_up(store, SECOND) == []
 
 
 @pytest.mark.parametrize("phase", [Phase.RECORDED, Phase.SEALED, Phase.COMMITTED, Phase.UNDOING])
 def test_the_next_attempt_of_a_job_whose_commit_has_begun_is_refused(phase: Phase):
-    store = MemoryStore()
-    setup_job(store, JOB)
-    bring_to(store, phase)
+    store = with_job(phase=phase)
     with pytest.raises(CommitRecordExistsError) as caught:
         set_up(store, SECOND)
     named = "memory://test/table --job-id job_1 --attempt 0"
@@ -377,8 +336,7 @@ def test_the_next_attempt_of_a_job_whose_commit_has_begun_is_refused(phase: Phas
 def test_an_attempt_that_an_older_one_overtakes_while_it_is_set_up_fails_and_leaves_nothing(
     has_directories: bool,
 ):
-    store = MemoryStore(real_directories=has_directories)
-    setup_job(store, JOB)
+    store = with_job(store=MemoryStore(real_directories=has_directories))
     overtake = do_at("mkdirs", lambda: bring_to(store, Phase.RECORDED), "/manifests")
     with pytest.raises(CommitRecordExistsError, match="--attempt 0"):
         set_up(WrappedStore(store, before=overtake), SECOND)
@@ -387,22 +345,13 @@ def test_an_attempt_that_an_older_one_overtakes_while_it_is_set_up_fails_and_lea
 
 
 def test_an_attempt_that_is_older_than_another_is_not_set_up():
-    store = MemoryStore()
-    setup_job(store, SECOND)
+    store = with_job(job=SECOND)
     with pytest.raises(CommitRecordExistsError, match="--attempt 1"):
         set_up(store, JOB)
 
 
-@pytest.mark.parametrize("owner", [ALIVE, DEAD])
-def test_a_replacement_waits_with_its_commit_for_one_that_is_at_work(owner: Owner):
-    store = MemoryStore()
-    write_job(store, OTHER_JOB, {0: {"a": b"x"}})
-    bring_to(store, Phase.RECORDED, job=OTHER_JOB, record=record_of(job_id="job_2", owner=owner))
-    if owner is ALIVE:
-        assert set_up(store, replaces=("/table",)) == []
-    else:
-        with pytest.raises(CommitConflictError, match="job_2"):
-            set_up(store, replaces=("/table",))
+def test_a_replacement_waits_with_its_commit_for_one_that_is_at_work():
+    assert set_up(beside(owner=ALIVE), replaces=WHOLE) == []
 
 
 @pytest.mark.parametrize("where", ["a/table/_temporary", "a/table", "a"])
@@ -455,9 +404,7 @@ def set_up_everything(store) -> None:
 @pytest.mark.parametrize("when", WHEN)
 @pytest.mark.parametrize("error", [TimeoutError, PermissionError])
 def test_a_request_that_fails_is_an_error_of_the_set_up(when: str, error: type[OSError]):
-    calls: list[StoreCall] = []
-    set_up_everything(WrappedStore(MemoryStore(), before=calls.append))
-    for call in calls:
+    for call in calls_of(MemoryStore(), set_up_everything):
         faulty = WrappedStore(store := MemoryStore(), **{when: fail_at(call.number, error)})
         is_others = call.paths == (JOB.success,) and error is PermissionError  # an unreadable _SUCCESS
         if is_others or (when == "after" and call.operation == "move_directory"):
@@ -476,11 +423,15 @@ def test_after_a_crash_anywhere_the_next_attempt_can_be_set_up():
 
 @pytest.mark.parametrize("operation", ["list_status", "read_state", "mkdirs", "move_directory"])
 def test_the_marker_of_an_earlier_job_is_deleted_last(operation: str):
-    store = MemoryStore()
-    put_file(store, JOB.success, b"of an earlier job")
+    store = with_job({0: {}})
+    run_commit(store, JOB)
+    before = store.read(JOB.success)
     with pytest.raises(PermissionError):
         setup_job(WrappedStore(store, before=at(operation, PermissionError("denied"))), JOB)
-    assert store.read(JOB.success) == b"of an earlier job"
+    assert store.read(JOB.success) == before
+    run_abort(store, JOB)
+    setup_job(store, JOB)
+    assert store.get_status(JOB.success) is None
 
 
 @pytest.mark.parametrize("request_name", ["write", "move_directory"])

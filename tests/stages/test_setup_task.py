@@ -13,15 +13,7 @@ from ray_committer.protocol.state import UNSTAMPED, Phase
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stages.setup_task import setup_task
 from ray_committer.testing import MemoryStore, WrappedStore, fail_at
-from tests.stages.support import JOB, WHEN, bring_to, each_crash, requests
-
-
-def test_a_task_of_a_job_that_was_never_set_up_is_refused(dest: Path):
-    with (
-        pytest.raises(TaskCommitError, match="call setup_job first"),
-        ray_committer.task_attempt(str(dest), "job_1", 0),
-    ):
-        pytest.fail("the attempt must not start")
+from tests.stages.support import JOB, WHEN, bring_to, each_crash, requests, with_job
 
 
 def test_a_path_that_leads_out_is_refused(dest: Path):
@@ -34,12 +26,6 @@ def test_a_path_that_leads_out_is_refused(dest: Path):
 
 
 ATTEMPT = "attempt_1_m_000000_0"
-
-
-def with_job() -> MemoryStore:
-    store = MemoryStore()
-    setup_job(store, JOB)
-    return store
 
 
 @pytest.mark.parametrize("attempts", [1, 5])

@@ -12,7 +12,7 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol.record import ManifestRef, ReplacedFile
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.sync_to_disk import sync_destinations, sync_manifests, sync_replaced
-from ray_committer.testing import MemoryStore, SimulatedCrash, WrappedStore, crash_at
+from ray_committer.testing import MemoryStore, WrappedStore
 from ray_committer.testing.harness import put_file
 from tests.stages.support import JOB, WHEN, SyncedStore, at, context, record_of, requests
 
@@ -124,21 +124,6 @@ def test_what_cannot_be_forced_is_an_error_since_a_power_cut_could_take_it(step,
     faulty = WrappedStore(written(), **{when: at("sync", error("simulated"))})
     with pytest.raises(error):
         step(context(faulty, DURABLE))
-
-
-@steps
-@pytest.mark.parametrize("when", WHEN)
-def test_after_a_crash_anywhere_the_next_run_forces_everything_again(step, when: str):
-    whole = written()
-    step(context(whole, DURABLE))
-    for number in range(1, len(whole.synced) + 1):
-        store = written()
-        faulty = WrappedStore(store, **{when: crash_at(number)})
-        with pytest.raises(SimulatedCrash):
-            step(context(faulty, DURABLE))
-        store.synced.clear()
-        step(context(store, DURABLE))
-        assert sorted(store.synced) == sorted(whole.synced)
 
 
 @steps

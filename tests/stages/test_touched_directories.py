@@ -8,13 +8,11 @@ from typing import Any
 import pytest
 
 from ray_committer.options import CommitOptions
-from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.report.command import MOST_NAMED, catalog_command
 from ray_committer.stages.commit_result import CommitResult, Outcome
 from ray_committer.testing import MemoryStore, run_commit, write_job
-
-JOB = new_job_attempt("/table", "job_1", 0)
+from tests.stages.support import JOB
 
 
 def committed(files: Sequence[str], old: Sequence[str] = (), **options: Any) -> CommitResult:

@@ -22,12 +22,13 @@ from ray_committer.errors import (
 )
 from ray_committer.events import Event as AnyEvent
 from ray_committer.events import Notice
+from ray_committer.job_files.commit_record import load_commit_record
 from ray_committer.job_files.find_job import read_attempt_state
-from ray_committer.job_files.job_state import advance, read_state
+from ray_committer.job_files.job_state import advance
 from ray_committer.job_files.owners import at_work
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.manifest import decode_manifest, digest, encode_manifest
-from ray_committer.protocol.paths import GONE_PREFIX, UNDONE, JobAttempt, join, new_job_attempt
+from ray_committer.protocol.paths import GONE_PREFIX, UNDONE, join, new_job_attempt
 from ray_committer.protocol.record import ConflictMode, Heartbeat, decode_record, encode
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.commit_job import commit_job
@@ -53,10 +54,16 @@ from tests.stages.support import (
     OTHER_JOB,
     WHEN,
     at,
+    at_call,
+    calls_of,
     context,
+    died,
     do_at,
-    each_crash,
+    phase_of,
+    seen_in,
     source_path,
+    state_of,
+    with_job,
 )
 from tests.tiers import moments
 
@@ -98,14 +105,17 @@ def is_visible(path: str) -> bool:
     return path.startswith("/table/") and not path.startswith(("/table/_", "/table/."))
 
 
+def at_commit(call: StoreCall) -> bool:
+    return call.operation == "advance" and call.paths[-1].startswith("committed")
+
+
 def crash_before_rename(number: int) -> Callable[[StoreCall], None]:
     """A hook: die before the file `number` (from 0) is moved, or before the job is committed."""
     seen: list[StoreCall] = []
 
     def hook(call: StoreCall) -> None:
         is_move = call.operation == "rename" and is_visible(call.paths[-1])
-        is_end = call.operation == "advance" and call.paths[-1].startswith("committed")
-        if is_move or is_end:
+        if is_move or at_commit(call):
             seen.append(call)
         if len(seen) == number + 1:
             raise SimulatedCrash(call)
@@ -123,17 +133,6 @@ def recorded(kind: str, moved: int = 0) -> MemoryStore:
     return store
 
 
-def phase_of(store: StoreOperations) -> Phase | None:
-    seen = read_state(store, JOB)
-    return seen.phase if seen else None
-
-
-def calls_of(store: MemoryStore, run: Callable[[StoreOperations], object]) -> list[StoreCall]:
-    calls: list[StoreCall] = []
-    run(WrappedStore(store.copy(), before=calls.append))
-    return calls
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("moved", range(TOTAL + 1))
 def test_all_that_was_moved_is_taken_back_and_nothing_else_is_touched(kind: str, moved: int):
@@ -147,30 +146,13 @@ def test_all_that_was_moved_is_taken_back_and_nothing_else_is_touched(kind: str,
     assert store.files() == before
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("moved", [0, 1, TOTAL])
-def test_after_a_crash_anywhere_the_same_undo_ends_with_nothing_of_the_job_visible(
-    kind: str, moved: int
-):
-    base = recorded(kind, moved)
-    before = without_the_jobs(base)
-    for left in each_crash(base.copy, lambda one: run_undo(one, JOB)):
-        run_undo(left, JOB)
-        assert others(left) == before
-        assert phase_of(left) is None
-        assert left.list_files(JOB.tasks) == []
-        with pytest.raises(RayCommitterError):
-            run_commit(left, JOB)
-        assert others(left) == before
-
-
 @pytest.mark.moments
 @pytest.mark.parametrize("when", WHEN)
 @pytest.mark.parametrize("error", [TimeoutError, PermissionError])
 def test_after_a_failure_anywhere_the_same_undo_ends_it(when: str, error: type[OSError]):
     base = recorded("directories", 1)
     before = without_the_jobs(base)
-    for call in moments(calls_of(base, lambda one: run_undo(one, JOB))):
+    for call in moments(calls_of(base.copy(), lambda one: run_undo(one, JOB))):
         store = base.copy()
 
         def fail(now: StoreCall, number: int = call.number) -> None:
@@ -220,7 +202,9 @@ def test_a_committer_that_goes_on_after_an_undo_moves_nothing(kind: str, when: s
     base = written(kind)
     before = others(base)
     undone = 0
-    for call in moments(calls_of(base, commit)):
+    calls = calls_of(base.copy(), commit)
+    (end,) = [one.number for one in calls if at_commit(one)]
+    for call in moments(calls):
         store, was_refused = base.copy(), list[bool]()
 
         def undo(
@@ -234,25 +218,13 @@ def test_a_committer_that_goes_on_after_an_undo_moves_nothing(kind: str, when: s
 
         with suppress(RayCommitterError):
             commit(WrappedStore(store, **{when: undo}))
-        if was_refused or phase_before(base, call, when) is Phase.COMMITTED:
+        is_committed = call.number > end or (call.number == end and when == "after")
+        if was_refused or is_committed:
             assert visible_files(store, "/table") == {**OLD, **MINE}
         else:
             undone += 1
             assert others(store) == before
     assert undone > 10
-
-
-def phase_before(base: MemoryStore, call: StoreCall, when: str) -> Phase:
-    """How far a commit is at one of its requests: committed or not."""
-    committed = False
-    for one in calls_of(base, commit):
-        if one.number == call.number and when == "before":
-            break
-        if one.operation == "advance" and one.paths[-1].startswith("committed"):
-            committed = True
-        if one.number == call.number:
-            break
-    return Phase.COMMITTED if committed else Phase.RECORDED
 
 
 class Paused:
@@ -299,7 +271,7 @@ def test_a_committer_that_goes_on_in_the_middle_of_an_undo_moves_nothing_that_st
         store = written(kind)
         before = others(store)
         zombie = Paused(store, is_move, when)
-        let_go = do_once_at(number, zombie.go_on)
+        let_go = at_call(number, zombie.go_on)
         was_refused = False
         try:
             run_undo(WrappedStore(store, before=let_go), JOB)
@@ -314,22 +286,14 @@ def test_a_committer_that_goes_on_in_the_middle_of_an_undo_moves_nothing_that_st
             assert others(store) == before
 
 
-def do_once_at(number: int, action: Callable[[], None]) -> Callable[[StoreCall], None]:
-    def hook(call: StoreCall) -> None:
-        if call.number == number:
-            action()
-
-    return hook
-
-
 @pytest.mark.moments
 @pytest.mark.parametrize("kind", KINDS)
 def test_two_that_undo_at_once_end_as_one(kind: str):
     base = recorded(kind, 1)
     before = without_the_jobs(base)
-    for call in moments(calls_of(base, lambda one: run_undo(one, JOB))):
+    for call in moments(calls_of(base.copy(), lambda one: run_undo(one, JOB))):
         store = base.copy()
-        again = do_once_at(call.number, lambda store=store: run_undo(store, JOB))
+        again = at_call(call.number, lambda store=store: run_undo(store, JOB))
         unknown = ""
         try:
             run_undo(WrappedStore(store, before=again), JOB)
@@ -346,15 +310,8 @@ def test_two_that_undo_at_once_end_as_one(kind: str):
 
 def sealed(kind: str) -> MemoryStore:
     """An overwrite that died when the first old file was to go."""
-    store = written(kind, ConflictMode.OVERWRITE)
-    crash = at("advance", SimulatedCrash(), end="")
-
-    def hook(call: StoreCall) -> None:
-        if call.operation == "advance" and call.paths[-1].startswith("committed"):
-            crash(call)
-
-    with pytest.raises(SimulatedCrash):
-        commit(WrappedStore(store, before=hook), CommitOptions(mode=ConflictMode.OVERWRITE))
+    options = CommitOptions(mode=ConflictMode.OVERWRITE)
+    store = died(written(kind, options.mode), lambda one: commit(one, options), "advance", "committed")
     assert phase_of(store) is Phase.SEALED
     return store
 
@@ -373,9 +330,7 @@ def test_what_may_have_removed_old_files_is_not_undone(kind: str):
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_committed_is_not_undone(kind: str):
     store = recorded(kind, TOTAL)
-    seen = read_state(store, JOB)
-    assert seen is not None
-    advance(store, JOB, seen, Phase.COMMITTED)
+    advance(store, JOB, seen_in(store), Phase.COMMITTED)
     before = store.files()
     with pytest.raises(CommitRecordExistsError, match="is committed"):
         run_undo(store, JOB)
@@ -394,10 +349,7 @@ def test_a_job_that_is_committed_just_then_is_not_undone(kind: str):
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_a_process_that_is_alive_commits_is_not_undone(kind: str):
     store = recorded(kind, 1)
-    seen = read_state(store, JOB)
-    assert seen is not None
-    path = JOB.content(seen.state.record or "")
-    run = decode_record(store.read(path), path).owner.run
+    run = load_commit_record(store, JOB, state_of(store)).owner.run
     before = store.files()
     with at_work(run), pytest.raises(CommitterBusyError, match="is committing this job"):
         undo_job(context(store), read_attempt_state(store, JOB))
@@ -414,9 +366,7 @@ def test_who_wants_to_undo_what_another_goes_on_with_is_told_of_that_one_and_not
 
 def test_an_undo_that_was_begun_is_finished_and_not_committed():
     store = recorded("directories", 1)
-    seen = read_state(store, JOB)
-    assert seen is not None
-    advance(store, JOB, seen, Phase.UNDOING)
+    advance(store, JOB, seen_in(store), Phase.UNDOING)
     with pytest.raises(CommitRecordExistsError, match="is being undone; finish that with"):
         run_commit(store, JOB)
     run_undo(store, JOB)
@@ -445,16 +395,6 @@ def test_a_file_of_another_job_that_took_a_name_meanwhile_stays(kind: str, data:
 
 
 @pytest.mark.parametrize("kind", ["directories", "etags"])
-def test_a_file_that_was_moved_and_replaced_since_stays(kind: str):
-    store = recorded(kind, TOTAL)
-    store.delete_file("/table/a")
-    store.write("/table/a", b"9")
-    store.delete_file("/table/p=1/b")
-    run_undo(store, JOB)
-    assert visible_files(store, "/table") == {**OLD, "a": b"9"}
-
-
-@pytest.mark.parametrize("kind", ["directories", "etags"])
 def test_what_stays_is_named_where_it_may_be_the_jobs_and_only_there(kind: str):
     """A file was moved and changed; where one that was not moved belongs stands that of others."""
     store, events = recorded(kind, 1), list[AnyEvent]()
@@ -470,18 +410,16 @@ def test_what_stays_is_named_where_it_may_be_the_jobs_and_only_there(kind: str):
     )
 
 
-@pytest.mark.parametrize("directory", ["/table/a/deep"])
-def test_a_directory_in_the_place_of_a_file_stays(directory: str):
+def test_a_directory_in_the_place_of_a_file_stays():
     store = recorded("directories", TOTAL)
     store.delete_file("/table/a")
-    put_file(store, directory, b"9")
+    put_file(store, "/table/a/deep", b"9")
     run_undo(store, JOB)
     assert visible_files(store, "/table") == {**OLD, "a/deep": b"9"}
 
 
 def test_a_file_that_may_be_anothers_is_left_and_named():
-    store = MemoryStore(identity=Identity.SIZE_ONLY)
-    write_job(store, JOB, {0: {"a": b"1"}})
+    store = with_job({0: {"a": b"1"}}, store=MemoryStore(identity=Identity.SIZE_ONLY))
     with pytest.raises(SimulatedCrash):
         commit(WrappedStore(store, before=crash_before_rename(1)))
     with pytest.raises(CommitStateUnknownError, match="/table/a: has the size of the file"):
@@ -511,39 +449,14 @@ class SimulatedCrashError(CommitStateUnknownError):
         super().__init__("ended")
 
 
-@pytest.fixture
-def local(tmp_path: Path) -> tuple[LocalStore, JobAttempt]:
-    store = LocalStore(StoreSpec("file"))
+def test_a_rename_that_was_cut_off_between_link_and_unlink_is_taken_back(tmp_path: Path):
     job = new_job_attempt(str(tmp_path / "table"), "job_1", 0)
-    write_job(store, job, {0: {"a": b"1", "p=1/b": b"2"}})
-    return store, job
-
-
-def record_local(store: LocalStore, job: JobAttempt) -> None:
-    crash = at("rename", SimulatedCrash(), end="/table/a")
-    with pytest.raises(SimulatedCrash):
-        run_commit(WrappedStore(store, before=crash), job)
-
-
-def test_a_rename_that_was_cut_off_between_link_and_unlink_is_taken_back(
-    local: tuple[LocalStore, JobAttempt],
-):
-    store, job = local
-    record_local(store, job)
+    store = with_job({0: {"a": b"1", "p=1/b": b"2"}}, store=LocalStore(StoreSpec("file")), job=job)
+    died(store, lambda one: run_commit(one, job), "rename", "/table/a")
     os.link(source_path(0, "a", job), join(job.destination, "a"))
     assert run_undo(store, job) is True
     assert visible_files(store, job.destination) == {}
     assert store.get_status(job.temporary) is None
-
-
-def test_on_files_of_this_machine_a_namesake_with_other_content_stays(
-    local: tuple[LocalStore, JobAttempt],
-):
-    store, job = local
-    record_local(store, job)
-    Path(job.destination, "a").write_bytes(b"1")
-    assert run_undo(store, job) is True
-    assert visible_files(store, job.destination) == {"a": b"1"}
 
 
 # A record that somebody planted
@@ -551,9 +464,7 @@ def test_on_files_of_this_machine_a_namesake_with_other_content_stays(
 
 def forged(store: MemoryStore, *, source: str | None = None, dest: str | None = None) -> None:
     """Let a recorded job name files that it may not touch."""
-    seen = read_state(store, JOB)
-    assert seen is not None
-    path = JOB.content(seen.state.record or "")
+    path = JOB.content(state_of(store).record or "")
     record = decode_record(store.read(path), path)
     ref = record.manifests[0]
     place = join(JOB.frozen, ref.name)
@@ -602,11 +513,6 @@ def test_an_undo_that_is_refused_for_its_roots_leaves_the_commit_as_it_was():
 def test_what_is_taken_back_is_kept_below_the_job_until_it_is_aborted():
     store = recorded("directories", 1)
     kept: list[dict[str, bytes]] = []
-    watch = do_at("advance", lambda: kept.append(store.files(join(JOB.directory, UNDONE))), end="")
-
-    def at_the_end(call: StoreCall) -> None:
-        if call.paths[-1].startswith("aborted"):
-            watch(call)
-
-    run_undo(WrappedStore(store, before=at_the_end), JOB)
+    watch = do_at("advance", lambda: kept.append(store.files(join(JOB.directory, UNDONE))), "aborted")
+    run_undo(WrappedStore(store, before=watch), JOB)
     assert sorted(kept[0].values()) == sorted(MINE.values())

@@ -21,11 +21,13 @@ from tests.stages.support import (
     OTHER_JOB,
     WHEN,
     bring_to,
+    calls_of,
     closed,
     record_of,
     requests,
     source_path,
     state_of,
+    with_job,
 )
 
 HOUR = 3_600_000
@@ -44,9 +46,9 @@ class Clock:
 
 def abandoned(tasks: int = 2, clock: Clock | None = None) -> MemoryStore:
     """A job that was written at one moment and left."""
-    store = MemoryStore(clock=clock or Clock())
-    write_job(store, JOB, {task: {f"f{task}": b"xy"} for task in range(tasks)})
-    return store
+    return with_job(
+        {task: {f"f{task}": b"xy"} for task in range(tasks)}, store=MemoryStore(clock=clock or Clock())
+    )
 
 
 def look(store, hours_later: float = 3.0) -> list[Remains]:
@@ -88,8 +90,7 @@ def test_one_young_file_keeps_its_job_alone():
 
 @pytest.mark.parametrize("identity", [Identity.ETAG, Identity.SIZE_ONLY])
 def test_a_store_that_reports_no_age_keeps_everything(identity: Identity):
-    store = MemoryStore(identity=identity)
-    write_job(store, JOB, {0: {"a": b"x"}})
+    store = with_job({0: {"a": b"x"}}, store=MemoryStore(identity=identity))
     assert [found.kept for found in look(store)] == ["the store does not show how old it is"]
 
 
@@ -193,8 +194,7 @@ def test_a_job_with_a_record_costs_one_look_beside_the_search():
 @pytest.mark.parametrize("when", WHEN)
 @pytest.mark.parametrize("error", [TimeoutError, ConnectionResetError])
 def test_what_cannot_be_looked_at_is_an_error_and_nothing_is_changed(when: str, error: type[OSError]):
-    calls: list[StoreCall] = []
-    look(WrappedStore(abandoned(), before=calls.append))
+    calls = calls_of(abandoned(), look)
     for call in calls:
         store = abandoned()
         before = store.files()
