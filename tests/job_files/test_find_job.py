@@ -15,7 +15,6 @@ import ray_committer
 from ray_committer import CommitOptions
 from ray_committer.errors import (
     AmbiguousJobError,
-    CommitRecordExistsError,
     CommitStateUnknownError,
     JobGoneError,
     JobNotFoundError,
@@ -39,20 +38,20 @@ from ray_committer.protocol.state import Phase
 from ray_committer.protocol.success import SuccessData
 from ray_committer.stages.save_success_file import save_success_file, write_success_file
 from ray_committer.stages.setup_job import setup_job
-from ray_committer.testing import (
-    MemoryStore,
-    StoreCall,
-    WrappedStore,
-    run_commit,
-    write_job,
-)
+from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, run_commit, write_job
 from ray_committer.testing.harness import put_file
-from tests.stages.support import JOB, OTHER_JOB, at, bring_to, closed, context, record_of, requests
-
-
-@pytest.fixture
-def job() -> JobAttempt:
-    return new_job_attempt("/table", "job_1", 0)
+from tests.stages.support import (
+    JOB,
+    OTHER_JOB,
+    at,
+    bring_to,
+    closed,
+    context,
+    record_of,
+    requests,
+    seen_in,
+    with_job,
+)
 
 
 def task(number: int, files: int) -> dict[str, bytes]:
@@ -60,51 +59,47 @@ def task(number: int, files: int) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("files", [[1], [7], [100] * 20, [0, 50, 3], [200, 1, 1, 1], range(1, 40)])
-def test_the_estimate_is_near_and_costs_two_requests(job: JobAttempt, files: list[int]):
+def test_the_estimate_is_near_and_costs_two_requests(files: list[int]):
     store, calls = MemoryStore(), list[StoreCall]()
-    write_job(store, job, {number: task(number, count) for number, count in enumerate(files)})
-    found = estimate_files(WrappedStore(store, before=calls.append), job)
+    write_job(store, JOB, {number: task(number, count) for number, count in enumerate(files)})
+    found = estimate_files(WrappedStore(store, before=calls.append), JOB)
     assert 0.9 * sum(files) <= found <= 1.1 * sum(files) + 2 * len(files)
     assert [call.operation for call in calls] == ["list_status", "read"]
 
 
 @pytest.mark.parametrize("tasks", [{}, {0: {}}, {0: {}, 1: {}}])
-def test_a_job_without_files_has_none(job: JobAttempt, tasks: dict[int, dict[str, bytes]]):
-    store = MemoryStore()
-    write_job(store, job, tasks)
-    assert estimate_files(store, job) == 0
+def test_a_job_without_files_has_none(tasks: dict[int, dict[str, bytes]]):
+    store = with_job(tasks)
+    assert estimate_files(store, JOB) == 0
 
 
-def test_a_job_that_is_not_there_has_no_files(job: JobAttempt):
+def test_a_job_that_is_not_there_has_no_files():
     store = MemoryStore()
-    assert estimate_files(store, job) == 0
+    assert estimate_files(store, JOB) == 0
     store.write("/table", b"a file")
-    assert estimate_files(store, job) == 0
+    assert estimate_files(store, JOB) == 0
 
 
-def test_only_manifests_count(job: JobAttempt):
-    store = MemoryStore()
-    write_job(store, job, {0: task(0, 10)})
-    store.write(f"{job.manifests}/task_1_m_000009-manifest.json.tmp", b"x" * 100_000)
-    assert estimate_files(store, job) == 10
+def test_only_manifests_count():
+    store = with_job({0: task(0, 10)})
+    store.write(f"{JOB.manifests}/task_1_m_000009-manifest.json.tmp", b"x" * 100_000)
+    assert estimate_files(store, JOB) == 10
 
 
-def test_an_empty_manifest_is_for_others_to_refuse(job: JobAttempt):
-    store = MemoryStore()
-    write_job(store, job, {})
-    store.write(job.manifest("task_1_m_000000"), b"")
-    assert estimate_files(store, job) == 0
+def test_an_empty_manifest_is_for_others_to_refuse():
+    store = with_job()
+    store.write(JOB.manifest("task_1_m_000000"), b"")
+    assert estimate_files(store, JOB) == 0
 
 
-def test_a_manifest_that_vanishes_meanwhile_is_no_error(job: JobAttempt):
-    store = MemoryStore()
-    write_job(store, job, {0: task(0, 10)})
+def test_a_manifest_that_vanishes_meanwhile_is_no_error():
+    store = with_job({0: task(0, 10)})
 
     def vanish(call: StoreCall) -> None:
         if call.operation == "read":
-            store.delete_directory(job.directory)
+            store.delete_directory(JOB.directory)
 
-    assert estimate_files(WrappedStore(store, before=vanish), job) == 0
+    assert estimate_files(WrappedStore(store, before=vanish), JOB) == 0
 
 
 def test_a_marker_of_another_job_proves_nothing(store, write_job, dest: Path):
@@ -152,30 +147,10 @@ def test_two_jobs_or_two_attempts_must_be_told_apart(write_job, dest: Path, stor
     assert ray_committer.commit_job(str(dest), "job_2", options=options).moved == 1
 
 
-def test_a_newer_attempt_is_refused_while_an_older_ones_commit_has_begun(write_job, dest: Path, store):
-    write_job({0: {"a": "x"}})
-    setup_job(store, new_job_attempt(str(dest), "job_1", 1))
-    with ray_committer.task_attempt(str(dest), "job_1", 0, options=CommitOptions(job_attempt=1)):
-        pass
-    bring_to(store, Phase.RECORDED, job=new_job_attempt(str(dest), "job_1", 0))
-    with pytest.raises(CommitRecordExistsError, match="--attempt 0"):
-        ray_committer.commit_job(str(dest), "job_1", options=CommitOptions(job_attempt=1))
-
-
 def test_attempt_directories_are_numbers_however_they_are_padded(write_job, dest: Path):
     job = write_job({0: {}})
     os.rename(job.directory, Path(job.job_directory) / "007")
     assert ray_committer.list_jobs(str(dest))[0].job_attempt == 7
-
-
-def test_an_older_attempt_is_refused_while_a_newer_ones_commit_has_begun(write_job, dest, store):
-    write_job({0: {"a": "x"}})
-    setup_job(store, new_job_attempt(str(dest), "job_1", 1))
-    with ray_committer.task_attempt(str(dest), "job_1", 0, options=CommitOptions(job_attempt=1)):
-        pass
-    ray_committer.record_job(str(dest), "job_1", options=CommitOptions(job_attempt=1))
-    with pytest.raises(CommitRecordExistsError, match="--attempt 1"):
-        ray_committer.commit_job(str(dest), "job_1", options=CommitOptions(job_attempt=0))
 
 
 @pytest.mark.parametrize("phase", [Phase.OPEN, Phase.RECORDED])
@@ -188,9 +163,7 @@ def test_an_older_attempt_is_aborted_beside_a_newer_one(write_job, dest: Path, s
     assert ray_committer.plan_abort(str(dest), "job_1", options=options).files == 1
     assert ray_committer.abort_job(str(dest), "job_1", options=options)
     assert not Path(older.directory).exists()
-    seen = read_state(store, newer)
-    assert seen is not None
-    assert seen.phase is phase
+    assert seen_in(store, newer).phase is phase
 
 
 def test_a_job_that_ends_while_jobs_are_listed_is_passed_over(store, write_job, dest: Path):
@@ -212,13 +185,6 @@ def test_a_job_id_that_is_no_name_is_refused(dest: Path, job_id: str):
     with pytest.raises(PathError, match="job id"):
         ray_committer.abort_job(str(dest), job_id, options=CommitOptions(job_attempt=0))
     assert (dest / "00").is_dir()
-
-
-def recorded() -> MemoryStore:
-    store = MemoryStore()
-    write_job(store, JOB, {0: {"a": b"x"}})
-    bring_to(store, Phase.RECORDED)
-    return store
 
 
 def left(*names: str) -> MemoryStore:
@@ -382,8 +348,7 @@ def test_only_a_marker_that_names_its_job_is_read():
 
 def test_the_marker_of_one_attempt_tells_nothing_of_another():
     """The other may have been aborted; only one that tells no attempt, as Hadoop's, may be of each."""
-    store = MemoryStore()
-    write_job(store, JOB, {0: {"a": b"x"}})
+    store = with_job({0: {"a": b"x"}})
     run_commit(store, JOB)
     second = new_job_attempt("/table", JOB.job_id, 1)
     assert is_noted(store, JOB)

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from threading import Barrier, Thread
 
 import pytest
 
-from ray_committer.errors import (
-    CommitRecordExistsError,
-    CommitStateUnknownError,
-    StoreUnavailableError,
-)
+from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError, StoreUnavailableError
 from ray_committer.job_files.find_job import list_job_directories, read_attempt_state
 from ray_committer.job_files.gone_jobs import (
     delete_gone,
@@ -27,17 +22,8 @@ from ray_committer.job_files.gone_jobs import (
     take_away,
 )
 from ray_committer.job_files.job_state import Seen, advance, begin_state, read_state
-from ray_committer.protocol.paths import (
-    CURRENT,
-    GONE_PREFIX,
-    STATE,
-    UNDONE,
-    JobAttempt,
-    join,
-    new_job_attempt,
-)
+from ray_committer.protocol.paths import GONE_PREFIX, STATE, UNDONE, JobAttempt, join, new_job_attempt
 from ray_committer.protocol.state import Phase, new_state
-from ray_committer.stages.vacuum_jobs import find_remains
 from ray_committer.stores.base import StoreOperations, StoreSpec, move_directory
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, run_abort, write_job
@@ -51,29 +37,20 @@ from tests.stages.support import (
     bring_to,
     closed,
     do_at,
-    each_crash,
-    requests,
+    each_of,
+    with_job,
 )
 
 pytestmark = pytest.mark.usefixtures("no_pauses")
 
-KINDS: dict[str, Callable[[], MemoryStore]] = {
-    "directories": MemoryStore,
-    "flat": lambda: MemoryStore(real_directories=False),
-}
 
-
-@pytest.fixture(params=KINDS)
-def store(request: pytest.FixtureRequest) -> MemoryStore:
-    return KINDS[request.param]()
+store = each_of("directories", "flat")
 
 
 def ended(store: StoreOperations, job: JobAttempt = JOB) -> Seen:
     """A job that was aborted and not removed."""
     write_job(store, job, {0: {"a": b"x"}, 1: {"p=1/b": b"y"}})
-    seen = read_state(store, job)
-    assert seen is not None
-    return advance(store, job, seen, Phase.ABORTED)
+    return bring_to(store, Phase.ABORTED, job=job)
 
 
 def set_up_again(store: StoreOperations, job: JobAttempt = JOB) -> None:
@@ -108,22 +85,12 @@ def test_a_directory_is_taken_away_whole_to_where_nobody_looks_for_a_job():
     store = MemoryStore()
     seen = ended(store)
     before = below(store, JOB)
-    gone = take_away(store, JOB, seen)
-    assert gone is not None
+    gone = taken(store, seen)
     assert below(store, gone) == before
     assert gone_names(store) == [gone.directory.rpartition("/")[2]]
     assert gone.directory.startswith(join(JOB.temporary, GONE_PREFIX))
     assert not read_attempt_state(store, JOB).exists
     assert all(not job.attempts for job in list_job_directories(store, JOB.destination))
-
-
-def test_it_is_taken_by_one_rename_and_one_look():
-    store = MemoryStore()
-    seen = ended(store)
-    assert requests(store, lambda one: take_away(one, JOB, seen)) == {
-        "move_directory": 1,
-        "read_state": 1,
-    }
 
 
 def test_where_nothing_is_there_is_nothing_to_take(store: MemoryStore):
@@ -148,22 +115,6 @@ def test_a_removal_leaves_nothing_of_the_job_and_all_of_others(store: MemoryStor
     assert store.get_status(JOB.directory) is None
 
 
-def test_after_a_crash_anywhere_what_is_left_can_be_removed_and_others_are_untouched():
-    for kind in KINDS.values():
-        base = kind()
-        write_job(base, OTHER_JOB, {0: {"c": b"z"}})
-        others = base.files()
-        seen = ended(base)
-        for left in each_crash(base.copy, lambda one, seen=seen: remove(one, seen)):
-            now = read_state(left, JOB)
-            if now is not None:
-                assert now == seen
-                remove(left, now)
-            for gone in list_gone(left, JOB.destination):
-                left.delete_directory(gone.directory)
-            assert left.files() == others
-
-
 def test_of_two_that_take_one_directory_away_one_has_it(tmp_path: Path):
     local = LocalStore(StoreSpec("file"))
     for number in range(20):
@@ -184,21 +135,17 @@ def test_of_two_that_take_one_directory_away_one_has_it(tmp_path: Path):
         assert len(found) == 2
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("when", WHEN)
 @pytest.mark.parametrize("times", [1, 3])
 def test_a_lost_answer_is_settled_by_looking(when: str, times: int):
-    store = MemoryStore()
+    store, left = MemoryStore(), iter(range(times))
     seen = ended(store)
-    left = [times]
 
     def lost(call: StoreCall) -> None:
-        if call.operation == "move_directory" and left[0]:
-            left[0] -= 1
+        if call.operation == "move_directory" and next(left, None) is not None:
             raise StoreUnavailableError(call.paths[0], "lost")
 
-    gone = take_away(WrappedStore(store, **{when: lost}), JOB, seen)
-    assert gone is not None
-    assert read_state(store, gone) == seen
+    assert read_state(store, taken(WrappedStore(store, **{when: lost}), seen)) == seen
 
 
 def test_a_directory_that_was_taken_and_then_not_found_is_known():
@@ -284,23 +231,6 @@ def test_what_cannot_be_put_back_is_kept_whole():
     assert read_state(store, gone) is not None
 
 
-def test_what_was_taken_of_a_job_that_has_not_ended_is_named_by_the_sweep_and_kept():
-    store = MemoryStore()
-    gone = where_its_place_was_taken(store)
-    found = find_remains(store, "/table", older_than_seconds=3600, now_milliseconds=2**60)
-    (kept,) = [one for one in found if one.directory == gone.directory]
-    assert kept.kept is not None
-
-
-def test_what_was_taken_of_a_job_that_has_ended_is_swept():
-    store = MemoryStore()
-    gone = take_away(store, JOB, ended(store))
-    assert gone is not None
-    found = find_remains(store, "/table", older_than_seconds=3600, now_milliseconds=0)
-    (swept,) = [one for one in found if one.directory == gone.directory]
-    assert (swept.kept, swept.is_gone) == (None, True)
-
-
 def test_on_a_flat_store_the_state_of_a_job_that_was_set_up_again_stays():
     store = MemoryStore(real_directories=False)
     seen = ended(store)
@@ -346,15 +276,6 @@ def test_on_a_flat_store_who_slept_between_a_listing_and_its_deletions_deletes_n
 
     assert store.delete_listed((JOB.tasks, JOB.manifests), set_up_anew)
     assert [name for name in below(store, JOB) if "/tasks/" in name or "/manifests/" in name]
-
-
-def test_on_a_flat_store_the_state_goes_last():
-    store = MemoryStore(real_directories=False)
-    seen = ended(store)
-    left: list[dict[str, bytes]] = []
-    watch = WrappedStore(store, before=do_at("delete_version", lambda: left.append(below(store, JOB))))
-    remove(watch, seen)
-    assert [list(files) for files in left] == [["/state/" + CURRENT]]
 
 
 # Looking for what was taken away
@@ -419,8 +340,7 @@ def test_the_sweep_deletes_what_ended_and_keeps_what_did_not():
     store = MemoryStore()
     kept = where_its_place_was_taken(store)
     seen = ended(store, OTHER_JOB)
-    gone = take_away(store, OTHER_JOB, seen)
-    assert gone is not None
+    gone = taken(store, seen, OTHER_JOB)
     before = list(store.files(kept.directory).values())
     assert sweep_gone(store, gone) is True
     assert sweep_gone(store, kept) is False
@@ -431,9 +351,7 @@ def test_the_sweep_deletes_what_ended_and_keeps_what_did_not():
 
 def test_a_sweep_deletes_nothing_that_another_has_taken_further_and_keeps():
     """The second takes the job away while the first looks, and has looked when the first deletes."""
-    store = MemoryStore()
-    write_job(store, JOB, {0: {"a": b"x"}})
-    bring_to(store, Phase.RECORDED)
+    store = with_job({0: {"a": b"x"}}, phase=Phase.RECORDED)
     kept = JOB.gone("kept")
     move_directory(store, JOB.directory, kept.directory)
     before = list(store.files(kept.directory).values())
@@ -462,11 +380,11 @@ def test_a_sweep_deletes_nothing_that_another_has_taken_further_and_keeps():
     assert list(store.files(found.directory).values()) == before
 
 
-@pytest.mark.parametrize("name", ["_temporary", "table"])
-def test_where_no_job_was_nothing_was_taken_away(name: str):
+@pytest.mark.parametrize("path", ["/table/_temporary", "/table"])
+def test_where_no_job_was_nothing_was_taken_away(path: str):
     store = MemoryStore()
     assert list_gone(store, "/table") == []
-    put_file(store, "/table/_temporary" if name == "_temporary" else "/table", b"a file")
+    put_file(store, path, b"a file")
     assert list_gone(store, "/table") == []
 
 

@@ -31,33 +31,25 @@ from ray_committer.protocol.state import UNSTAMPED, Phase, new_state
 from ray_committer.stores.base import FileStatus, StoredState, StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.stores.state_names import LOOKS, read_state_name
-from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore
+from ray_committer.testing import MemoryStore, StoreCall, WrappedStore
 from ray_committer.testing.harness import put_file
-from tests.stages.support import JOB, at, do_at, each_crash, requests
+from tests.stages.support import JOB, at, do_at, each_crash, each_of, requests, seen_in
+from tests.stages.support import KINDS as KINDS_IN_MEMORY
 
 pytestmark = pytest.mark.usefixtures("no_pauses")
 
-KINDS: dict[str, Callable[[], StoreOperations]] = {
-    "directories": MemoryStore,
-    "flat": lambda: MemoryStore(real_directories=False),
-    "generations": lambda: MemoryStore(real_directories=False, identity=Identity.GENERATION),
+FLAT_OR_NOT = ("directories", "flat")
+KINDS: dict[str, Callable[[], Any]] = {
+    **{kind: KINDS_IN_MEMORY[kind] for kind in (*FLAT_OR_NOT, "generations")},
     "local": lambda: LocalStore(StoreSpec("file")),
 }
-MEMORY = {
-    "directories": MemoryStore,
-    "flat": lambda: MemoryStore(real_directories=False),
-}
+memory = each_of(*FLAT_OR_NOT)
 THREADS, PROCESSES, ROUNDS = 6, 3, 40
 
 
 @pytest.fixture(params=KINDS)
 def store(request: pytest.FixtureRequest) -> StoreOperations:
     return KINDS[request.param]()
-
-
-@pytest.fixture(params=MEMORY)
-def memory(request: pytest.FixtureRequest) -> MemoryStore:
-    return MEMORY[request.param]()
 
 
 @pytest.fixture
@@ -123,16 +115,6 @@ def test_of_threads_that_change_one_seen_state_exactly_one_succeeds(store, job: 
         losers = [each for each in found if isinstance(each, StateChangedError)]
         assert len(losers) == THREADS - 1
         assert [loser.now for loser in losers] == [winner] * len(losers)
-        assert read_state(store, one) == winner
-
-
-def test_an_abort_and_a_commit_of_one_state_never_both_succeed(store, job: JobAttempt):
-    for number in range(ROUNDS):
-        one = new_job_attempt(job.destination, f"job_{number}", 0)
-        seen = advance(store, one, begun(store, one), Phase.DECLARED)
-        ways = iter((Phase.RECORDED, Phase.ABORTED, Phase.OPEN))
-        found = at_once(3, lambda one=one, seen=seen, ways=ways: advance(store, one, seen, next(ways)))
-        (winner,) = [each for each in found if isinstance(each, Seen)]
         assert read_state(store, one) == winner
 
 
@@ -344,9 +326,9 @@ def test_a_state_that_begins_while_somebody_sweeps_is_begun_again(operation: str
     assert names_in(store, JOB.temporary) == ["job_1"]
 
 
-@pytest.mark.parametrize("kind", MEMORY)
+@pytest.mark.parametrize("kind", FLAT_OR_NOT)
 def test_after_a_crash_of_set_up_anywhere_there_is_a_whole_state_or_none(kind: str):
-    for left in each_crash(MEMORY[kind], begun):
+    for left in each_crash(KINDS[kind], begun):
         seen = read_state(left, JOB)
         if seen is None:
             assert read_state(left, JOB) is None
@@ -354,13 +336,12 @@ def test_after_a_crash_of_set_up_anywhere_there_is_a_whole_state_or_none(kind: s
         assert advance(left, JOB, seen, Phase.DECLARED) == read_state(left, JOB)
 
 
-@pytest.mark.parametrize("kind", MEMORY)
+@pytest.mark.parametrize("kind", FLAT_OR_NOT)
 def test_after_a_crash_of_a_change_it_is_made_or_not(kind: str):
-    base = MEMORY[kind]()
+    base = KINDS[kind]()
     seen = begun(base)
     for left in each_crash(base.copy, lambda one: advance(one, JOB, seen, Phase.DECLARED)):
-        now = read_state(left, JOB)
-        assert now is not None
+        now = seen_in(left, JOB)
         assert now == seen or now.phase is Phase.DECLARED
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
@@ -17,53 +16,41 @@ from ray_committer.job_files.other_attempts import (
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.state import UNSTAMPED, Phase, new_state
-from ray_committer.stages.setup_job import setup_job
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import (
     MemoryStore,
-    StoreCall,
     WrappedStore,
     run_abort,
     run_commit,
     visible_files,
     write_job,
 )
-from tests.stages.support import OTHER_JOB, do_at, each_crash, requests
+from tests.stages.support import (
+    KINDS,
+    OTHER_JOB,
+    at_call,
+    bring_to,
+    do_at,
+    each_crash,
+    each_of,
+    phase_of,
+    requests,
+    seen_in,
+    with_job,
+)
 
 FIRST, SECOND, THIRD = (new_job_attempt("/table", "job_1", number) for number in range(3))
-WAYS: dict[Phase, tuple[Phase, ...]] = {
-    Phase.OPEN: (),
-    Phase.DECLARED: (Phase.DECLARED,),
-    Phase.RECORDED: (Phase.DECLARED, Phase.RECORDED),
-    Phase.SEALED: (Phase.DECLARED, Phase.RECORDED, Phase.SEALED),
-    Phase.COMMITTED: (Phase.DECLARED, Phase.RECORDED, Phase.COMMITTED),
-    Phase.UNDOING: (Phase.DECLARED, Phase.RECORDED, Phase.UNDOING),
-    Phase.ABORTED: (Phase.ABORTED,),
-}
 HINDERS_NEWER = {Phase.RECORDED, Phase.SEALED, Phase.COMMITTED, Phase.UNDOING}
 QUICK = CommitOptions(conflict_wait_seconds=0.02)
-KINDS: dict[str, Callable[[], MemoryStore]] = {
-    "directories": MemoryStore,
-    "flat": lambda: MemoryStore(real_directories=False),
-}
 
 
-@pytest.fixture(params=KINDS)
-def store(request: pytest.FixtureRequest) -> MemoryStore:
-    return KINDS[request.param]()
+store = each_of("directories", "flat")
 
 
 def in_phase(store: StoreOperations, job: JobAttempt, phase: Phase) -> Seen:
     store.mkdirs(job.directory)
-    seen = begin_state(store, job, new_state())
-    for step in WAYS[phase]:
-        seen = advance(store, job, seen, step)
-    return seen
-
-
-def phase_of(store: StoreOperations, job: JobAttempt) -> Phase | None:
-    seen = read_state(store, job)
-    return seen.phase if seen else None
+    begin_state(store, job, new_state())
+    return bring_to(store, phase, job=job)
 
 
 def test_a_job_with_one_attempt_costs_one_listing(store: MemoryStore):
@@ -129,8 +116,7 @@ def test_an_older_attempt_without_a_state_is_given_one_to_be_aborted(store: Memo
     store.mkdirs(FIRST.manifests)
     in_phase(store, SECOND, Phase.OPEN)
     abort_older_attempts(store, SECOND)
-    seen = read_state(store, FIRST)
-    assert seen is not None
+    seen = seen_in(store, FIRST)
     assert (seen.phase, seen.state.stamp) == (Phase.ABORTED, UNSTAMPED)
 
 
@@ -160,22 +146,11 @@ def test_an_older_attempt_that_vanishes_just_then_is_not_brought_back(store: Mem
     assert store.list_files(FIRST.directory) == []
 
 
-def test_a_newer_attempt_is_not_set_up_once_an_older_is_recorded(store: MemoryStore):
-    write_job(store, FIRST, {0: {"a": b"x"}})
-    seen = read_state(store, FIRST)
-    assert seen is not None
-    advance(store, FIRST, advance(store, FIRST, seen, Phase.DECLARED), Phase.RECORDED)
-    with pytest.raises(CommitRecordExistsError, match="has begun"):
-        setup_job(store, SECOND)
-    assert phase_of(store, SECOND) is None
-
-
 # Whole commits
 
 
 def two_attempts(kind: str) -> MemoryStore:
-    store = KINDS[kind]()
-    write_job(store, FIRST, {0: {"first": b"1"}, 1: {"p=1/first": b"1"}})
+    store = with_job({0: {"first": b"1"}, 1: {"p=1/first": b"1"}}, store=KINDS[kind](), job=FIRST)
     write_job(store, SECOND, {0: {"second": b"2"}, 1: {"p=1/second": b"2"}})
     return store
 
@@ -186,18 +161,6 @@ ATTEMPTS = ({"first": b"1", "p=1/first": b"1"}, {"second": b"2", "p=1/second": b
 def commit(store: StoreOperations, job: JobAttempt) -> None:
     with suppress(RayCommitterError):
         run_commit(store, job, QUICK)
-
-
-def calls_of(store: StoreOperations, run: Callable[[StoreOperations], object]) -> int:
-    return requests(store, run).total()
-
-
-def at_call(number: int, action: Callable[[], object]) -> Callable[[StoreCall], None]:
-    def hook(call: StoreCall) -> None:
-        if call.number == number:
-            action()
-
-    return hook
 
 
 def test_the_newer_of_two_is_committed_and_the_older_is_not(store: MemoryStore):
@@ -211,12 +174,12 @@ def test_the_newer_of_two_is_committed_and_the_older_is_not(store: MemoryStore):
     assert visible_files(both, "/table") == ATTEMPTS[1]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["directories", "flat"])
 @pytest.mark.parametrize(("one", "other"), [(FIRST, SECOND), (SECOND, FIRST)])
 def test_of_two_attempts_that_are_committed_at_once_one_is_visible_whole(
     kind: str, one: JobAttempt, other: JobAttempt
 ):
-    total = calls_of(two_attempts(kind), lambda store: commit(store, one))
+    total = requests(two_attempts(kind), lambda store: commit(store, one)).total()
     for number in range(1, total + 1):
         store = two_attempts(kind)
         commit(
@@ -226,18 +189,16 @@ def test_of_two_attempts_that_are_committed_at_once_one_is_visible_whole(
         assert visible_files(store, "/table") == ATTEMPTS[1]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["directories", "flat"])
 def test_an_attempt_that_is_set_up_while_an_older_is_committed_is_never_committed_beside_it(kind: str):
     def first_alone() -> MemoryStore:
-        store = KINDS[kind]()
-        write_job(store, FIRST, {0: {"first": b"1"}, 1: {"p=1/first": b"1"}})
-        return store
+        return with_job({0: {"first": b"1"}, 1: {"p=1/first": b"1"}}, store=KINDS[kind](), job=FIRST)
 
     def write_second(store: MemoryStore) -> None:
         with suppress(RayCommitterError):
             write_job(store, SECOND, {0: {"second": b"2"}, 1: {"p=1/second": b"2"}})
 
-    total = calls_of(first_alone(), lambda store: commit(store, FIRST))
+    total = requests(first_alone(), lambda store: commit(store, FIRST)).total()
     for number in range(1, total + 1):
         store, begun = first_alone(), list[bool]()
 
@@ -251,7 +212,7 @@ def test_an_attempt_that_is_set_up_while_an_older_is_committed_is_never_committe
             assert visible_files(store, "/table") in ATTEMPTS
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["directories", "flat"])
 def test_after_a_crash_of_the_newers_commit_it_is_finished_and_the_older_is_not(kind: str):
     for left in each_crash(lambda: two_attempts(kind), lambda store: run_commit(store, SECOND, QUICK)):
         commit(left, FIRST)
@@ -259,7 +220,7 @@ def test_after_a_crash_of_the_newers_commit_it_is_finished_and_the_older_is_not(
         assert visible_files(left, "/table") == ATTEMPTS[1]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["directories", "flat"])
 def test_a_committed_attempt_leaves_no_other_that_could_be_committed(kind: str):
     store = KINDS[kind]()
     in_phase(store, FIRST, Phase.OPEN)
@@ -271,7 +232,7 @@ def test_a_committed_attempt_leaves_no_other_that_could_be_committed(kind: str):
         assert phases == [Phase.ABORTED, Phase.COMMITTED, Phase.ABORTED]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["directories", "flat"])
 def test_once_the_newer_is_aborted_the_older_is_committed(kind: str):
     store = two_attempts(kind)
     run_abort(store, SECOND)

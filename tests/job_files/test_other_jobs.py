@@ -30,6 +30,7 @@ from tests.stages.support import (
     ALIVE,
     DEAD,
     JOB,
+    KINDS,
     NOW,
     OTHER_JOB,
     WHEN,
@@ -38,6 +39,8 @@ from tests.stages.support import (
     do_at,
     record_of,
     requests,
+    seen_in,
+    with_job,
 )
 
 BEGUN = [Phase.DECLARED, Phase.RECORDED, Phase.SEALED, Phase.COMMITTED, Phase.UNDOING]
@@ -45,36 +48,33 @@ DEADLINE = round(DEAD_SECONDS * 1000)
 Stores = Callable[[], MemoryStore]
 
 
-def flat() -> MemoryStore:
-    return MemoryStore(real_directories=False)
-
-
-kinds = pytest.mark.parametrize("kind", [MemoryStore, flat])
+kinds = pytest.mark.parametrize("kind", [MemoryStore, KINDS["flat"]], ids=["directories", "flat"])
 
 
 def begun(
     phase: Phase, *, kind: Stores = MemoryStore, owner: Owner = DEAD, job: JobAttempt = OTHER_JOB
 ) -> MemoryStore:
     """A job in a phase, whose committer has declared that it writes to a partition."""
-    store = kind()
-    setup_job(store, job)
-    record = record_of(
-        job_id=job.job_id, job_attempt=job.number, owner=owner, claim=Claim(["/table/p=1"])
-    )
-    bring_to(store, phase, job=job, record=record)
-    return store
+    claim = Claim(["/table/p=1"])
+    return with_job(store=kind(), job=job, phase=phase, owner=owner, claim=claim)
 
 
-def look(store, job: JobAttempt = OTHER_JOB, now: int = NOW) -> OtherJob | None:
-    return read_other(store, job, now)
+def look(store, now: int = NOW) -> OtherJob | None:
+    return read_other(store, OTHER_JOB, now)
+
+
+def seen_as(store, now: int = NOW, *, wants_beat: bool = False) -> OtherJob:
+    """How another job looks whose commit has begun."""
+    other = read_other(store, OTHER_JOB, now, wants_beat=wants_beat)
+    assert other is not None
+    return other
 
 
 @kinds
 @pytest.mark.parametrize("phase", BEGUN)
 def test_what_a_job_has_declared_can_be_read_once_its_commit_has_begun(kind: Stores, phase: Phase):
     store = begun(phase, kind=kind)
-    other = look(store)
-    assert other is not None
+    other = seen_as(store)
     assert (other.job, other.seen, other.phase) == (OTHER_JOB, read_state(store, OTHER_JOB), phase)
     assert other.declaration.claim == Claim(["/table/p=1"])
     assert (other.declaration.owner, other.declaration.job_id) == (DEAD, "job_2")
@@ -110,8 +110,7 @@ def test_a_job_that_ends_while_it_is_looked_at_is_in_nobodys_way(phase: Phase):
 @pytest.mark.parametrize("when", WHEN)
 def test_a_committer_that_ends_while_its_job_is_looked_at_has_not_stopped(kind: Stores, when: str):
     store = begun(Phase.RECORDED, kind=kind, owner=owner_of("run"))
-    seen = read_state(store, OTHER_JOB)
-    assert seen is not None
+    seen = seen_in(store, OTHER_JOB)
     with ExitStack() as works:
         works.enter_context(at_work("run"))
 
@@ -119,15 +118,13 @@ def test_a_committer_that_ends_while_its_job_is_looked_at_has_not_stopped(kind: 
             advance(store, OTHER_JOB, seen, Phase.COMMITTED)
             works.close()
 
-        other = look(WrappedStore(store, **{when: do_at("read", end)}))
-    assert other is not None
+        other = seen_as(WrappedStore(store, **{when: do_at("read", end)}))
     assert other.phase is Phase.COMMITTED
 
 
 def test_a_job_whose_declaration_gives_way_to_its_record_is_read_as_it_is_then():
     store = begun(Phase.DECLARED)
-    seen = read_state(store, OTHER_JOB)
-    assert seen is not None
+    seen = seen_in(store, OTHER_JOB)
 
     def go_on() -> None:
         record = record_of(job_id="job_2", claim=Claim(["/table/p=1"]))
@@ -135,8 +132,7 @@ def test_a_job_whose_declaration_gives_way_to_its_record_is_read_as_it_is_then()
         store.delete_file(OTHER_JOB.content(seen.state.nonce))
         advance(store, OTHER_JOB, seen, Phase.RECORDED, "nonce")
 
-    other = look(WrappedStore(store, before=do_at("read", go_on)))
-    assert other is not None
+    other = seen_as(WrappedStore(store, before=do_at("read", go_on)))
     assert (other.phase, other.declaration.nonce) == (Phase.RECORDED, "nonce")
 
 
@@ -155,8 +151,7 @@ def test_a_job_whose_declaration_or_record_is_gone_is_an_error_and_not_out_of_th
     kind: Stores, phase: Phase
 ):
     store = begun(phase, kind=kind)
-    seen = read_state(store, OTHER_JOB)
-    assert seen is not None
+    seen = seen_in(store, OTHER_JOB)
     path = OTHER_JOB.content(seen.state.record or seen.state.nonce)
     store.delete_file(path)
     error = CommitStateUnknownError if phase is Phase.DECLARED else RecordGoneError
@@ -173,9 +168,7 @@ def test_a_record_that_this_version_cannot_read_is_an_error_and_not_out_of_the_w
 
 
 def is_alive(store: MemoryStore, now: int) -> bool:
-    other = look(store, now=now)
-    assert other is not None
-    return other.is_alive
+    return seen_as(store, now).is_alive
 
 
 @pytest.mark.parametrize("phase", [Phase.DECLARED, Phase.RECORDED])
@@ -184,10 +177,6 @@ def test_a_committer_elsewhere_is_alive_until_its_last_sign_is_too_old(phase: Ph
     assert is_alive(store, NOW)
     assert is_alive(store, NOW + DEADLINE)
     assert not is_alive(store, NOW + DEADLINE + 1)
-
-
-def test_a_committer_of_this_process_that_has_ended_is_not_alive():
-    assert not is_alive(begun(Phase.RECORDED), NOW)
 
 
 def beat(store: MemoryStore, owner: Owner, at_milliseconds: int, files: int = 0) -> Heartbeat:
@@ -204,14 +193,6 @@ def test_a_heartbeat_keeps_a_committer_alive_as_long_as_it_is_fresh():
     assert not is_alive(store, later + DEADLINE + 1)
 
 
-def test_somebody_else_who_goes_on_with_a_commit_is_alive_by_a_heartbeat():
-    store = begun(Phase.RECORDED)
-    beat(store, ALIVE, NOW)
-    assert is_alive(store, NOW)
-    beat(store, DEAD, NOW)
-    assert not is_alive(store, NOW)
-
-
 SECOND = Owner("elsewhere", "boot", 3, 4, "second run")
 
 
@@ -224,8 +205,7 @@ def test_the_owner_is_who_is_alive_by_the_last_beat_or_else_who_began(
 ):
     store = begun(Phase.RECORDED, owner=began)
     sign = beat(store, beats, NOW, files=3)
-    other = read_other(store, OTHER_JOB, NOW, wants_beat=True)
-    assert other is not None
+    other = seen_as(store, wants_beat=True)
     assert (other.declaration.owner, other.owner, other.beat) == (began, owner, sign)
     assert other.is_alive is (owner != DEAD)
 
@@ -233,9 +213,7 @@ def test_the_owner_is_who_is_alive_by_the_last_beat_or_else_who_began(
 def test_a_beat_is_read_unasked_only_if_it_is_needed_to_tell_who_is_alive():
     store = begun(Phase.RECORDED, owner=ALIVE)
     sign = beat(store, SECOND, NOW)
-    other, later = look(store), look(store, now=NOW + DEADLINE + 1)
-    assert other is not None
-    assert later is not None
+    other, later = seen_as(store), seen_as(store, NOW + DEADLINE + 1)
     assert (other.owner, other.beat, later.beat) == (ALIVE, None, sign)
 
 
@@ -253,15 +231,9 @@ def test_all_attempts_of_all_other_jobs_are_found_and_none_of_the_own(kind: Stor
     assert [other.job for other in found(store)] == others
 
 
-def test_a_job_that_is_open_is_not_found():
-    store = begun(Phase.OPEN)
-    assert found(store) == []
-
-
 @pytest.mark.parametrize("jobs", [0, 1, 5])
 def test_each_job_whose_commit_has_stopped_costs_a_listing_and_four_reads(jobs: int):
-    store = MemoryStore()
-    setup_job(store, JOB)
+    store = with_job()
     for number in range(jobs):
         job = new_job_attempt("/table", f"other_{number}", 0)
         setup_job(store, job)
@@ -382,8 +354,7 @@ def test_jobs_in_the_directories_above_may_write_there(paths: list[str], above: 
 @pytest.mark.parametrize("phase", BEGUN)
 def test_the_command_that_ends_another_commit_is_named(phase: Phase):
     store = begun(phase)
-    other = look(store)
-    assert other is not None
+    other = seen_as(store)
     text = "; ".join(finish_first(store, other))
     command = "abort" if phase is Phase.UNDOING else "commit"
     assert f"ray-committer {command} memory://test/table --job-id job_2" in text

@@ -75,9 +75,7 @@ def test_another_process_of_this_machine_is_alive_until_it_ends(child: subproces
     assert not is_alive_after(owner)
 
 
-def test_a_process_that_has_the_number_of_a_dead_one_is_not_taken_for_it(
-    child: subprocess.Popen[bytes],
-):
+def test_a_process_that_has_the_number_of_a_dead_one_is_not_taken_for_it(child: subprocess.Popen[bytes]):
     owner = owner_in(child.pid)
     assert not is_alive_after(msgspec.structs.replace(owner, started=owner.started - 1))
     with at_work("run"):

@@ -10,57 +10,40 @@ import pytest
 from ray_committer.job_files.survey_jobs import Survey, survey_exactly, survey_job
 from ray_committer.protocol.record import Heartbeat, Owner, encode
 from ray_committer.protocol.state import Phase
-from ray_committer.testing import (
-    MemoryStore,
-    SimulatedCrash,
-    WrappedStore,
-    run_abort,
-    run_commit,
-    write_job,
-)
+from ray_committer.testing import MemoryStore, WrappedStore, run_abort, run_commit
 from tests.stages.support import (
     ALIVE,
     DEAD,
     JOB,
     NOW,
     at,
-    bring_to,
     closed,
+    died,
     do_at,
     manifest_path,
-    record_of,
     requests,
     state_of,
+    with_job,
 )
 
 TASKS = {n: {f"f{n}-{file}": b"x" * 10 for file in range(4)} for n in range(5)}
 
 
 def running(tasks=TASKS) -> MemoryStore:
-    store = MemoryStore()
-    write_job(store, JOB, tasks)
-    return store
+    return with_job(tasks)
 
 
 def stopped(operation: str, end: str) -> MemoryStore:
     """A job whose commit died before this request."""
-    store = running()
-    with pytest.raises(SimulatedCrash):
-        run_commit(WrappedStore(store, before=at(operation, SimulatedCrash(), end)), JOB)
-    return store
+    return died(running(), lambda one: run_commit(one, JOB), operation, end)
 
 
 def aborting() -> MemoryStore:
-    store = running()
-    with pytest.raises(SimulatedCrash):
-        run_abort(WrappedStore(store, before=at("move_directory", SimulatedCrash())), JOB)
-    return store
+    return died(running(), lambda one: run_abort(one, JOB), "move_directory")
 
 
 def in_phase(phase: Phase, owner: Owner = DEAD) -> MemoryStore:
-    store = running()
-    bring_to(store, phase, record=record_of(owner=owner))
-    return store
+    return with_job(TASKS, phase=phase, owner=owner)
 
 
 def recorded() -> MemoryStore:
@@ -75,8 +58,15 @@ def committed() -> MemoryStore:
     return store
 
 
+def cheaply(store) -> Survey:
+    return survey_job(store, JOB, NOW)
+
+
 def exactly(store) -> Survey:
     return survey_exactly(store, JOB, NOW, threads=1)
+
+
+looks = pytest.mark.parametrize("look", [cheaply, exactly])
 
 
 @pytest.mark.parametrize(
@@ -94,7 +84,7 @@ def exactly(store) -> Survey:
 def test_the_state_of_a_job_is_what_its_directory_shows(
     new: Callable[[], MemoryStore], state: str, manifests: int, files: int, left: int | None
 ):
-    found = survey_job(new(), JOB, NOW)
+    found = cheaply(new())
     assert (found.state, found.manifests, found.files, found.left) == (state, manifests, files, left)
     assert found.problem is None
 
@@ -124,11 +114,11 @@ def test_an_exact_look_counts_what_is_still_to_be_moved(
     ],
 )
 def test_a_look_costs_ten_requests_at_most_and_an_exact_one_as_many_as_manifests(new, cheap, exact):
-    assert requests(new(), lambda one: survey_job(one, JOB, NOW)) == cheap
+    assert requests(new(), cheaply) == cheap
     assert requests(new(), exactly) == cheap + exact
 
 
-@pytest.mark.parametrize("look", [lambda store: survey_job(store, JOB, NOW), exactly])
+@looks
 @pytest.mark.parametrize("is_recorded", [False, True])
 def test_a_bad_file_is_a_problem_of_its_job_and_no_error(look, is_recorded: bool):
     store = recorded() if is_recorded else running({0: {"a": b"x"}})
@@ -139,7 +129,7 @@ def test_a_bad_file_is_a_problem_of_its_job_and_no_error(look, is_recorded: bool
     assert found.problem.startswith(f"{path}: ")
 
 
-@pytest.mark.parametrize("look", [lambda store: survey_job(store, JOB, NOW), exactly])
+@looks
 @pytest.mark.parametrize("operation", ["list_status", "read"])
 @pytest.mark.parametrize("new", [running, recorded])
 def test_a_store_that_fails_is_an_error_and_not_a_job_without_files(look, operation: str, new):
@@ -147,21 +137,14 @@ def test_a_store_that_fails_is_an_error_and_not_a_job_without_files(look, operat
         look(WrappedStore(new(), before=at(operation, TimeoutError("no answer"))))
 
 
-@pytest.mark.parametrize("look", [lambda store: survey_job(store, JOB, NOW), exactly])
+@looks
 @pytest.mark.parametrize("path", [JOB.state, JOB.manifests])
 def test_what_may_not_be_read_is_a_problem_of_its_job_and_no_error(look, path: str):
     assert look(closed(running(), path)).problem == f"{path}: no permission to read it"
 
 
-@pytest.mark.parametrize(
-    ("look", "new", "state"),
-    [
-        (lambda store: survey_job(store, JOB, NOW), running, "running"),
-        (lambda store: survey_job(store, JOB, NOW), recorded, "recorded"),
-        (exactly, running, "running"),
-        (exactly, recorded, "recorded"),
-    ],
-)
+@looks
+@pytest.mark.parametrize(("new", "state"), [(running, "running"), (recorded, "recorded")])
 def test_a_job_that_ends_during_the_look_is_not_a_problem(
     look, new: Callable[[], MemoryStore], state: str
 ):
@@ -171,7 +154,7 @@ def test_a_job_that_ends_during_the_look_is_not_a_problem(
     assert (found.state, found.problem) == (state, None)
 
 
-@pytest.mark.parametrize("look", [lambda store: survey_job(store, JOB, NOW), exactly])
+@looks
 def test_a_state_of_another_version_is_a_problem_of_its_job_and_no_error(look):
     store = running()
     store.rename(f"{JOB.state}/{state_of(store).token}", f"{JOB.state}/later.appends.s.n.state")
@@ -209,7 +192,7 @@ def test_who_goes_on_with_the_commit_of_another_is_named_and_how_far_it_is(began
     store, second = in_phase(Phase.RECORDED, began), Owner("elsewhere", "boot", 3, 4, "second run")
     sign = Heartbeat(owner=second, at_milliseconds=NOW, files=3)
     store.write(JOB.heartbeat, encode(sign))
-    found = survey_job(store, JOB, NOW).begun
+    found = cheaply(store).begun
     assert found is not None
     assert (found.owner, found.is_alive, found.beat) == (second, True, sign)
 

@@ -27,7 +27,7 @@ from ray_committer.protocol.record import Claim, Heartbeat, Owner, encode
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.testing import MemoryStore
-from tests.stages.support import ALIVE, DEAD, JOB, NOW, OTHER_JOB, bring_to, record_of
+from tests.stages.support import ALIVE, DEAD, JOB, NOW, OTHER_JOB, with_job
 
 LATER = msgspec.structs.replace(owner_of("run"), started=-1)
 LONG_AFTER = NOW + 3_600_000
@@ -37,10 +37,7 @@ def stopped(
     owner: Owner = DEAD, phase: Phase = Phase.RECORDED, writes: tuple[str, ...] = ("/table/p=1",)
 ) -> tuple[MemoryStore, OtherJob]:
     """A job that has stopped, and how it looks long after that."""
-    store = MemoryStore()
-    setup_job(store, OTHER_JOB)
-    record = record_of(job_id="job_2", owner=owner, claim=Claim([*writes]))
-    bring_to(store, phase, job=OTHER_JOB, record=record)
+    store = with_job(job=OTHER_JOB, phase=phase, owner=owner, claim=Claim([*writes]))
     (other,) = other_jobs(store, "/table", LONG_AFTER, own=JOB).jobs
     return store, other
 
@@ -103,6 +100,15 @@ def end_all(store: MemoryStore, chosen: list[tuple[OtherJob, End]], *how: Any) -
     return list(end_jobs(store, chosen, *how))
 
 
+def failing(error: Exception) -> Any:
+    """What ends another job and fails."""
+
+    def end(other: OtherJob, how: End) -> list[str]:
+        raise error
+
+    return end
+
+
 @pytest.fixture
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Watch for an instant."""
@@ -154,10 +160,7 @@ def test_a_job_that_gives_a_sign_of_life_while_it_is_watched_is_left_alone(sign:
         else:
             store.delete_directory(OTHER_JOB.directory)
 
-    def end(other: OtherJob, how: End) -> list[str]:
-        raise AssertionError((other, how))
-
-    assert end_all(store, [(other, End.UNDO)], end, Slept(happens)) == []
+    assert end_all(store, [(other, End.UNDO)], failing(AssertionError()), Slept(happens)) == []
 
 
 @pytest.mark.usefixtures("_short")
@@ -214,11 +217,7 @@ def test_what_was_ended_is_told_even_if_the_next_one_cannot_be():
 )
 def test_a_job_that_another_process_ends_or_continues_is_no_error(error: Exception):
     store, other = stopped()
-
-    def end(other: OtherJob, how: End) -> list[str]:
-        raise error
-
-    assert end_all(store, [(other, End.UNDO)], end) == []
+    assert end_all(store, [(other, End.UNDO)], failing(error)) == []
 
 
 @pytest.mark.parametrize("is_set_up_again", [False, True])
@@ -267,9 +266,5 @@ def test_a_job_that_cannot_be_ended_is_an_error_that_names_it_and_its_next_comma
 
 def test_a_cancelled_end_cancels_the_job():
     store, other = stopped()
-
-    def end(other: OtherJob, how: End) -> list[str]:
-        raise CommitCancelledError("cancelled")
-
     with pytest.raises(CommitCancelledError):
-        end_all(store, [(other, End.FINISH)], end)
+        end_all(store, [(other, End.FINISH)], failing(CommitCancelledError("cancelled")))
