@@ -7,10 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ray_committer.errors import (
-    CommitConflictError,
-    CommitStateUnknownError,
-)
+from ray_committer.errors import CommitConflictError, CommitStateUnknownError
 from ray_committer.protocol.manifest import decode_manifest
 from ray_committer.protocol.record import ReplacedFile
 from ray_committer.protocol.recovery import Proof
@@ -31,9 +28,11 @@ def entry(store, write_job) -> Entry:
     return found
 
 
-def test_a_rename_that_works_needs_no_proof(store, entry: Entry):
-    assert publish_entry(store, entry, 1) is None
-    assert Path(entry.dest).read_text() == "text"
+def old_file(store, entry: Entry) -> ReplacedFile:
+    Path(entry.dest).write_text("what was there")
+    os.utime(entry.dest, (1, 1))
+    status = store.get_status(entry.dest)
+    return ReplacedFile(entry.dest, status.size, status.modified_milliseconds, status.etag)
 
 
 def test_an_earlier_rename_is_proved_by_modification_time(store, entry: Entry):
@@ -91,14 +90,6 @@ def test_neither_end_is_a_loss_that_stops_the_commit(store, entry: Entry):
         publish_entry(store, entry, 1)
 
 
-def test_a_lost_answer_is_proved(store, entry: Entry):
-    def lose(call: StoreCall) -> None:
-        if call.operation == "rename":
-            raise TimeoutError("no answer")
-
-    assert publish_entry(WrappedStore(store, after=lose), entry, 1) is Proof.MODIFICATION_TIME
-
-
 def test_a_rename_that_proved_not_to_have_happened_is_tried_again(store, entry: Entry):
     tries: list[StoreCall] = []
 
@@ -138,55 +129,24 @@ def test_a_rename_that_fails_each_time_is_tried_as_often_as_told(store, entry: E
 )
 def test_a_replacement_that_was_made_and_then_refused_is_proved(store, entry: Entry, answer: OSError):
     """As by a server whose answer was lost on its way and that was asked again by a gateway."""
-    Path(entry.dest).write_text("what was there")
-    os.utime(entry.dest, (1, 1))
-    status = store.get_status(entry.dest)
-    old = ReplacedFile(entry.dest, status.size, status.modified_milliseconds, status.etag)
+    old = old_file(store, entry)
 
-    def refuse(call: StoreCall) -> None:
-        if call.operation == "replace":
-            raise answer
-
-    proof = publish_entry(WrappedStore(store, after=refuse), entry, 3, old)
+    proof = publish_entry(WrappedStore(store, after=at("replace", answer)), entry, 3, old)
     assert proof is Proof.MODIFICATION_TIME
     assert Path(entry.dest).read_text() == "text"
 
 
 def test_a_replacement_that_is_refused_says_why(store, entry: Entry):
-    Path(entry.dest).write_text("what was there")
-    os.utime(entry.dest, (1, 1))
-    status = store.get_status(entry.dest)
-    old = ReplacedFile(entry.dest, status.size, status.modified_milliseconds, status.etag)
-
-    def deny(call: StoreCall) -> None:
-        if call.operation == "replace":
-            raise PermissionError(13, "may not be replaced")
+    old = old_file(store, entry)
 
     with pytest.raises(CommitStateUnknownError, match=r"may not be replaced.*run the same command"):
-        publish_entry(WrappedStore(store, before=deny), entry, 2, old)
+        publish_entry(
+            WrappedStore(store, before=at("replace", PermissionError(13, "may not be replaced"))),
+            entry,
+            2,
+            old,
+        )
     assert Path(entry.dest).read_text() == "what was there"
-
-
-def test_no_permission_is_not_tried_again_and_says_what_to_do(store, entry: Entry):
-    tries: list[StoreCall] = []
-
-    def deny(call: StoreCall) -> None:
-        if call.operation == "rename":
-            tries.append(call)
-            raise PermissionError(13, "Permission denied")
-
-    with pytest.raises(CommitStateUnknownError, match=r"Permission denied.*run the same command"):
-        publish_entry(WrappedStore(store, before=deny), entry, 3)
-    assert len(tries) == 1
-
-
-def test_a_store_that_does_not_tell_leaves_it_unknown(store, entry: Entry):
-    def silent(call: StoreCall) -> None:
-        if call.operation in ("rename", "get_status"):
-            raise TimeoutError("no answer")
-
-    with pytest.raises(CommitStateUnknownError, match="not known"):
-        publish_entry(WrappedStore(store, before=silent), entry, 3)
 
 
 @pytest.mark.parametrize("when", WHEN)

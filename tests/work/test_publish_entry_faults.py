@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 
 import pytest
 
-from ray_committer.errors import (
-    CommitConflictError,
-    CommitStateUnknownError,
-    ThrottledError,
-)
+from ray_committer.errors import CommitConflictError, CommitStateUnknownError, ThrottledError
 from ray_committer.protocol.record import ReplacedFile
 from ray_committer.protocol.recovery import Expectation, Proof
 from ray_committer.stages.rename_files import publish_entry
 from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore
 from ray_committer.testing.harness import put_file
 from ray_committer.work.entries import Entry
-from tests.stages.support import at, do_at, each_crash, requests
+from tests.stages.support import at, do_at, requests
 
 SOURCE, DEST = "/table/_temporary/tasks/a", "/table/p=1/a"
 VERSIONED = pytest.mark.parametrize("identity", [Identity.ETAG, Identity.GENERATION])
@@ -227,21 +222,6 @@ def test_a_replacement_whose_answer_is_lost_is_proved_at_once(identity: Identity
     lossy = WrappedStore(store, after=at("replace", error("simulated")))
     assert publish_entry(lossy, one, 1, old) is Proof.ETAG
     assert store.files() == {DEST: b"text"}
-
-
-def over_an_old_file() -> MemoryStore:
-    store = written()
-    old_file(store)
-    return store
-
-
-@pytest.mark.parametrize("new", [written, over_an_old_file])
-def test_after_a_crash_anywhere_the_next_run_finishes_the_rename(new: Callable[[], MemoryStore]):
-    one, found = entry_of(new()), new().get_status(DEST)
-    old = ReplacedFile(DEST, found.size, found.modified_milliseconds) if found else None
-    for store in each_crash(new, lambda faulty: publish_entry(faulty, one, 1, old)):
-        assert publish_entry(store, one, 1, old) in (None, Proof.MODIFICATION_TIME)
-        assert store.files() == {DEST: b"text"}
 
 
 def test_an_old_file_that_looks_like_the_new_one_is_not_a_proof():

@@ -15,13 +15,7 @@ from ray_committer.protocol.manifest import FileEntry, TaskManifest, digest, enc
 from ray_committer.protocol.sidecar import copy_name
 from ray_committer.stores.base import StoreOperations, completing
 from ray_committer.work import upload_file
-from ray_committer.work.upload_file import (
-    TaskUploads,
-    closed_uploads,
-    part_bytes,
-    read_notes,
-    save_copy,
-)
+from ray_committer.work.upload_file import TaskUploads, closed_uploads, part_bytes, read_notes, save_copy
 from tests.servers.fake_s3 import FakeS3, direct_store
 
 PART = 5 << 20

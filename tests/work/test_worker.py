@@ -14,16 +14,15 @@ from ray_committer.limits.ratelimit import RateLimit
 from ray_committer.protocol.manifest import digest
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.sidecar import FileIdentity, encode_sidecar, sidecar_name
-from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, write_job
+from ray_committer.testing import MemoryStore, StoreCall, WrappedStore
 from ray_committer.work.worker import Cache, Worker
-from tests.stages.support import JOB, at, context, freeze, frozen_path, loaded
+from tests.stages.support import JOB, at, context, freeze, frozen_path, loaded, with_job
 from tests.threads import running_threads
 
 
 @pytest.fixture
 def memory() -> MemoryStore:
-    store = MemoryStore()
-    write_job(store, JOB, {task: {f"f{task}": b"x"} for task in range(3)})
+    store = with_job({task: {f"f{task}": b"x"} for task in range(3)})
     freeze(store)
     return store
 
