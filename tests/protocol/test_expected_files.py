@@ -9,12 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ray_committer.protocol import expected_files as module
-from ray_committer.protocol.expected_files import (
-    by_directory,
-    etag_number,
-    hashed_etag,
-    pack_expected,
-)
+from ray_committer.protocol.expected_files import by_directory, etag_number, hashed_etag, pack_expected
 from ray_committer.protocol.fingerprints import fingerprint, share_of
 from ray_committer.protocol.paths import parent
 from ray_committer.protocol.recovery import Expectation, Proof, prove

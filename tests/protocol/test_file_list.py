@@ -27,11 +27,7 @@ from ray_committer.protocol.paths import is_name
 
 text = st.text(st.characters(exclude_categories=["Cs"]))
 listed = st.builds(
-    ListedFile,
-    p=text,
-    z=st.integers(0, 2**60),
-    m=st.none() | st.integers(0, 2**53),
-    e=st.none() | text,
+    ListedFile, p=text, z=st.integers(0, 2**60), m=st.none() | st.integers(0, 2**53), e=st.none() | text
 )
 
 
@@ -64,11 +60,7 @@ def test_a_few_files_are_inline(count: int, inline: bool):
 
 @pytest.mark.parametrize(
     ("count", "sizes"),
-    [
-        (0, []),
-        (MOST_FILES, [MOST_FILES]),
-        (2 * MOST_FILES + 1, [MOST_FILES, MOST_FILES, 1]),
-    ],
+    [(0, []), (MOST_FILES, [MOST_FILES]), (2 * MOST_FILES + 1, [MOST_FILES, MOST_FILES, 1])],
 )
 def test_files_are_cut_into_lists_that_hold_each_once_and_in_order(count: int, sizes: list[int]):
     lists = list(cut(some(count)))

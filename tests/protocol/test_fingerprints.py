@@ -49,24 +49,10 @@ def test_nothing_is_repeated_among_none_or_one(parts: list[bytes]) -> None:
     assert repeated(parts) == frozenset()
 
 
-def test_a_repetition_is_found_within_and_across_parts() -> None:
-    assert repeated([fingerprints(["/a", "/b", "/a"])]) == {fingerprint("/a")}
-    assert repeated([fingerprints(["/a", "/b"]), fingerprints(["/c", "/b"])]) == {fingerprint("/b")}
-
-
-def test_three_of_a_kind_are_one_repetition() -> None:
-    assert repeated([fingerprints(["/a"] * 3)]) == {fingerprint("/a")}
-
-
 def test_fingerprints_keep_the_order_and_width() -> None:
     paths = ["/a", "/é", "/a b"]
     assert fingerprints(paths) == fingerprint("/a") + fingerprint("/é") + fingerprint("/a b")
     assert {len(fingerprint(path)) for path in paths} == {WIDTH} == {8}
-
-
-@given(st.sets(st.text(max_size=5), max_size=300))
-def test_different_paths_are_not_repeated(paths: set[str]) -> None:
-    assert repeated([fingerprints(sorted(paths))]) == frozenset()
 
 
 def test_fingerprints_are_the_same_in_every_process() -> None:
@@ -82,13 +68,6 @@ def test_common_is_what_two_sets_have_in_common(parts: list[list[int]], wanted: 
     there = {number for part in parts for number in part}
     found = {number.to_bytes(WIDTH, "little") for number in there & set(wanted)}
     assert common((encode(part) for part in parts), encode(wanted)) == found
-
-
-def test_common_looks_into_every_part() -> None:
-    parts = [fingerprints(["/a", "/b"]), b"", fingerprints(["/c"])]
-    assert common(parts, fingerprints(["/x", "/c", "/a"])) == {fingerprint("/a"), fingerprint("/c")}
-    assert common(parts, fingerprints(["/x"])) == frozenset()
-    assert common(parts, b"") == common([], fingerprint("/a")) == frozenset()
 
 
 @given(st.binary(min_size=WIDTH, max_size=WIDTH), st.integers(1, 1000))

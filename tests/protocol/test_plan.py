@@ -70,15 +70,6 @@ def test_a_job_without_files_has_no_shard(files: list[int]) -> None:
     assert planned(files, 10) == []
 
 
-def test_manifests_are_cut_and_joined() -> None:
-    shards = planned([3, 0, 5, 1], 4)
-    assert [[(p.index, p.low, p.high) for p in shard.ranges] for shard in shards] == [
-        [(0, 0, 3), (2, 0, 1)],
-        [(2, 1, 5)],
-        [(3, 0, 1)],
-    ]
-
-
 def test_a_huge_plan_is_lazy() -> None:
     shards = plan_shards(refs([10**12]), shard_files=lambda: 250, sample=100)
     assert [shard.files for shard in islice(shards, 3)] == [250, 250, 250]

@@ -166,8 +166,7 @@ def test_other_versions_are_refused(version: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "field",
-    ["nonce", "job_id", "job_attempt", "created_milliseconds", "owner", "claim", "manifests"],
+    "field", ["nonce", "job_id", "job_attempt", "created_milliseconds", "owner", "claim", "manifests"]
 )
 def test_records_without_a_needed_field_are_refused(field: str) -> None:
     with pytest.raises(ManifestError, match=rf"/d/n.json: .*`{field}`"):

@@ -75,7 +75,9 @@ def test_what_is_recorded_is_given_up_by_undoing_alone_and_never_reopened() -> N
     ("before", "after"), [pair for pair in PAIRS if pair[1] in TRANSITIONS[pair[0]]]
 )
 def test_a_change_has_a_nonce_of_its_own_and_keeps_what_set_up_said(before: Phase, after: Phase) -> None:
-    changed = in_phase(before, Intent.REPLACES).to(after, "fresh")
+    table = TableBase("id", 3)
+    changed = replace(in_phase(before, Intent.REPLACES), table=table).to(after, "fresh")
+    assert changed.table == table
     assert (changed.nonce, changed.stamp, changed.intent) == ("fresh", "stamp", Intent.REPLACES)
 
 
@@ -107,14 +109,6 @@ def test_a_state_with_a_table_is_read_as_it_was_stored(
     state = replace(in_phase(phase, Intent.REPLACES), table=table)
     assert parse_token(state.token, "/p") == state
     assert table.read == (None if is_late else version)
-
-
-@pytest.mark.parametrize(
-    ("before", "after"), [pair for pair in PAIRS if pair[1] in TRANSITIONS[pair[0]]]
-)
-def test_a_change_keeps_the_table(before: Phase, after: Phase) -> None:
-    state = replace(in_phase(before), table=TableBase("id", 3))
-    assert state.to(after, "fresh").table == TableBase("id", 3)
 
 
 def test_only_an_open_job_is_given_a_table() -> None:

@@ -54,10 +54,6 @@ def marker(**fields: Any) -> SuccessData:
     return new_success_data(**{**arguments, **fields})
 
 
-def test_all_recorded_markers_and_reports_are_here() -> None:
-    assert (len(MARKERS), len(REPORTS)) == (3, 7)
-
-
 @pytest.mark.parametrize(
     "path", [*MARKERS, *REPORTS], ids=lambda path: f"{path.parent.name}-{path.stem}"
 )

@@ -30,14 +30,7 @@ def appends(number: int) -> list[TableClaim]:
 
 
 @pytest.mark.parametrize(
-    "entry",
-    [
-        claim_of("a"),
-        OVERWRITE,
-        claim_of("a", mode=WriteMode.CREATE),
-        commit_of(1),
-        done_of(1),
-    ],
+    "entry", [claim_of("a"), OVERWRITE, claim_of("a", mode=WriteMode.CREATE), commit_of(1), done_of(1)]
 )
 def test_what_no_entry_since_its_base_can_refuse_is_put_by_anybody(entry: LogEntry):
     assert is_packable(entry)

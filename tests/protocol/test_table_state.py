@@ -148,8 +148,7 @@ def test_an_entry_shows_a_version_at_which_no_claim_was_in_flight(random: Random
 
 
 @pytest.mark.parametrize(
-    "entries",
-    [(claim(), commit(1)), (claim(), abort(1)), (claim(), commit(1, replaces=True), done(1))],
+    "entries", [(claim(), commit(1)), (claim(), abort(1)), (claim(), commit(1, replaces=True), done(1))]
 )
 def test_the_last_entry_of_a_job_that_was_alone_shows_that_none_is_in_flight(
     entries: tuple[LogEntry, ...],
