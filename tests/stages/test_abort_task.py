@@ -39,7 +39,7 @@ def with_two_tasks() -> MemoryStore:
     return with_job({0: FILES, 1: {"b": b"y"}})
 
 
-def test_all_files_of_the_attempt_go_and_its_manifest_and_those_of_other_attempts_stay():
+def test_all_files_of_the_attempt_go_and_those_of_other_attempts_stay():
     store = with_two_tasks()
     assert abort_task(store, JOB, ATTEMPT) is True
     assert list(store.files(JOB.tasks).values()) == [b"y"]

@@ -159,3 +159,12 @@ def test_one_file_under_two_names_keeps_the_new_one_when_the_old_cannot_be_delet
         publish_entry(faulty, entry, 8)
     assert Path(entry.dest).read_text() == "text"
     assert Path(entry.source).exists() is (when == "before")
+
+
+def test_a_store_that_does_not_tell_leaves_it_unknown(store, entry: Entry):
+    def silent(call: StoreCall) -> None:
+        if call.operation in ("rename", "get_status"):
+            raise TimeoutError("no answer")
+
+    with pytest.raises(CommitStateUnknownError, match="not known"):
+        publish_entry(WrappedStore(store, before=silent), entry, 3)
