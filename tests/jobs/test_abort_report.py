@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -11,14 +10,11 @@ import pytest
 import ray_committer
 from ray_committer import AbortReport, CommitOptions
 from ray_committer.errors import RayCommitterError
-from ray_committer.job_files.job_state import advance, read_state
-from ray_committer.jobs import open_job
+from ray_committer.job_files.job_state import advance, require_state
 from ray_committer.jobs.table import init_table
 from ray_committer.protocol.paths import UNDONE, JobAttempt, join, new_job_attempt
 from ray_committer.protocol.state import Phase
-from ray_committer.stores.base import StoreSpec
-from ray_committer.stores.local import LocalStore
-from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, WrappedStore
+from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall
 from ray_committer.testing import write_job as write_to
 from tests.cli.commands import run
 from tests.commits import test_spark_uploads as of_spark
@@ -26,6 +22,7 @@ from tests.commits.test_adopted_jobs import TABLE as LEFT_TABLE
 from tests.commits.test_adopted_jobs import TASKS as LEFT_TASKS
 from tests.commits.test_adopted_jobs import URL as LEFT_URL
 from tests.commits.test_adopted_jobs import UUID, opened, upload, write_pending, write_task
+from tests.opening import dying, opening
 from tests.servers.fake_s3 import FakeS3, direct_store
 from tests.stages.support import JOB, KINDS
 
@@ -68,24 +65,12 @@ def test_an_undo_tells_apart_what_it_took_back_and_what_its_tasks_had_left(write
     assert tree() == {}
 
 
-def test_an_undo_that_died_half_way_and_is_run_again_tells_all_of_it(write_job, dest, monkeypatch):
+def test_an_undo_that_died_half_way_and_is_run_again_tells_all_of_it(write_job, dest):
     job = write_job(FILES)
     ray_committer.record_job(str(dest))
     move_one(job)
-    opened_store = open_job.open_store
-    renames: list[StoreCall] = []
-
-    def die(call: StoreCall) -> None:
-        if call.operation == "rename" and f"/{UNDONE}/" in call.paths[1]:
-            renames.append(call)
-            if len(renames) == 3:
-                raise SimulatedCrash(call)
-
-    with monkeypatch.context() as patch, suppress(SimulatedCrash):
-        watched = lambda spec, **_: WrappedStore(opened_store(spec), before=die)  # noqa: E731
-        patch.setattr(open_job, "open_store", watched)
+    with dying(lambda call: call.operation == "rename" and f"/{UNDONE}/" in call.paths[1], 3):
         ray_committer.abort_job(str(dest), undo=True)
-    assert len(renames) == 3
     report = abort(dest, undo=True)
     assert (report.moved, report.files, report.bytes) == (1, 2, 5)
 
@@ -111,11 +96,9 @@ def test_a_dry_run_that_finds_nothing_says_so(write_job, dest: Path, is_committe
     assert shown == f"{dest}: nothing is left to abort\n  nothing was changed\n"
 
 
-def test_an_abort_that_died_after_its_decision_is_told_by_the_next_one(write_job, dest: Path):
-    job, store = write_job(FILES), LocalStore(StoreSpec("file"))
-    seen = read_state(store, job)
-    assert seen is not None
-    advance(store, job, seen, Phase.ABORTED)
+def test_an_abort_that_died_after_its_decision_is_told_by_the_next_one(write_job, dest: Path, store):
+    job = write_job(FILES)
+    advance(store, job, require_state(store, job), Phase.ABORTED)
     report = abort(dest)
     assert (report.directory, report.files) == (job.directory, 3)
 
@@ -136,25 +119,24 @@ def test_the_claim_that_ends_is_told(dest: Path, write_job):
 SHOWN = f"memory://test{JOB.directory}"
 
 
-def counted(kind: str, monkeypatch) -> tuple[AbortReport, Counter[str]]:
+def counted(kind: str) -> tuple[AbortReport, Counter[str]]:
     """An abort on a store in memory, and its requests."""
     store: MemoryStore = KINDS[kind]()
     write_to(store, JOB, DATA)
     calls: list[StoreCall] = []
-    watched = WrappedStore(store, before=calls.append)
-    monkeypatch.setattr(open_job, "open_store", lambda spec, **_: watched)
-    return abort("/table"), Counter(call.operation for call in calls)
+    with opening(store, before=calls.append):
+        return abort("/table"), Counter(call.operation for call in calls)
 
 
-def test_a_directory_that_one_request_deletes_is_not_listed(monkeypatch):
-    report, calls = counted("directories", monkeypatch)
+def test_a_directory_that_one_request_deletes_is_not_listed():
+    report, calls = counted("directories")
     assert (report.directory, report.files, report.bytes) == (SHOWN, None, None)
     assert calls["list_files"] == 0
     assert calls["delete_directory"] == 1
 
 
-def test_where_each_file_is_deleted_by_a_request_they_are_counted_by_listings(monkeypatch):
-    report, calls = counted("flat", monkeypatch)
+def test_where_each_file_is_deleted_by_a_request_they_are_counted_by_listings():
+    report, calls = counted("flat")
     assert (report.directory, report.files, report.bytes) == (SHOWN, 3, 6)
     assert calls["list_files"] == 2  # of the tasks, and of an undo
 
@@ -247,9 +229,9 @@ def test_on_s3_the_command_prints_the_uploads(fake: FakeS3, words: tuple[str, ..
     )
 
 
-def test_a_store_that_shows_nothing_prints_its_directory_alone(monkeypatch):
+def test_a_store_that_shows_nothing_prints_its_directory_alone():
     store = MemoryStore()
     write_to(store, JOB, DATA)
-    monkeypatch.setattr(open_job, "open_store", lambda spec, **_: store)
-    shown = run("abort", "/table").stdout
+    with opening(store):
+        shown = run("abort", "/table").stdout
     assert f"  {SHOWN} was deleted, with all that its tasks wrote\n" in shown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import fsspec
@@ -22,22 +23,22 @@ from ray_committer.protocol.statistic_names import COMMIT_JOB
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.output import open_output
 from ray_committer.stores.registry import fsspec_url
-from ray_committer.testing import StoreCall, WrappedStore
+from ray_committer.testing import StoreCall
+from tests.opening import opening
 
 
 @pytest.fixture
-def lost(no_pauses: None, monkeypatch: pytest.MonkeyPatch) -> list[StoreCall]:
+def lost(no_pauses: None) -> Iterator[list[StoreCall]]:
     """Each request that may be made twice loses its first answer; the requests that lost it."""
     lost: list[StoreCall] = []
-    opened = open_job.open_store
 
     def lose(call: StoreCall) -> None:
         if call.operation not in ("rename", "replace") and call not in lost:
             lost.append(call)
             raise StoreUnavailableError(call.paths[0], "lost")
 
-    monkeypatch.setattr(open_job, "open_store", lambda spec, **_: WrappedStore(opened(spec), after=lose))
-    return lost
+    with opening(after=lose):
+        yield lost
 
 
 def test_every_call_asks_again(lost: list[StoreCall], dest: Path):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from itertools import count
 from pathlib import Path
 
@@ -13,29 +13,17 @@ import pytest
 import ray_committer
 from ray_committer import CommitOptions
 from ray_committer.errors import JobNotFoundError
-from ray_committer.jobs import open_job
 from ray_committer.jobs.destination_status import DestinationStatus, destination_status
 from ray_committer.jobs.past_commits import past_commits
 from ray_committer.jobs.table import init_table
 from ray_committer.protocol.paths import new_job_attempt
-from ray_committer.testing import StoreCall, WrappedStore
+from ray_committer.testing import StoreCall
 from ray_committer.testing import write_job as write_to
 from tests.cli.commands import run, snapshot
 from tests.commits.test_adopted_jobs import opened
+from tests.opening import opening
 from tests.servers.fake_s3 import FakeS3, direct_store
 from tests.stages.support import closed
-
-
-@pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The requests that are made, by their names."""
-    made: list[str] = []
-    opened_store = open_job.open_store
-    watch = lambda call: made.append(call.operation)  # noqa: E731
-    monkeypatch.setattr(
-        open_job, "open_store", lambda spec, **_: WrappedStore(opened_store(spec), before=watch)
-    )
-    return made
 
 
 def status_of(dest: Path, **how) -> DestinationStatus:
@@ -116,14 +104,6 @@ def commit_marker(dest: Path, timestamp: int) -> None:
     (dest / "_SUCCESS").write_text(f'{{"name": "{name}", "timestamp": {timestamp}}}')
 
 
-def test_jobs_are_shown_beside_the_last_commit(write_job, dest: Path):
-    commit(write_job, dest, {"a": "x"})
-    write_job({0: {"b": "x"}}, job_id="job_2")
-    found = status_of(dest)
-    assert found.last_commit is not None
-    assert (found.last_commit.job_id, [job.job_id for job in found.jobs]) == ("job_1", ["job_2"])
-
-
 @pytest.mark.parametrize("number", [1, 300])
 def test_a_quiet_destination_costs_a_listing_and_a_read_however_many_files_it_has(
     write_job, dest: Path, calls: list[str], number: int
@@ -132,16 +112,6 @@ def test_a_quiet_destination_costs_a_listing_and_a_read_however_many_files_it_ha
     calls.clear()
     status_of(dest)
     assert calls == ["list_status", "read"]
-
-
-def test_a_job_costs_no_more_than_where_jobs_are_listed(write_job, dest: Path, calls: list[str]):
-    write_job({0: {"a": "x"}})
-    calls.clear()
-    ray_committer.list_jobs(str(dest))
-    listed = sorted(calls)
-    calls.clear()
-    status_of(dest)
-    assert len(calls) <= len(listed)
 
 
 def test_the_last_commit_of_a_table_is_in_its_log(write_job, dest: Path, calls: list[str]):
@@ -168,11 +138,11 @@ def test_a_log_that_cannot_be_read_is_a_problem_and_no_error(write_job, dest: Pa
     assert found.table_version is None
 
 
-def test_the_marker_is_told_if_only_its_jobs_can_be_read_in_the_log(write_job, dest: Path, monkeypatch):
+def test_the_marker_is_told_if_only_its_jobs_can_be_read_in_the_log(write_job, dest: Path):
     dest.mkdir()
     init_table(str(dest))
     commit(write_job, dest, {"a": "x"})
-    opened_store, read = open_job.open_store, set[str]()
+    read = set[str]()
 
     def deny_the_second(call: StoreCall) -> None:
         path = call.paths[0]
@@ -180,29 +150,23 @@ def test_the_marker_is_told_if_only_its_jobs_can_be_read_in_the_log(write_job, d
             raise PermissionError(13, "denied", path)
         read.add(path)
 
-    watched = lambda spec, **_: WrappedStore(opened_store(spec), before=deny_the_second)  # noqa: E731
-    monkeypatch.setattr(open_job, "open_store", watched)
-    found = destination_status(str(dest))
+    with opening(before=deny_the_second):
+        found = destination_status(str(dest))
     assert found.last_commit is not None
     assert (found.holds, found.last_commit.job_id) == ("committed", "job_1")
     assert "the log of the table cannot be read" in str(found.problem)
 
 
-def test_a_destination_that_may_not_be_listed_still_shows_its_jobs(
-    write_job, dest: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_destination_that_may_not_be_listed_still_shows_its_jobs(write_job, dest: Path):
     commit(write_job, dest, {"a": "x"})
     write_job({0: {"b": "x"}}, job_id="job_2")
-    opened_store = open_job.open_store
 
-    def deny(call) -> None:
+    def deny(call: StoreCall) -> None:
         if (call.operation, call.paths) == ("list_status", (str(dest),)):
             raise PermissionError(13, "denied", str(dest))
 
-    monkeypatch.setattr(
-        open_job, "open_store", lambda spec, **_: WrappedStore(opened_store(spec), before=deny)
-    )
-    found = destination_status(str(dest))
+    with opening(before=deny):
+        found = destination_status(str(dest))
     assert found.problem == f"{dest}: no permission to read it"
     assert [job.job_id for job in found.jobs] == ["job_2"]
     assert found.last_commit is not None
@@ -221,12 +185,10 @@ def test_uploads_that_may_not_be_listed_are_a_problem_and_no_error():
 
 
 def test_a_directory_of_a_job_that_may_not_be_read_is_a_job_and_no_leftover(
-    write_job, dest: Path, monkeypatch: pytest.MonkeyPatch
+    write_job, dest: Path, store
 ):
-    theirs = write_job({0: {"a": "x"}}).job_directory
-    opened_store = open_job.open_store
-    monkeypatch.setattr(open_job, "open_store", lambda spec, **_: closed(opened_store(spec), theirs))
-    found = destination_status(str(dest))
+    with opening(closed(store, write_job({0: {"a": "x"}}).job_directory)):
+        found = destination_status(str(dest))
     assert ([job.state for job in found.jobs], found.leftovers) == (["unknown"], ())
 
 
@@ -291,32 +253,27 @@ def test_a_job_that_was_moved_by_mistake_is_an_unfinished_commit(write_job, dest
     assert "move it back to" in run("vacuum", str(dest), "--dry-run").stdout
 
 
-@contextmanager
-def at_each_request(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], object]) -> Iterator[None]:
+def at_each_request(act: Callable[[int], object]) -> AbstractContextManager[None]:
     """Call `act` with the number of each request before it is made, but not of those that it makes."""
-    opened_store, numbers, is_acting = open_job.open_store, count(), [False]
+    numbers, is_acting = count(), [False]
 
-    def before(_call: StoreCall) -> None:
+    def before(_: StoreCall) -> None:
         if not is_acting[0]:
             is_acting[0] = True
             act(next(numbers))
             is_acting[0] = False
 
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            open_job, "open_store", lambda spec, **_: WrappedStore(opened_store(spec), before=before)
-        )
-        yield
+    return opening(before=before)
 
 
-def test_a_marker_that_a_job_puts_aside_during_the_look_is_none(write_job, dest: Path, monkeypatch):
+def test_a_marker_that_a_job_puts_aside_during_the_look_is_none(write_job, dest: Path):
     commit(write_job, dest, {"a": "x"})
-    with at_each_request(monkeypatch, lambda number: number == 1 and (dest / "_SUCCESS").unlink()):
+    with at_each_request(lambda number: number == 1 and (dest / "_SUCCESS").unlink()):
         found = destination_status(str(dest))
     assert (found.holds, found.last_commit, found.problem) == ("data", None, None)
 
 
-def test_a_commit_that_ends_at_any_moment_of_a_look_is_seen(write_job, dest: Path, monkeypatch):
+def test_a_commit_that_ends_at_any_moment_of_a_look_is_seen(write_job, dest: Path):
     for moment in count():
         shutil.rmtree(dest, ignore_errors=True)
         write_job({0: {"a": "x"}})
@@ -326,7 +283,7 @@ def test_a_commit_that_ends_at_any_moment_of_a_look_is_seen(write_job, dest: Pat
             if number == moment:
                 ended.append(ray_committer.commit_job(str(dest), executor="inline").job_id)
 
-        with at_each_request(monkeypatch, end):
+        with at_each_request(end):
             found = destination_status(str(dest))
         if not ended:
             break
@@ -334,13 +291,13 @@ def test_a_commit_that_ends_at_any_moment_of_a_look_is_seen(write_job, dest: Pat
     assert moment > 5
 
 
-def test_at_each_moment_of_a_commit_there_is_an_answer(write_job, dest: Path, monkeypatch):
+def test_at_each_moment_of_a_commit_there_is_an_answer(write_job, dest: Path):
     """So there is one after a process has died at any request."""
     dest.mkdir()
     init_table(str(dest))
     write_job({0: {"p=1/a": "x"}, 1: {"p=2/b": "y"}})
     found: list[DestinationStatus] = []
-    with at_each_request(monkeypatch, lambda _: found.append(destination_status(str(dest)))):
+    with at_each_request(lambda _: found.append(destination_status(str(dest)))):
         ray_committer.commit_job(str(dest), executor="inline")
     assert len(found) > 20
     assert [one.problem for one in found if one.problem] == []
@@ -350,7 +307,7 @@ def test_at_each_moment_of_a_commit_there_is_an_answer(write_job, dest: Path, mo
 
 
 @pytest.mark.parametrize("ends", ["commit", "abort"])
-def test_a_job_that_ends_at_any_moment_of_a_look_spoils_none(write_job, dest: Path, monkeypatch, ends):
+def test_a_job_that_ends_at_any_moment_of_a_look_spoils_none(write_job, dest: Path, ends):
     end = ray_committer.commit_job if ends == "commit" else ray_committer.abort_job
     looks = 0
     while True:
@@ -362,7 +319,7 @@ def test_a_job_that_ends_at_any_moment_of_a_look_spoils_none(write_job, dest: Pa
                 end(str(dest), f"job_{moment}")
                 ended.append(number)
 
-        with at_each_request(monkeypatch, act):
+        with at_each_request(act):
             found = destination_status(str(dest))
         assert (found.problem, len(found.jobs)) in ((None, 0), (None, 1)), looks
         if not ended:

@@ -12,28 +12,13 @@ import pytest
 
 import ray_committer
 from ray_committer import CommitOptions
-from ray_committer.job_files.job_state import advance, read_state
-from ray_committer.jobs import open_job
+from ray_committer.job_files.job_state import advance, require_state
 from ray_committer.protocol.manifest import decode_manifest
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import Heartbeat, Owner, encode
 from ray_committer.protocol.state import Phase
-from ray_committer.stores.base import StoreSpec
-from ray_committer.stores.local import LocalStore
-from ray_committer.testing import SimulatedCrash, StoreCall, WrappedStore
-from tests.stages.support import closed
-
-
-@pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The requests that are made, by their names."""
-    made: list[str] = []
-    opened = open_job.open_store
-    watch = lambda call: made.append(call.operation)  # noqa: E731
-    monkeypatch.setattr(
-        open_job, "open_store", lambda spec, **_: WrappedStore(opened(spec), before=watch)
-    )
-    return made
+from tests.opening import dying, moves_a_file, opening
+from tests.stages.support import closed, state_of
 
 
 def one(dest: Path, **how) -> ray_committer.JobSummary:
@@ -57,17 +42,16 @@ def test_a_job_costs_few_requests_however_many_tasks_it_has(
 
 
 def test_a_job_that_may_not_be_read_is_named_and_the_others_are_listed_and_vacuumed(
-    write_job, dest: Path, monkeypatch: pytest.MonkeyPatch
+    write_job, dest: Path, store
 ):
     write_job(tasks(1))
     theirs = write_job(tasks(1), job_id="job_2").job_directory
-    opened = open_job.open_store
-    monkeypatch.setattr(open_job, "open_store", lambda spec, **_: closed(opened(spec), theirs))
-    own, other = ray_committer.list_jobs(str(dest))
+    with opening(closed(store, theirs)):
+        own, other = ray_committer.list_jobs(str(dest))
+        found = {job.job_id: job.reason for job in ray_committer.vacuum_jobs(str(dest))}
     assert (own.state, own.manifests, own.problem) == ("running", 1, None)
     assert (other.job_id, other.job_attempt, other.state) == ("job_2", None, "unknown")
     assert other.problem == f"{theirs}: no permission to read it"
-    found = {job.job_id: job.reason for job in ray_committer.vacuum_jobs(str(dest))}
     assert found == {"job_1": "it has changed recently", "job_2": f"{theirs}: no permission to read it"}
 
 
@@ -103,11 +87,6 @@ def test_a_job_of_hadoops_manifest_committer_is_named_as_such(write_job, dest: P
     assert not ray_committer.list_jobs(str(dest))[0].is_hadoops
 
 
-def test_a_single_manifest_is_no_estimate(write_job, dest: Path):
-    write_job({0: {"a": "xyz"}})
-    assert (one(dest).files, one(dest).bytes, one(dest).is_estimate) == (1, 3, False)
-
-
 def test_a_record_knows_files_and_bytes_without_a_look_at_manifests(write_job, dest: Path, calls):
     write_job(tasks(40))
     ray_committer.record_job(str(dest))
@@ -117,25 +96,15 @@ def test_a_record_knows_files_and_bytes_without_a_look_at_manifests(write_job, d
     assert calls.count("read") == 4  # the record, whose it is, who else goes on with it, and a table
 
 
-def crash(monkeypatch, dest: Path, after_renames: int, **options) -> None:
+def crash(dest: Path, after_renames: int) -> None:
     """Commit inline, and die before one more file is moved."""
-    opened, moved = open_job.open_store, []
-
-    def stop(call: StoreCall) -> None:
-        if call.operation == "rename" and "/tasks/" in call.paths[0]:
-            moved.append(call)
-            if len(moved) > after_renames:
-                raise SimulatedCrash(call)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(open_job, "open_store", lambda spec, **_: WrappedStore(opened(spec), before=stop))
-        with pytest.raises(SimulatedCrash):
-            ray_committer.commit_job(str(dest), executor="inline", **options)
+    with dying(moves_a_file, after_renames + 1):
+        ray_committer.commit_job(str(dest), executor="inline")
 
 
-def test_exactly_counts_what_an_interrupted_commit_has_still_to_move(write_job, dest: Path, monkeypatch):
+def test_exactly_counts_what_an_interrupted_commit_has_still_to_move(write_job, dest: Path):
     write_job({0: {"a": "x", "b": "x"}, 1: {"c": "x", "d": "x", "e": "x"}})
-    crash(monkeypatch, dest, after_renames=2)
+    crash(dest, after_renames=2)
     found = one(dest, exact=True)
     assert (found.state, found.files, found.left) == ("recorded", 5, 3)
     assert found.command == f"ray-committer commit {dest} --job-id job_1"
@@ -144,28 +113,20 @@ def test_exactly_counts_what_an_interrupted_commit_has_still_to_move(write_job, 
     assert ray_committer.list_jobs(str(dest)) == []
 
 
-def test_files_of_failed_attempts_are_not_left_to_be_moved(write_job, dest: Path, monkeypatch):
+def test_files_of_failed_attempts_are_not_left_to_be_moved(write_job, dest: Path):
     job = write_job({0: {"a": "x"}, 1: {"b": "x"}})
     failed = Path(job.task_attempt("attempt_1_m_000001_7"))
     failed.mkdir()
     (failed / "b").write_text("x")
     (Path(job.task_attempt("attempt_1_m_000001_0")) / "_temporary_of_a_writer").write_text("x")
-    crash(monkeypatch, dest, after_renames=0)
+    crash(dest, after_renames=0)
     assert one(dest, exact=True).left == 2
 
 
-def test_an_interrupted_abort_is_finished_by_an_abort(write_job, dest: Path, monkeypatch):
+def test_an_interrupted_abort_is_finished_by_an_abort(write_job, dest: Path):
     write_job({0: {"a": "x"}})
-    opened = open_job.open_store
-
-    def stop(call: StoreCall) -> None:
-        if call.operation == "move_directory":
-            raise SimulatedCrash(call)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(open_job, "open_store", lambda spec, **_: WrappedStore(opened(spec), before=stop))
-        with pytest.raises(SimulatedCrash):
-            ray_committer.abort_job(str(dest))
+    with dying(lambda call: call.operation == "move_directory"):
+        ray_committer.abort_job(str(dest))
     for exact in (False, True):
         found = one(dest, exact=exact)
         assert found.state == "aborting"
@@ -187,24 +148,11 @@ def test_a_command_names_the_attempt_where_there_are_several_and_is_quoted(tmp_p
     assert second.undo_command == f"ray-committer abort '{dest}' --job-id job_1 --attempt 1 --undo"
 
 
-def watch_renames(monkeypatch, look) -> None:
-    """Call `look` before each file is moved."""
-    opened = open_job.open_store
-
-    def seen(call: StoreCall) -> None:
-        if call.operation == "rename" and "/tasks/" in call.paths[0]:
-            look()
-
-    monkeypatch.setattr(
-        open_job, "open_store", lambda spec, **_: WrappedStore(opened(spec), before=seen)
-    )
-
-
-def test_who_is_at_work_on_a_commit_and_since_when_is_known(write_job, dest: Path, monkeypatch):
+def test_who_is_at_work_on_a_commit_and_since_when_is_known(write_job, dest: Path):
     write_job({0: {"a": "x"}})
     found: list[ray_committer.JobSummary] = []
-    watch_renames(monkeypatch, lambda: found.append(one(dest)))
-    ray_committer.commit_job(str(dest), executor="inline")
+    with opening(before=lambda call: moves_a_file(call) and found.append(one(dest))):
+        ray_committer.commit_job(str(dest), executor="inline")
     (job,) = found
     assert (job.state, job.is_alive) == ("recorded", True)
     assert job.committer == f"process {os.getpid()} on {platform.node()}"
@@ -213,9 +161,9 @@ def test_who_is_at_work_on_a_commit_and_since_when_is_known(write_job, dest: Pat
     assert job.undo_command is None
 
 
-def test_a_committer_that_died_is_known_to_be_dead(write_job, dest: Path, monkeypatch):
+def test_a_committer_that_died_is_known_to_be_dead(write_job, dest: Path):
     write_job({0: {"a": "x", "b": "x"}})
-    crash(monkeypatch, dest, after_renames=1)
+    crash(dest, after_renames=1)
     job = one(dest)
     assert (job.state, job.is_alive, job.committer is None) == ("recorded", False, False)
     assert job.undo_command == f"ray-committer abort {dest} --job-id job_1 --undo"
@@ -231,11 +179,9 @@ def beat(job: JobAttempt, seconds_ago: float, per_second: float | None = None) -
     Path(job.heartbeat).write_bytes(encode(sign))
 
 
-def test_who_goes_on_with_the_commit_of_a_dead_process_is_named_and_how_far_it_is(
-    write_job, dest: Path, monkeypatch
-):
+def test_who_goes_on_with_the_commit_of_a_dead_process_is_named_and_how_far_it_is(write_job, dest: Path):
     job = write_job({0: {"a": "x", "b": "x"}})
-    crash(monkeypatch, dest, after_renames=1)
+    crash(dest, after_renames=1)
     assert (one(dest).moved, one(dest).moved_seconds) == (None, None)
     beat(job, seconds_ago=5)
     found = one(dest)
@@ -255,19 +201,19 @@ def test_who_goes_on_with_the_commit_of_a_dead_process_is_named_and_how_far_it_i
     ],
 )
 def test_the_rate_of_a_commit_and_the_time_left_are_those_of_a_live_process(
-    write_job, dest: Path, monkeypatch, seconds_ago: float, per_second: float | None, expected
+    write_job, dest: Path, seconds_ago: float, per_second: float | None, expected
 ):
     job = write_job({0: {"a": "x", "b": "x", "c": "x"}})
-    crash(monkeypatch, dest, after_renames=1)
+    crash(dest, after_renames=1)
     beat(job, seconds_ago, per_second)
     assert (one(dest).per_second, one(dest).seconds_left) == expected
 
 
 def test_how_far_a_commit_was_is_known_after_all_who_were_at_work_on_it_have_stopped(
-    write_job, dest: Path, monkeypatch
+    write_job, dest: Path
 ):
     job = write_job({0: {"a": "x", "b": "x"}})
-    crash(monkeypatch, dest, after_renames=1)
+    crash(dest, after_renames=1)
     beat(job, seconds_ago=3600)
     found = one(dest)
     assert (found.is_alive, found.committer) == (False, f"process {os.getpid()} on {platform.node()}")
@@ -276,14 +222,11 @@ def test_how_far_a_commit_was_is_known_after_all_who_were_at_work_on_it_have_sto
 
 @pytest.mark.parametrize("phase", [Phase.SEALED, Phase.UNDOING])
 def test_what_a_beat_counted_is_not_told_once_all_is_moved_or_moved_back(
-    write_job, dest: Path, phase: Phase
+    write_job, dest: Path, store, phase: Phase
 ):
     job = write_job({0: {"a": "x"}})
     ray_committer.record_job(str(dest))
-    store = LocalStore(StoreSpec("file"))
-    seen = read_state(store, job)
-    assert seen is not None
-    advance(store, job, seen, phase)
+    advance(store, job, require_state(store, job), phase)
     beat(job, seconds_ago=0)
     assert (one(dest).state, one(dest).moved) == (phase.value, None)
 
@@ -304,37 +247,25 @@ def test_an_undecided_job_names_no_committer_and_no_command(write_job, dest: Pat
     ],
 )
 def test_each_state_after_the_record_names_the_one_command_that_ends_it(
-    write_job, dest: Path, phase: Phase, command: str
+    write_job, dest: Path, store, phase: Phase, command: str
 ):
     job = write_job({0: {"a": "x"}})
     ray_committer.record_job(str(dest))
-    store = LocalStore(StoreSpec("file"))
-    seen = read_state(store, job)
-    assert seen is not None
-    advance(store, job, seen, phase)
+    advance(store, job, require_state(store, job), phase)
     found = one(dest)
     assert found.state == phase.value
     assert found.command == f"ray-committer {command.format(dest)}"
     assert found.undo_command is None
 
 
-def record_of(job: JobAttempt) -> str:
-    seen = read_state(LocalStore(StoreSpec("file")), job)
-    assert seen is not None
-    return job.content(seen.state.record or "")
-
-
 @pytest.mark.parametrize("exact", [False, True])
 def test_a_job_whose_state_cannot_be_read_is_not_said_to_be_undecided(
-    write_job, dest: Path, monkeypatch: pytest.MonkeyPatch, exact: bool
+    write_job, dest: Path, store, exact: bool
 ):
     job = write_job({0: {"a": "x"}})
     ray_committer.record_job(str(dest))
-    opened = open_job.open_store
     for path, state in ((job.state, "unknown"), (job.frozen, "recorded")):
-        theirs = lambda spec, path=path, **_: closed(opened(spec), path)  # noqa: E731
-        with monkeypatch.context() as patch:
-            patch.setattr(open_job, "open_store", theirs)
+        with opening(closed(store, path)):
             (found,) = ray_committer.list_jobs(str(dest), exact=exact)
         assert (found.state, found.problem) == (state, f"{path}: no permission to read it")
     (token,) = Path(job.state).glob("*.state")
@@ -347,14 +278,14 @@ def test_a_job_whose_state_cannot_be_read_is_not_said_to_be_undecided(
 @pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize("broken", ["manifest", "record", "record that is gone"])
 def test_a_file_that_cannot_be_read_is_a_problem_of_its_job_alone(
-    write_job, dest: Path, exact: bool, broken: str
+    write_job, dest: Path, store, exact: bool, broken: str
 ):
     job = write_job({0: {"a": "x"}}, job_id="job_1")
     write_job({0: {"b": "x"}}, job_id="job_2")
     path = job.manifest("task_1_m_000000")
     if broken != "manifest":
         ray_committer.record_job(str(dest), "job_1")
-        path = record_of(job)
+        path = job.content(state_of(store, job).record or "")
     Path(path).write_text("{")
     if broken == "record that is gone":
         Path(path).unlink()

@@ -15,31 +15,22 @@ from ray_committer.errors import (
     CommitRecordExistsError,
     CommitterBusyError,
     IncompleteJobError,
-    ManifestError,
     RayCommitterError,
     RecordGoneError,
 )
-from ray_committer.executors.inline import InlineExecutor
-from ray_committer.job_files.job_state import advance, read_state
-from ray_committer.jobs import open_job
+from ray_committer.job_files.job_state import advance, require_state
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.state import Phase
-from ray_committer.stages.context import JobContext
-from ray_committer.stages.load_manifests import load_manifests
-from ray_committer.stores.base import StoreSpec, Versions
-from ray_committer.stores.guarded import GuardedStore
-from ray_committer.stores.local import LocalStore
+from ray_committer.stores.base import Versions
 from ray_committer.testing import (
     Identity,
     MemoryStore,
-    SimulatedCrash,
     StoreCall,
-    WrappedStore,
 )
 from ray_committer.testing import write_job as write_to
 from ray_committer.testing.harness import all_files, put_file
-from ray_committer.work.worker import Worker
-from tests.stages.support import JOB, KINDS, source_path
+from tests.opening import dying, moves_a_file, opening
+from tests.stages.support import JOB, KINDS
 
 FILES = {0: {"p=2/b": "yy", "p=1/a": "x"}, 1: {"p=1/c": "zzz"}, 2: {}}
 
@@ -67,31 +58,20 @@ def test_old_files_that_an_overwrite_removes_are_counted(write_job, dest: Path):
 
 
 @pytest.mark.parametrize("tasks", [1, 30])
-def test_the_estimate_is_near_what_the_commit_makes(write_job, dest: Path, tasks: int, monkeypatch):
+def test_the_estimate_is_near_what_the_commit_makes(write_job, dest: Path, tasks: int, calls: list[str]):
     write_job({task: {f"p={task % 5}/{task}-{n}": "x" for n in range(10)} for task in range(tasks)})
     plan = ray_committer.plan_job(str(dest))
-    made: list[StoreCall] = []
-    opened = open_job.open_store
-    watched = lambda spec, **_: WrappedStore(opened(spec), before=made.append)  # noqa: E731
-    monkeypatch.setattr(open_job, "open_store", watched)
+    calls.clear()
     report = ray_committer.commit_job(str(dest), executor="inline")
-    assert plan.requests == pytest.approx(len(made), rel=0.2)
-    assert report.requests == len(made) - 3  # those that find the job
+    assert plan.requests == pytest.approx(len(calls), rel=0.2)
+    assert report.requests == len(calls) - 3  # those that find the job
     assert plan.seconds_at(10) == plan.requests / 10
 
 
-def test_a_job_that_is_being_aborted_has_no_plan(write_job, dest: Path, monkeypatch):
+def test_a_job_that_is_being_aborted_has_no_plan(write_job, dest: Path):
     write_job(FILES)
-    opened = open_job.open_store
-
-    def stop(call: StoreCall) -> None:
-        if call.operation == "move_directory":
-            raise SimulatedCrash(call)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(open_job, "open_store", lambda spec, **_: WrappedStore(opened(spec), before=stop))
-        with pytest.raises(SimulatedCrash):
-            ray_committer.abort_job(str(dest))
+    with dying(lambda call: call.operation == "move_directory"):
+        ray_committer.abort_job(str(dest))
     with pytest.raises(CommitAbortedError, match="ray-committer abort"):
         ray_committer.plan_job(str(dest))
     assert ray_committer.plan_abort(str(dest)).files == 3
@@ -120,32 +100,26 @@ def test_what_an_undo_would_take_back_is_counted_and_stays(write_job, dest: Path
 
 
 @pytest.mark.parametrize("phase", [Phase.SEALED, Phase.COMMITTED])
-def test_an_undo_that_would_be_refused_has_no_plan(write_job, dest: Path, phase: Phase):
+def test_an_undo_that_would_be_refused_has_no_plan(write_job, dest: Path, store, phase: Phase):
     job = write_job(FILES)
     ray_committer.record_job(str(dest))
-    store = LocalStore(StoreSpec("file"))
-    seen = read_state(store, job)
-    assert seen is not None
-    advance(store, job, seen, phase)
+    advance(store, job, require_state(store, job), phase)
     with pytest.raises(CommitRecordExistsError, match="can no longer be undone; finish it with"):
         ray_committer.plan_abort(str(dest), undo=True)
 
 
-def test_an_undo_beside_a_commit_at_work_has_no_plan(write_job, dest: Path, monkeypatch):
+def test_an_undo_beside_a_commit_at_work_has_no_plan(write_job, dest: Path):
     write_job(FILES)
     refused: list[CommitterBusyError] = []
-    opened = open_job.open_store
 
     def look(call: StoreCall) -> None:
-        if call.operation == "rename" and "/tasks/" in call.paths[0]:
+        if moves_a_file(call):
             with pytest.raises(CommitterBusyError) as error:
                 ray_committer.plan_abort(str(dest), undo=True)
             refused.append(error.value)
 
-    monkeypatch.setattr(
-        open_job, "open_store", lambda spec, **_: WrappedStore(opened(spec), before=look)
-    )
-    ray_committer.commit_job(str(dest), executor="inline")
+    with opening(before=look):
+        ray_committer.commit_job(str(dest), executor="inline")
     assert len(refused) == 3
 
 
@@ -153,10 +127,9 @@ TABLE = "/table"
 """Of the store in memory that each test puts in the place of the local one."""
 
 
-def plan_beside(store: MemoryStore, hook: Callable[[StoreCall], None], monkeypatch) -> JobPlan:
+def plan_beside(store: MemoryStore, hook: Callable[[StoreCall], None]) -> JobPlan:
     """A plan whose requests `hook` is told of before they are made."""
-    with monkeypatch.context() as patch:
-        patch.setattr(open_job, "open_store", lambda spec, **_: WrappedStore(store, before=hook))
+    with opening(store, before=hook):
         return ray_committer.plan_job(TABLE, "job_1")
 
 
@@ -166,11 +139,11 @@ def with_job(store: MemoryStore) -> MemoryStore:
 
 
 def at_each_request(
-    base: MemoryStore, act: Callable[[], object], monkeypatch
+    base: MemoryStore, act: Callable[[], object]
 ) -> Iterator[JobPlan | RayCommitterError]:
     """The plans, or what they say instead, of which each has something done at another request."""
     calls: list[StoreCall] = []
-    plan_beside(base.copy(), calls.append, monkeypatch)
+    plan_beside(base.copy(), calls.append)
     for number in range(1, len(calls) + 1):
         left = [number]
 
@@ -180,36 +153,34 @@ def at_each_request(
                 act()
 
         try:
-            yield plan_beside(base.copy(), hook, monkeypatch)
+            yield plan_beside(base.copy(), hook)
         except RayCommitterError as e:
             yield e
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_plan_beside_a_commit_that_freezes_and_records_starts_again(kind: str, monkeypatch):
+def test_a_plan_beside_a_commit_that_freezes_and_records_starts_again(kind: str):
     def record() -> None:
         ray_committer.record_job(TABLE, "job_1", executor="inline")
 
-    for plan in at_each_request(with_job(KINDS[kind]()), record, monkeypatch):
+    for plan in at_each_request(with_job(KINDS[kind]()), record):
         assert isinstance(plan, JobPlan), plan
         assert (plan.files, plan.directories, len(plan.first_renames)) == (2, 2, 2)
 
 
 @pytest.mark.parametrize("cleanup", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_a_commit_beside_it_has_moved_is_neither_missing_nor_in_the_way(
-    kind: str, cleanup: bool, monkeypatch
-):
+def test_what_a_commit_beside_it_has_moved_is_neither_missing_nor_in_the_way(kind: str, cleanup: bool):
     def commit() -> None:
         options = CommitOptions(cleanup=cleanup)
         ray_committer.commit_job(TABLE, "job_1", executor="inline", options=options)
 
-    for plan in at_each_request(with_job(KINDS[kind]()), commit, monkeypatch):
+    for plan in at_each_request(with_job(KINDS[kind]()), commit):
         assert isinstance(plan, JobPlan), plan
         assert (plan.state, plan.files) in (("running", 2), ("committed", 2), ("cleaned up", 0))
 
 
-def test_a_plan_beside_tasks_that_commit_all_the_time_says_so(monkeypatch):
+def test_a_plan_beside_tasks_that_commit_all_the_time_says_so():
     store = with_job(MemoryStore())
 
     def save_again(call: StoreCall) -> None:
@@ -217,29 +188,16 @@ def test_a_plan_beside_tasks_that_commit_all_the_time_says_so(monkeypatch):
             store.write(call.paths[0], store.read(call.paths[0]) + b" ")
 
     with pytest.raises(IncompleteJobError, match="tasks are still committing"):
-        plan_beside(store, save_again, monkeypatch)
+        plan_beside(store, save_again)
 
 
-def test_what_is_in_the_way_of_a_job_that_nobody_changes_is_said_at_once(monkeypatch):
+def test_what_is_in_the_way_of_a_job_that_nobody_changes_is_said_at_once():
     store = with_job(MemoryStore())
     put_file(store, "/table/p=1/a", b"of somebody else")
     calls: list[StoreCall] = []
     with pytest.raises(CommitConflictError, match="/table/p=1/a: is there already"):
-        plan_beside(store, calls.append, monkeypatch)
+        plan_beside(store, calls.append)
     assert [call.paths for call in calls].count(("/table/p=1",)) == 1
-
-
-def test_a_plan_names_missing_sources_and_names_that_are_taken_at_once(monkeypatch):
-    store = with_job(MemoryStore())
-    put_file(store, "/table/p=1/a", b"of somebody else")
-    store.delete_file(source_path(1, "p=2/b"))
-    before = store.files()
-    said = (
-        r"or changed\. Also: /table/p=1/a: is there already; run the task again: .*/p=2/b: is not there"
-    )
-    with pytest.raises(ManifestError, match=said):
-        plan_beside(store, lambda call: None, monkeypatch)
-    assert store.files() == before
 
 
 VERSIONED = [
@@ -248,33 +206,13 @@ VERSIONED = [
 
 
 @pytest.mark.parametrize("identity", VERSIONED)
-def test_a_plan_saves_nothing_on_a_store_with_versions(identity: Identity, monkeypatch):
+def test_a_plan_saves_nothing_on_a_store_with_versions(identity: Identity):
     store = MemoryStore(identity=identity)
     write_to(store, new_job_attempt("/table", "job_1", 0), {0: {"a": b"x"}})
-    monkeypatch.setattr(open_job, "open_store", lambda spec, **_: store)
     before = all_files(store, "/table")
-    assert ray_committer.plan_job(TABLE).files == 1
+    with opening(store):
+        assert ray_committer.plan_job(TABLE).files == 1
     assert all_files(store, "/table") == before
-
-
-@pytest.mark.parametrize("identity", VERSIONED)
-def test_a_look_saves_nothing_on_a_store_with_versions(identity: Identity):
-    store, job = MemoryStore(identity=identity), new_job_attempt("/table", "job_1", 0)
-    write_to(store, job, {0: {"a": b"x"}})
-    executor = InlineExecutor(lambda permits: Worker(store, job, permits, in_driver=True))
-    context = JobContext(GuardedStore(store, executor.permits), job, CommitOptions(), executor)
-    before = all_files(store, "/table")
-    seen = read_state(store, job)
-    assert seen is not None
-    how = {"stamp": seen.state.stamp}
-    assert load_manifests(context, None, ("/table",), changes_nothing=True, **how).files == 1
-    assert all_files(store, "/table") == before
-    load_manifests(context, None, ("/table",), **how)
-    assert all_files(store, "/table") != before
-
-
-def test_there_is_such_a_store():
-    assert VERSIONED
 
 
 def test_a_committed_job_without_its_record_is_only_left_to_be_cleaned_up(write_job, dest: Path):
@@ -289,12 +227,10 @@ def test_a_committed_job_without_its_record_is_only_left_to_be_cleaned_up(write_
 
 
 @pytest.mark.parametrize("phase", [Phase.RECORDED, Phase.UNDOING])
-def test_a_plan_of_a_job_whose_record_is_gone_says_so(write_job, dest: Path, phase: Phase):
+def test_a_plan_of_a_job_whose_record_is_gone_says_so(write_job, dest: Path, store, phase: Phase):
     job = write_job(FILES)
     ray_committer.record_job(str(dest))
-    store = LocalStore(StoreSpec("file"))
-    seen = read_state(store, job)
-    assert seen is not None
+    seen = require_state(store, job)
     if phase is Phase.UNDOING:
         advance(store, job, seen, phase)
     Path(job.content(seen.state.record or "")).unlink()

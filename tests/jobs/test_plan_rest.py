@@ -9,70 +9,52 @@ import pytest
 
 import ray_committer
 from ray_committer import CommitOptions, JobPlan
-from ray_committer.job_files.job_state import advance, read_state
-from ray_committer.jobs import open_job
-from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.job_files.job_state import advance, require_state
+from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.state import Phase
-from ray_committer.stores.base import StoreSpec
-from ray_committer.stores.local import LocalStore
-from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, WrappedStore, visible_files
+from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, visible_files
 from ray_committer.testing import write_job as write_to
 from tests.cli.commands import run
 from tests.commits.test_adopted_jobs import opened
+from tests.opening import dying, moves_a_file, opening
 from tests.servers.fake_s3 import FakeS3, direct_store
-from tests.stages.support import JOB, KINDS
+from tests.stages.support import JOB, KINDS, state_of
 
 FILES = {0: {"p=1/a": b"x", "p=2/b": b"yy"}, 1: {"p=2/c": b"zzz"}}
 SIZES = {name: len(data) for files in FILES.values() for name, data in files.items()}
 TABLE = "/table"
 
 
-def commit_until(store: MemoryStore, renames: int, monkeypatch) -> None:
-    """Commit the job, and die before the rename of that number, from 1 on."""
-    made: list[StoreCall] = []
-
-    def die(call: StoreCall) -> None:
-        if call.operation == "rename" and "/tasks/" in call.paths[0]:
-            made.append(call)
-            if len(made) == renames:
-                raise SimulatedCrash(call)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(open_job, "open_store", lambda spec, **_: WrappedStore(store, before=die))
-        with pytest.raises(SimulatedCrash):
-            ray_committer.commit_job(TABLE, "job_1", executor="inline")
+def stopped_at(renames: int, kind: str = "directories") -> MemoryStore:
+    """A store with the job, whose commit died before the rename of that number, from 1 on."""
+    store = KINDS[kind]()
+    write_to(store, JOB, FILES)
+    with dying(moves_a_file, renames, store):
+        ray_committer.commit_job(TABLE, "job_1", executor="inline")
+    return store
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_what_is_in_place_and_what_is_left_are_told_apart(kind: str, number: int, monkeypatch):
-    store = KINDS[kind]()
-    write_to(store, JOB, FILES)
-    commit_until(store, number, monkeypatch)
+def test_what_is_in_place_and_what_is_left_are_told_apart(kind: str, number: int):
+    store = stopped_at(number, kind)
     moved = visible_files(store, TABLE)
     assert len(moved) == number - 1
-    monkeypatch.setattr(open_job, "open_store", lambda spec, **_: store)
-    plan = ray_committer.plan_job(TABLE, "job_1")
-    check(plan, moved)
-    assert ray_committer.plan_job(TABLE, "job_1", first=1).first_renames == plan.first_renames[:1]
-    done = ray_committer.commit_job(TABLE, "job_1", executor="inline")
+    with opening(store):
+        plan = ray_committer.plan_job(TABLE, "job_1")
+        check(plan, moved)
+        assert ray_committer.plan_job(TABLE, "job_1", first=1).first_renames == plan.first_renames[:1]
+        done = ray_committer.commit_job(TABLE, "job_1", executor="inline")
     assert done.moved == plan.files - plan.moved
 
 
-def test_the_renames_that_are_left_are_in_the_order_of_the_manifests_however_long_each_takes(
-    monkeypatch,
-):
-    store = MemoryStore()
-    write_to(store, JOB, FILES)
-    commit_until(store, 1, monkeypatch)
-
+def test_the_renames_that_are_left_are_in_the_order_of_the_manifests_however_long_each_takes():
     def be_late(call: StoreCall) -> None:
         if call.operation == "list_files" and call.paths[0].endswith("_m_000000_0"):
             time.sleep(0.05)
 
-    late = WrappedStore(store, before=be_late)
-    monkeypatch.setattr(open_job, "open_store", lambda spec, **_: late)
-    plan = ray_committer.plan_job(TABLE, "job_1")
+    with opening(stopped_at(1), before=be_late):
+        plan = ray_committer.plan_job(TABLE, "job_1")
     assert [one.destination[-5:] for one in plan.first_renames] == ["p=1/a", "p=2/b", "p=2/c"]
 
 
@@ -85,14 +67,10 @@ def check(plan: JobPlan, moved: dict[str, bytes]) -> None:
     assert plan.directories == len(plan.first_directories)
 
 
-def test_fewer_requests_are_left(monkeypatch):
+def test_fewer_requests_are_left():
     plans = []
     for number in (2, 3):  # with files of one directory left
-        store = MemoryStore()
-        write_to(store, JOB, FILES)
-        commit_until(store, number, monkeypatch)
-        with monkeypatch.context() as patch:
-            patch.setattr(open_job, "open_store", lambda spec, store=store, **_: store)
+        with opening(stopped_at(number)):
             plans.append(ray_committer.plan_job(TABLE, "job_1"))
     assert plans[0].requests - plans[1].requests == 1
 
@@ -119,8 +97,10 @@ def test_on_s3_pending_uploads_are_what_is_left(number: int):
     check(plan, {one: b"x" * SIZES[one] for one in completed})
 
 
-def test_a_sealed_job_has_all_files_in_place(write_job, dest: Path):
-    job = in_phase(write_job, dest, Phase.SEALED)
+def test_a_sealed_job_has_all_files_in_place(write_job, dest: Path, store):
+    job = write_job({0: {"p=1/a": "x", "p=2/b": "yy"}})
+    ray_committer.record_job(str(dest))
+    advance(store, job, require_state(store, job), Phase.SEALED)
     for name in ("p=1/a", "p=2/b"):
         (dest / name).parent.mkdir()
         Path(job.task_attempt("attempt_1_m_000000_0"), name).rename(dest / name)
@@ -130,33 +110,21 @@ def test_a_sealed_job_has_all_files_in_place(write_job, dest: Path):
     assert "would then be committed and cleaned up" in shown
 
 
-def in_phase(write_job, dest: Path, phase: Phase) -> JobAttempt:
+def test_files_that_are_lost_are_not_said_to_be_in_place(write_job, dest: Path):
     job = write_job({0: {"p=1/a": "x", "p=2/b": "yy"}})
     ray_committer.record_job(str(dest))
-    store = LocalStore(StoreSpec("file"))
-    seen = read_state(store, job)
-    assert seen is not None
-    if phase is not Phase.RECORDED:
-        advance(store, job, seen, phase)
-    return job
-
-
-def test_files_that_are_lost_are_not_said_to_be_in_place(write_job, dest: Path):
-    job = in_phase(write_job, dest, Phase.RECORDED)
     Path(job.task_attempt("attempt_1_m_000000_0"), "p=1/a").unlink()
     shown = run("commit", str(dest), "--dry-run").stdout
     assert "its commit has begun: at most 1 of 2 files in place, of 1 task\n" in shown
 
 
-def test_a_clean_up_that_has_deleted_the_record_counts_no_file(monkeypatch):
+def test_a_clean_up_that_has_deleted_the_record_counts_no_file():
     store = KINDS["flat"]()
     write_to(store, JOB, FILES)
-    monkeypatch.setattr(open_job, "open_store", lambda spec, **_: store)
-    ray_committer.commit_job(TABLE, options=CommitOptions(cleanup=False))
-    seen = read_state(store, JOB)
-    assert seen is not None
-    store.delete_file(JOB.content(seen.state.record or ""))
-    shown = run("commit", TABLE, "--dry-run").stdout
+    with opening(store):
+        ray_committer.commit_job(TABLE, options=CommitOptions(cleanup=False))
+        store.delete_file(JOB.content(state_of(store).record or ""))
+        shown = run("commit", TABLE, "--dry-run").stdout
     assert "  is committed, and would be cleaned up\n" in shown
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,19 +13,18 @@ from ray_committer.errors import (
     CommitCancelledError,
     CommitConflictError,
     CommitStateUnknownError,
-    IncompleteJobError,
 )
-from ray_committer.job_files.job_state import read_state
 from ray_committer.job_files.other_jobs import other_jobs
 from ray_committer.job_files.unfinished_jobs import End, end_jobs
-from ray_committer.jobs import open_job
 from ray_committer.jobs.end_job import ending
 from ray_committer.jobs.table import init_table
 from ray_committer.options import Unfinished
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.state import Phase
 from ray_committer.stores.base import StoreOperations, StoreSpec
-from ray_committer.testing import SimulatedCrash, StoreCall, WrappedStore
+from ray_committer.testing import StoreCall
+from tests.doubles import phase_of as phase_of_job
+from tests.opening import dying
 
 FIRST, SECOND = "first", "second"
 OVERWRITE = CommitOptions(mode=ConflictMode.OVERWRITE)
@@ -37,7 +35,7 @@ Die = Callable[..., None]
 
 
 @pytest.fixture
-def die(dest: Path, monkeypatch: pytest.MonkeyPatch) -> Die:
+def die(dest: Path) -> Die:
     """Write a job and let its commit die at a request, by default before the second file is moved."""
 
     def die(
@@ -47,24 +45,18 @@ def die(dest: Path, monkeypatch: pytest.MonkeyPatch) -> Die:
         at: Callable[[StoreCall], bool] = lambda call: call.paths[-1].endswith("/b"),
     ) -> None:
         write(dest, job_id, {"a": "1", "b": "2"}, options)
-        with crashing(monkeypatch, at), pytest.raises(SimulatedCrash):
+        with dying(lambda call: call.operation in ("rename", "advance") and at(call)):
             ray_committer.commit_job(str(dest), job_id, executor="inline", options=options)
 
     return die
 
 
-@contextmanager
-def crashing(monkeypatch: pytest.MonkeyPatch, at: Callable[[StoreCall], bool]) -> Iterator[None]:
-    """Let operations die before a rename, or a change of a state, for which `at` is true."""
-    opened = open_job.open_store
+def phase_of(store: StoreOperations, dest: Path, job_id: str) -> Phase | None:
+    return phase_of_job(store, new_job_attempt(str(dest), job_id, 0))
 
-    def crash(call: StoreCall) -> None:
-        if call.operation in ("rename", "advance") and at(call):
-            raise SimulatedCrash(call)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(open_job, "open_store", lambda spec, **_: WrappedStore(opened(spec), before=crash))
-        yield
+def is_move_of(name: str) -> Callable[[StoreCall], bool]:
+    return lambda call: call.operation == "rename" and call.paths[-1].endswith(f"/{name}")
 
 
 def write(dest: Path, job_id: str, files: dict[str, str], options: CommitOptions) -> None:
@@ -72,11 +64,6 @@ def write(dest: Path, job_id: str, files: dict[str, str], options: CommitOptions
     with ray_committer.task_attempt(str(dest), job_id, 0) as attempt:
         for name, text in files.items():
             Path(attempt.path(name)).write_text(text)
-
-
-def phase_of(store: StoreOperations, dest: Path, job_id: str) -> Phase | None:
-    seen = read_state(store, new_job_attempt(str(dest), job_id, 0))
-    return seen.phase if seen else None
 
 
 def test_an_overwrite_that_is_run_again_heals_at_its_set_up_and_warns(
@@ -107,17 +94,6 @@ def test_what_was_ended_is_told_even_if_the_set_up_is_refused_after_that(die: Di
     assert caught.value.advice == "this job has changed nothing"
     assert tree() == {"a": "1", "b": "2"}
     assert [f"job {FIRST} was finished before this job" in text for text in warnings] == [True]
-
-
-def test_a_job_that_died_after_the_set_up_is_ended_by_the_commit_whose_report_says_so(
-    die: Die, dest: Path, tree, write_job
-):
-    write_job({0: {"c": "3"}}, job_id=SECOND)
-    die()
-    report = ray_committer.commit_job(str(dest), SECOND, executor="inline", options=OVERWRITE)
-    assert tree() == {"c": "3"}
-    assert report.outcome is Outcome.COMMITTED
-    assert any(f"{FIRST}/00: job first was given up before this job" in text for text in report.notices)
 
 
 @pytest.mark.parametrize("unfinished", ["finish", "supersede"])
@@ -192,14 +168,9 @@ def test_an_end_that_fails_leaves_what_its_command_would_have_left_and_names_it(
     assert tree() == {}
 
 
-def test_an_undo_that_died_is_finished_before_any_job(
-    die: Die, dest: Path, tree, write_job, monkeypatch
-):
+def test_an_undo_that_died_is_finished_before_any_job(die: Die, dest: Path, tree, write_job):
     die()
-    with (
-        crashing(monkeypatch, lambda call: call.paths[0].endswith("/a")),
-        pytest.raises(SimulatedCrash),
-    ):
+    with dying(lambda call: call.operation == "rename" and call.paths[0].endswith("/a")):
         ray_committer.abort_job(str(dest), FIRST, undo=True)
     assert tree() == {"a": "1"}
     write_job({0: {"c": "3"}}, job_id=SECOND)
@@ -239,16 +210,6 @@ def test_a_commit_that_is_cancelled_ends_no_other_job(die: Die, dest: Path, stor
     assert phase_of(store, dest, FIRST) is Phase.RECORDED
 
 
-def test_a_job_without_a_record_is_never_ended(dest: Path, tree, write_job):
-    write_job({0: {"a": "1"}}, job_id=FIRST)
-    write_job({0: {"c": "3"}}, job_id=SECOND)
-    ray_committer.commit_job(str(dest), SECOND, options=OVERWRITE.changed(unfinished="finish"))
-    assert tree() == {"c": "3"}
-    assert [job.state for job in ray_committer.list_jobs(str(dest))] == ["running"]
-    with pytest.raises(IncompleteJobError):
-        ray_committer.commit_job(str(dest), FIRST, options=CommitOptions(assume_complete=False))
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -275,21 +236,19 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(
     assert (tree(), phase_of(store, dest, FIRST)) == ({"a": "1"}, Phase.RECORDED)
 
 
-def test_a_dry_run_names_only_jobs_that_are_in_the_way_of_the_commit(dest: Path, write_job, monkeypatch):
+def test_a_dry_run_names_only_jobs_that_are_in_the_way_of_the_commit(dest: Path, write_job):
     """As the commit of an append, which goes on beside a job that stopped in other partitions."""
     write_job({0: {"p=2/c": "3"}}, job_id=SECOND)
     write(dest, FIRST, {"p=1/a": "1", "p=1/b": "2"}, CommitOptions())
-    stopping = crashing(monkeypatch, lambda call: call.paths[-1].endswith("/b"))
-    with stopping, pytest.raises(SimulatedCrash):
+    with dying(is_move_of("b")):
         ray_committer.commit_job(str(dest), FIRST, executor="inline")
     assert ray_committer.plan_job(str(dest), SECOND).unfinished == ()
     assert ray_committer.commit_job(str(dest), SECOND, executor="inline").outcome is Outcome.COMMITTED
 
 
-def test_a_dry_run_names_a_job_above(dest: Path, write_job, monkeypatch):
+def test_a_dry_run_names_a_job_above(dest: Path, write_job):
     write(dest, FIRST, {"p=1/a": "1", "p=1/b": "2"}, CommitOptions())
-    stopping = crashing(monkeypatch, lambda call: call.paths[-1].endswith("/b"))
-    with stopping, pytest.raises(SimulatedCrash):
+    with dying(is_move_of("b")):
         ray_committer.commit_job(str(dest), FIRST, executor="inline")
     below = dest / "p=1"
     write(below, SECOND, {"c": "3"}, OVERWRITE)
@@ -299,17 +258,14 @@ def test_a_dry_run_names_a_job_above(dest: Path, write_job, monkeypatch):
 
 
 @pytest.mark.parametrize("unfinished", [None, "supersede", "finish"])
-def test_a_job_that_was_set_up_above_is_not_ended(
-    dest: Path, tree, monkeypatch, unfinished: Unfinished | None
-):
+def test_a_job_that_was_set_up_above_is_not_ended(dest: Path, tree, unfinished: Unfinished | None):
     """Whoever can write there could let its record name any file of the directories beside this job."""
     options = OVERWRITE.changed(replaced_roots=(str(dest / "p=1"),))
     for name in ("p=1/old", "p=2/old"):
         (dest / name).parent.mkdir(parents=True)
         (dest / name).write_text("old")
     write(dest, FIRST, {"p=1/a": "1"}, options)
-    stopping = crashing(monkeypatch, lambda call: call.paths[-1].endswith("/a"))
-    with stopping, pytest.raises(SimulatedCrash):
+    with dying(is_move_of("a")):
         ray_committer.commit_job(str(dest), FIRST, executor="inline", options=options)
     below, again = dest / "p=1", OVERWRITE.changed(unfinished=unfinished, mark_success=False)
     write(below, SECOND, {"c": "3"}, again)

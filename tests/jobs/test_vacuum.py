@@ -12,18 +12,11 @@ from pathlib import Path
 import pytest
 
 import ray_committer
-from ray_committer import CommitOptions
 from ray_committer.errors import CommitAbortedError, JobNotFoundError, SettingsError
-from ray_committer.job_files.job_state import advance, read_state
-from ray_committer.jobs import open_job
-from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.state import Phase
-from ray_committer.stages.vacuum_jobs import find_remains
-from ray_committer.stores.base import StoreSpec
-from ray_committer.stores.local import LocalStore
-from ray_committer.testing import MemoryStore, StoreCall, WrappedStore
-from ray_committer.testing import write_job as write_to
-from tests.stages.support import ALIVE, DEAD, bring_to, record_of
+from ray_committer.testing import StoreCall
+from tests.opening import dying, opening
+from tests.stages.support import ALIVE, DEAD, bring_to, do_at, record_of
 
 DAY = 86_400.0
 
@@ -86,21 +79,6 @@ def test_a_job_with_any_sign_of_life_is_kept(write_job, dest: Path, sign: str):
     assert (dest / "p=1" / "a").exists()
 
 
-def test_a_job_that_has_just_been_set_up_is_kept_before_it_has_a_file(dest: Path):
-    ray_committer.setup_job(str(dest), "job_1")
-    kept = one(ray_committer.vacuum_jobs(str(dest)))
-    assert (kept.removed, kept.files, kept.reason) == (False, 1, "it has changed recently")  # its state
-    make_old(dest / "_temporary")
-    assert one(ray_committer.vacuum_jobs(str(dest))).removed
-
-
-def test_the_limit_is_what_was_asked_for(write_job, dest: Path):
-    write_job({0: {"a": "x"}})
-    make_old(dest / "_temporary", days=2)
-    assert not one(ray_committer.vacuum_jobs(str(dest), older_than_seconds=3 * DAY)).removed
-    assert one(ray_committer.vacuum_jobs(str(dest), older_than_seconds=DAY)).removed
-
-
 @pytest.mark.parametrize("seconds", [0, -1, 60, 3599])
 def test_less_than_an_hour_is_refused(write_job, dest: Path, seconds: float):
     write_job({0: {"a": "x"}})
@@ -131,65 +109,28 @@ def test_a_job_with_a_record_is_never_touched_and_its_command_finishes_it(write_
     assert tree() == {"a": "x"}
 
 
-def test_a_committed_job_is_for_its_own_clean_up(write_job, dest: Path):
-    write_job({0: {"a": "x"}})
-    ray_committer.commit_job(str(dest), options=CommitOptions(cleanup=False))
-    make_old(dest / "_temporary", days=1000)
-    kept = one(ray_committer.vacuum_jobs(str(dest)))
-    assert (kept.removed, kept.command) == (False, f"ray-committer commit {dest} --job-id job_1")
-
-
-def test_an_undoing_that_was_interrupted_is_for_an_undo(write_job, dest: Path):
-    job = write_job({0: {"a": "x"}})
-    ray_committer.record_job(str(dest))
-    store = LocalStore(StoreSpec("file"))
-    seen = read_state(store, job)
-    assert seen is not None
-    advance(store, job, seen, Phase.UNDOING)
-    make_old(dest / "_temporary", days=1000)
-    kept = one(ray_committer.vacuum_jobs(str(dest)))
-    assert (kept.removed, kept.command) == (False, f"ray-committer abort {dest} --job-id job_1 --undo")
-
-
 @pytest.mark.parametrize("operation", ["move_directory", "delete_directory"])
 def test_an_abort_that_was_interrupted_is_finished_however_old_it_is(
-    write_job, dest: Path, monkeypatch, operation: str
+    write_job, dest: Path, operation: str
 ):
     write_job({0: {"a": "x"}})
-    interrupt(monkeypatch, operation)
-    with pytest.raises(KeyboardInterrupt):
+    with dying(lambda call: call.operation == operation):
         ray_committer.abort_job(str(dest))
-    monkeypatch.undo()
     found = [job for job in ray_committer.vacuum_jobs(str(dest)) if job.removed]
     assert [job.had_ended for job in found] == [operation == "delete_directory"]
     assert not list(dest.rglob("*-manifest.json"))
 
 
-def test_what_an_interrupted_clean_up_took_away_is_removed_and_told(write_job, dest: Path, monkeypatch):
+def test_what_an_interrupted_clean_up_took_away_is_removed_and_told(write_job, dest: Path):
     write_job({0: {"a": "x"}})
-    interrupt(monkeypatch, "delete_directory")
-    with pytest.raises(KeyboardInterrupt):
+    with dying(lambda call: call.operation == "delete_directory"):
         ray_committer.commit_job(str(dest), executor="inline")
-    monkeypatch.undo()
     planned = [job for job in ray_committer.vacuum_jobs(str(dest), dry_run=True) if job.had_ended]
     assert [job.job_id.startswith(".gone-") for job in planned] == [True]
     assert list((dest / "_temporary").glob(".gone-*"))
     swept = [job for job in ray_committer.vacuum_jobs(str(dest)) if job.had_ended]
     assert [(job.job_id, job.removed) for job in swept] == [(planned[0].job_id, True)]
     assert not list((dest / "_temporary").glob(".gone-*"))
-
-
-def test_a_job_that_was_taken_away_by_mistake_is_kept_and_told(write_job, dest: Path, tree):
-    job = write_job({0: {"a": "x"}})
-    ray_committer.record_job(str(dest))
-    taken = dest / "_temporary" / ".gone-0123456789abcdef"
-    Path(job.directory).rename(taken)
-    make_old(dest / "_temporary", days=1000)
-    (kept,) = [one for one in ray_committer.vacuum_jobs(str(dest)) if one.job_id == taken.name]
-    assert (kept.removed, kept.had_ended) == (False, False)
-    assert kept.reason is not None
-    assert "move it back to" in kept.reason
-    assert list(taken.rglob("*-manifest.json"))
 
 
 def test_of_what_was_taken_away_and_tells_no_state_only_age_decides(write_job, dest: Path):
@@ -204,90 +145,50 @@ def test_of_what_was_taken_away_and_tells_no_state_only_age_decides(write_job, d
     assert not taken.exists()
 
 
-def interrupt(monkeypatch: pytest.MonkeyPatch, operation: str) -> None:
-    opened = open_job.open_store
-
-    def stop(call: StoreCall) -> None:
-        if call.operation == operation:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(
-        open_job, "open_store", lambda spec, **_: WrappedStore(opened(spec), before=stop)
-    )
-
-
-def test_an_old_attempt_of_a_job_that_is_being_committed_is_kept(write_job, dest: Path):
-    write_job({0: {"a": "x"}})
-    ray_committer.setup_job(str(dest), "job_1", options=CommitOptions(job_attempt=1))
-    options = CommitOptions(job_attempt=1)
-    with ray_committer.task_attempt(str(dest), "job_1", 0, options=options):
-        pass
-    ray_committer.record_job(str(dest), "job_1", options=options)
-    make_old(dest / "_temporary")
-    first, second = ray_committer.vacuum_jobs(str(dest))
-    assert (first.removed, first.reason) == (False, "the commit of another attempt of the job has begun")
-    assert first.command == f"ray-committer commit {dest} --job-id job_1 --attempt 1"
-    assert (second.removed, second.reason) == (False, "its commit has begun")
-
-
 @pytest.mark.parametrize("moment", ["before the look", "during the look"])
 @pytest.mark.parametrize("is_alive", [True, False])
 def test_an_old_job_that_is_declared_is_kept_while_its_committer_is_alive(
-    write_job, dest: Path, monkeypatch, moment: str, is_alive: bool
+    write_job, dest: Path, store, moment: str, is_alive: bool
 ):
     job = write_job({0: {"a": "x"}})
     began: list[StoreCall] = []
-    opened = open_job.open_store
 
     def declare(call: StoreCall) -> None:
         if call.operation == "list_files" and not began:
             began.append(call)
             now = time.time_ns() // 1_000_000
             record = record_of(owner=ALIVE if is_alive else DEAD, created_milliseconds=now)
-            bring_to(LocalStore(StoreSpec("file")), Phase.DECLARED, job=job, record=record)
+            bring_to(store, Phase.DECLARED, job=job, record=record)
             make_old(dest / "_temporary")
 
     if moment == "before the look":
         declare(StoreCall("list_files", ()))
     make_old(dest / "_temporary")
-    monkeypatch.setattr(
-        open_job, "open_store", lambda spec, **_: WrappedStore(opened(spec), before=declare)
-    )
-    found = one(ray_committer.vacuum_jobs(str(dest)))
+    with opening(before=declare):
+        found = one(ray_committer.vacuum_jobs(str(dest)))
     assert (found.removed, Path(job.directory).exists()) == (not is_alive, is_alive)
     assert found.reason == ("process 1 on elsewhere is at work on its commit" if is_alive else None)
 
 
-def test_a_commit_that_begins_at_the_last_moment_wins(write_job, dest: Path, monkeypatch, tree):
+def test_a_commit_that_begins_at_the_last_moment_wins(write_job, dest: Path, tree):
     write_job({0: {"a": "x"}})
-    opened = open_job.open_store
-    began: list[StoreCall] = []
-
     with aged(dest / "_temporary") as restore:
 
-        def begin(call: StoreCall) -> None:
-            if call.operation == "advance" and not began:
-                began.append(call)
-                monkeypatch.undo()
-                restore()
-                ray_committer.record_job(str(dest))
+        def begin() -> None:
+            restore()
+            ray_committer.record_job(str(dest))
 
-        monkeypatch.setattr(
-            open_job, "open_store", lambda spec, **_: WrappedStore(opened(spec), before=begin)
-        )
-        kept = one(ray_committer.vacuum_jobs(str(dest)))
+        with opening(before=do_at("advance", begin)):
+            kept = one(ray_committer.vacuum_jobs(str(dest)))
     assert (kept.removed, kept.reason) == (False, "its commit has just begun")
     assert kept.command == f"ray-committer commit {dest} --job-id job_1"
     ray_committer.commit_job(str(dest))
     assert tree() == {"a": "x"}
 
 
-def test_a_job_that_others_committed_during_the_look_was_not_removed_by_it(
-    write_job, dest: Path, monkeypatch, tree
-):
+def test_a_job_that_others_committed_during_the_look_was_not_removed_by_it(write_job, dest: Path, tree):
     """Nor does a ``_SUCCESS`` tell of it, since another job has been committed after it."""
     job = write_job({0: {"a": "x"}})
-    opened = open_job.open_store
     looks: list[StoreCall] = []
 
     with aged(dest / "_temporary") as restore:
@@ -296,27 +197,22 @@ def test_a_job_that_others_committed_during_the_look_was_not_removed_by_it(
             if call.operation == "read_state" and call.paths[0] == job.state:
                 looks.append(call)
                 if len(looks) == 2:
-                    monkeypatch.undo()
                     restore()
                     ray_committer.commit_job(str(dest), job.job_id)
                     write_job({0: {"b": "y"}}, job_id="job_2")
                     ray_committer.commit_job(str(dest), "job_2")
 
-        monkeypatch.setattr(
-            open_job, "open_store", lambda spec, **_: WrappedStore(opened(spec), before=commit)
-        )
-        kept = one(ray_committer.vacuum_jobs(str(dest)))
+        with opening(before=commit):
+            kept = one(ray_committer.vacuum_jobs(str(dest)))
     assert (kept.removed, kept.reason) == (False, "it has ended in the meantime")
     assert tree() == {"a": "x", "b": "y"}
 
 
-def test_a_vacuum_that_begins_first_stops_the_commit(write_job, dest: Path, monkeypatch, tree):
+def test_a_vacuum_that_begins_first_stops_the_commit(write_job, dest: Path, tree):
     write_job({0: {"a": "x"}})
     make_old(dest / "_temporary")
-    interrupt(monkeypatch, "move_directory")
-    with pytest.raises(KeyboardInterrupt):
+    with dying(lambda call: call.operation == "move_directory"):
         ray_committer.vacuum_jobs(str(dest))
-    monkeypatch.undo()
     with pytest.raises(CommitAbortedError, match="ray-committer abort"):
         ray_committer.commit_job(str(dest))
     assert tree() == {}
@@ -334,17 +230,6 @@ def test_what_a_task_wrote_that_woke_after_the_clean_up_is_removed(write_job, de
     assert not (dest / "_temporary").exists()
 
 
-def test_a_classic_committers_directories_are_not_ours_to_remove(dest: Path):
-    task = dest / "_temporary" / "0" / "_temporary" / "attempt_1_m_000000_0"
-    task.mkdir(parents=True)
-    (task / "part-0").write_text("x")
-    make_old(dest / "_temporary", days=400)
-    kept = one(ray_committer.vacuum_jobs(str(dest)))
-    assert (kept.job_id, kept.job_attempt, kept.removed) == ("0", None, False)
-    assert kept.reason == "it is not from this protocol; a classic committer may have left it"
-    assert (task / "part-0").exists()
-
-
 def test_what_the_doctor_and_empty_jobs_left_is_removed(dest: Path):
     (dest / "_temporary" / "doctor-1" / "x").mkdir(parents=True)
     (dest / "_temporary" / "doctor-1" / "x" / "proof").write_text("x")
@@ -359,19 +244,3 @@ def test_a_wrong_destination_is_an_error_and_a_quiet_one_is_not(dest: Path):
         ray_committer.vacuum_jobs(str(dest))
     dest.mkdir()
     assert ray_committer.vacuum_jobs(str(dest)) == []
-
-
-@pytest.mark.parametrize("real_directories", [True, False])
-def test_any_store_tells_how_old_a_job_is_by_its_files(real_directories: bool):
-    hours = iter(range(1000))
-    store = MemoryStore(real_directories=real_directories, clock=lambda: next(hours) * 3_600_000)
-    write_to(store, new_job_attempt("/table", "job_1", 0), {0: {"a": b"x"}})
-    now = next(hours) * 3_600_000
-
-    def kept(older_than_hours: float) -> str | None:
-        limit = {"older_than_seconds": older_than_hours * 3600, "now_milliseconds": now}
-        (found,) = find_remains(store, "/table", **limit)
-        return found.kept
-
-    assert kept(older_than_hours=0.5) is None
-    assert kept(older_than_hours=1000) == "it has changed recently"

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-import tracemalloc
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,15 +13,15 @@ import ray_committer
 from ray_committer import VacuumedUpload
 from ray_committer.cli.main import main
 from ray_committer.errors import SettingsError, StoreUnavailableError
-from ray_committer.jobs import open_job
 from ray_committer.protocol.magic_paths import MagicJob
 from ray_committer.protocol.manifest import FileEntry, TaskManifest, encode_manifest
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.uri import Location, format_uri
 from ray_committer.stores.s3.store import S3Store
 from ray_committer.testing import SimulatedCrash, write_job
+from tests.opening import opening
 from tests.pendingsets import encode_pendingset, pendingset_path
-from tests.servers.fake_s3 import FakeS3, Upload, direct_store
+from tests.servers.fake_s3 import FakeS3, direct_store
 
 URL, TABLE = "s3://bucket/w/table", "/w/table"
 DAY = 86_400.0
@@ -32,11 +29,10 @@ MAGIC = MagicJob("bucket", TABLE, "uuid")
 
 
 @pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> FakeS3:
-    fake = FakeS3()
-    monkeypatch.setattr(open_job, "open_store", lambda *_, **__: direct_store(fake))
-    fake.buckets["bucket"] = {}
-    return fake
+def fake() -> Iterator[FakeS3]:
+    fake = FakeS3(buckets={"bucket": {}})
+    with opening(direct_store(fake)):
+        yield fake
 
 
 @pytest.fixture
@@ -211,15 +207,6 @@ UNCERTAIN: dict[Callable[[S3Store], None], str] = {
 }
 
 
-def test_a_table_whose_name_begins_like_our_directory_is_another_table(fake: FakeS3, store: S3Store):
-    store.write(f"{TABLE}/_temporary2/_SUCCESS", b"")
-    begin(fake, f"{TABLE}/_temporary2/a", days=0)
-    make_all_old(fake)
-    (kept,) = vacuum()
-    assert "may be another table" in str(kept.reason)
-    assert len(fake.uploads) == 1
-
-
 @pytest.mark.parametrize("write", UNCERTAIN, ids=lambda one: one.__name__)
 def test_if_it_is_not_certain_everything_is_kept_with_the_reason(
     fake: FakeS3, store: S3Store, write: Callable[[S3Store], None]
@@ -229,6 +216,13 @@ def test_if_it_is_not_certain_everything_is_kept_with_the_reason(
     make_all_old(fake)
     (kept,) = vacuum()
     assert (kept.removed, UNCERTAIN[write] in str(kept.reason)) == (False, True), kept.reason
+    assert len(fake.uploads) == 1
+
+
+def test_a_table_whose_name_begins_like_our_directory_is_another_table(fake: FakeS3, store: S3Store):
+    store.write(f"{TABLE}/_temporary2/_SUCCESS", b"")
+    begin(fake, f"{TABLE}/_temporary2/a")
+    assert "may be another table" in str(vacuum()[0].reason)
     assert len(fake.uploads) == 1
 
 
@@ -252,8 +246,7 @@ def test_a_note_that_goes_while_it_is_read_has_become_a_manifest(fake: FakeS3, s
         if method == "GET" and name.endswith((".upload", "/committed")):
             fake.buckets["bucket"].pop(name.removeprefix("/bucket/"), None)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(open_job, "open_store", lambda *_, **__: direct_store(fake, before=commit))
+    with opening(direct_store(fake, before=commit)):
         assert vacuum() == []
     assert len(fake.uploads) == 1
 
@@ -266,8 +259,7 @@ def test_a_pending_file_that_goes_while_it_is_read_keeps_all(fake: FakeS3, store
         if method == "GET" and name.endswith(".pending"):
             del fake.buckets["bucket"][name.removeprefix("/bucket/")]
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(open_job, "open_store", lambda *_, **__: direct_store(fake, before=commit))
+    with opening(direct_store(fake, before=commit)):
         assert [one.removed for one in vacuum()] == [False]
 
 
@@ -289,8 +281,7 @@ def test_a_task_of_s3a_that_commits_between_two_pages_of_the_listing_keeps_all(p
             store.write(pendingset_path(MAGIC, "task_1"), data)
             store.delete_directory(f"{tasks}/attempt_1")
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(open_job, "open_store", lambda *_, **__: direct_store(fake, before=commit))
+    with opening(direct_store(fake, before=commit)):
         assert not any(one.removed for one in vacuum())
     assert listed
 
@@ -302,8 +293,7 @@ def test_an_upload_that_was_completed_in_the_meantime_is_reported(fake: FakeS3):
         if method == "DELETE" and "uploadId" in query:
             fake.uploads.pop(upload, None)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(open_job, "open_store", lambda *_, **__: direct_store(fake, before=complete))
+    with opening(direct_store(fake, before=complete)):
         assert reasons() == {"it was completed or aborted in the meantime"}
 
 
@@ -318,8 +308,7 @@ def test_a_vacuum_that_died_or_lost_an_answer_is_run_again(fake: FakeS3):
             if made[0] == 2:
                 raise StoreUnavailableError(name, "the answer was lost")
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(open_job, "open_store", lambda *_, **__: direct_store(fake, after=lose))
+    with opening(direct_store(fake, after=lose)):
         assert len(vacuum()) == 3
     assert fake.uploads == {}
     assert vacuum() == []
@@ -384,51 +373,3 @@ def test_the_command_shows_the_first_ones_and_all_as_json(fake: FakeS3):
     found = json.loads(run("--output", "json"))["uploads"]
     assert [one["path"] for one in found] == [f"{TABLE}/{number:02d}" for number in range(25)]
     assert fake.uploads == {}
-
-
-def test_there_are_none_on_a_store_with_renames(tmp_path: Path):
-    assert ray_committer.vacuum_uploads(str(tmp_path)) == []
-
-
-@pytest.fixture
-def many(fake: FakeS3, store: S3Store) -> Iterator[int]:
-    """Ten thousand uploads of one job, and as many of none."""
-    tasks, each = 50, 200
-    job = new_job_attempt(TABLE, "job_1", 0)
-    write_job(store, job, {})
-    for task in range(tasks):
-        names = [f"{task}-{number}" for number in range(each)]
-        files = [FileEntry(d=f"{URL}/{name}", z=0, u=name, p=("0" * 32,)) for name in names]
-        store.write(job.manifest(f"task_{task}"), encode_manifest(TaskManifest(files=files)))
-        for name in names:
-            fake.uploads[name] = Upload(f"{TABLE[1:]}/{name}", {}, time.time())
-            fake.uploads[f"orphan-{name}"] = Upload(f"{TABLE[1:]}/{name}", {}, time.time() - 8 * DAY)
-    fake.requests = _Counts()
-    tracemalloc.start()
-    yield tasks * each
-    tracemalloc.stop()
-
-
-class _Counts(list[tuple[str, str, str]]):
-    """Counts the requests for listings of uploads, and keeps none."""
-
-    listings = 0
-
-    def append(self, request: tuple[str, str, str]) -> None:
-        self.listings += request[0] == "GET" and "uploads=" in request[2]
-
-
-@pytest.mark.wide
-@pytest.mark.timeout(900)
-def test_ten_thousand_uploads_are_aborted_page_by_page_in_little_memory(fake: FakeS3, many: int):
-    began = time.monotonic()
-    assert ray_committer.abort_job(URL, "job_1")
-    assert len(fake.uploads) == many
-    _, of_abort = tracemalloc.get_traced_memory()
-    tracemalloc.reset_peak()
-    assert len(vacuum()) == many
-    _, of_vacuum = tracemalloc.get_traced_memory()
-    assert fake.uploads == {}
-    assert fake.requests.listings == many // 1000
-    print(f"{of_abort / 1e6:.1f} MB, {of_vacuum / 1e6:.1f} MB, {time.monotonic() - began:.1f} s")
-    assert (of_abort < 5e6, of_vacuum < 20e6) == (True, True), (of_abort, of_vacuum)
