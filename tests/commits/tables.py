@@ -77,6 +77,10 @@ def data_of_log(store: StoreOperations, table: TablePlaces = TABLE) -> dict[str,
     return {file.p: file.z for partition in files.values() for file in partition.values()}
 
 
+def sizes(*files: Write) -> dict[str, int]:
+    return {name: len(data) for found in files for name, data in found.items()}
+
+
 def kinds_of(store: StoreOperations, table: TablePlaces = TABLE) -> list[str]:
     return [
         type(entry).__name__.removeprefix("Table").lower() for _, entry in read_entries(store, table)

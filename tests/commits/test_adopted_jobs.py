@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 
 import msgspec
 import pytest
@@ -20,17 +19,16 @@ from ray_committer.errors import (
     JobGoneError,
     ManifestError,
 )
-from ray_committer.job_files.adopt_job import adopt_job, remove_left
 from ray_committer.job_files.magic_jobs import find_left
-from ray_committer.jobs import open_job
 from ray_committer.protocol.actions import Answer, CompleteUpload
 from ray_committer.protocol.magic_paths import MagicJob
-from ray_committer.protocol.manifest import FileEntry, TaskManifest, decode_manifest
+from ray_committer.protocol.manifest import FileEntry, TaskManifest
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.pendingsets import decode_pendingset
 from ray_committer.protocol.success import SUCCESS_NAME, SuccessData
 from ray_committer.protocol.uri import Location, format_uri
 from ray_committer.testing import MemoryStore, SimulatedCrash, visible_files
+from tests.opening import opening
 from tests.pendingsets import encode_pendingset, pendingset_path
 from tests.servers.fake_s3 import FakeS3, Hook, Object, direct_store
 
@@ -85,13 +83,9 @@ def fake() -> FakeS3:
     return fake
 
 
-@contextmanager
-def opened(fake: FakeS3, *, before: Hook | None = None, after: Hook | None = None) -> Iterator[None]:
+def opened(fake: FakeS3, **hooks: Hook) -> AbstractContextManager[None]:
     """Let the public functions find this server at `URL`."""
-    with pytest.MonkeyPatch.context() as patch:
-        store = direct_store(fake, before=before, after=after)
-        patch.setattr(open_job, "open_store", lambda *_, **__: store)
-        yield
+    return opening(direct_store(fake, **hooks))
 
 
 def commit(fake: FakeS3, tasks: int = len(TASKS), **options: int) -> Outcome:
@@ -112,6 +106,25 @@ def check_committed(fake: FakeS3) -> None:
     assert left == []
 
 
+def dying_after(number: int) -> Hook:
+    """All requests after so many fail."""
+    made = [0]
+
+    def die(*_: str) -> None:
+        made[0] += 1
+        if made[0] > number:
+            raise SimulatedCrash(number)
+
+    return die
+
+
+def commit_and_die(fake: FakeS3, number: int, moment: str, **options: bool) -> None:
+    """Die before or after the request with this number; all others after it fail, too."""
+    chosen = CommitOptions(expected_tasks=len(TASKS), **options)
+    with suppress(SimulatedCrash), opened(fake, **{moment: dying_after(number)}):
+        ray_committer.commit_job(URL, UUID, executor="inline", options=chosen)
+
+
 @pytest.mark.parametrize("directory", [OLD, f"{OLD}/00", f"{NEW}/00", f"{NEW}/01"])
 def test_a_job_that_s3a_left_is_committed_in_each_layout(directory: str):
     fake = FakeS3()
@@ -120,19 +133,6 @@ def test_a_job_that_s3a_left_is_committed_in_each_layout(directory: str):
     assert commit(fake) is Outcome.COMMITTED
     check_committed(fake)
     assert commit(fake) is Outcome.ALREADY_COMMITTED
-
-
-def test_a_manifest_is_written_for_each_pendingset(fake: FakeS3):
-    store = direct_store(fake)
-    left = find_left(store, TABLE, UUID, None)
-    assert left is not None
-    adopt_job(store, left)
-    adopt_job(store, left)
-    found = [decode_manifest(store.read(one.path), one.path) for one in store.list_files(JOB.manifests)]
-    assert {one.task_id: len(one.files) for one in found} == {
-        f"task_1_0001_m_{task:06d}": len(files) for task, files in TASKS.items()
-    }
-    assert len(fake.uploads) == len(FILES)
 
 
 def test_nothing_is_found_of_another_job_or_on_another_store(fake: FakeS3):
@@ -229,13 +229,6 @@ def test_uploads_of_tasks_that_did_not_commit_are_aborted_with_the_rest(fake: Fa
     assert list(fake.uploads) == [other.u]
 
 
-def test_what_is_left_of_a_job_is_removed_twice(fake: FakeS3):
-    store = direct_store(fake)
-    for _ in range(2):
-        assert remove_left(store, JOB, is_committed=True) == (0, [])
-    assert [name for name in fake.buckets["bucket"] if "__magic" in name] == []
-
-
 def test_a_job_that_s3a_itself_committed_is_not_committed_again(fake: FakeS3):
     assert commit(fake.copy()) is Outcome.COMMITTED
     success = SuccessData(name=SUCCESS_NAME, timestamp=0, job_id=UUID)
@@ -256,7 +249,7 @@ def test_a_commit_that_dies_at_any_request_is_finished_by_the_same_command(
     assert total > 20
     for number in range(0, total + stride, stride):
         each = fake.copy()
-        die_at(each, number, moment)
+        commit_and_die(each, number, moment)
         assert commit(each) in (Outcome.COMMITTED, Outcome.ALREADY_COMMITTED)
         check_committed(each)
 
@@ -267,22 +260,7 @@ def test_a_clean_up_that_dies_leaves_no_pendingsets_of_a_job_that_is_gone(fake: 
     assert commit(whole, mark_success=False) is Outcome.COMMITTED
     for number in range(len(whole.requests) - 16, len(whole.requests)):
         each = fake.copy()
-        die_at(each, number, "before", mark_success=False)
+        commit_and_die(each, number, "before", mark_success=False)
         with suppress(JobGoneError):
             assert commit(each, mark_success=False) is Outcome.COMMITTED
         check_committed(each)
-
-
-def die_at(fake: FakeS3, number: int, moment: str, **options: bool) -> None:
-    """Commit, and die before or after the request with this number; all others after it fail, too."""
-    made = [0]
-
-    def count(*_: str) -> None:
-        made[0] += 1
-        if made[0] > number:
-            raise SimulatedCrash(number)
-
-    hooks: dict[str, Hook] = {moment: count}
-    chosen = CommitOptions(expected_tasks=len(TASKS), **options)
-    with suppress(SimulatedCrash), opened(fake, **hooks):
-        ray_committer.commit_job(URL, UUID, executor="inline", options=chosen)

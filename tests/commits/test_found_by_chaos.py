@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-import ray_committer
-from ray_committer import CommitOptions, ConflictMode, Outcome
-from ray_committer.errors import CommitConflictError, CommitStateUnknownError, RayCommitterError
+from ray_committer import CommitOptions, ConflictMode
+from ray_committer.errors import CommitStateUnknownError
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.testing import (
     Chaos,
@@ -16,7 +15,6 @@ from ray_committer.testing import (
     StoreCall,
     WrappedStore,
     chaos_executor,
-    fail_at,
     run_commit,
     visible_files,
     write_job,
@@ -24,26 +22,6 @@ from ray_committer.testing import (
 from ray_committer.testing.harness import put_file
 
 OVERWRITE = CommitOptions(mode=ConflictMode.OVERWRITE)
-
-
-def test_a_partition_is_not_replaced_beside_a_job_that_moved_files_into_it():
-    store = MemoryStore()
-    first, second = (new_job_attempt("/table", job_id, 0) for job_id in ("job_1", "job_2"))
-    write_job(store, first, {0: {"p=1/a": b"1", "p=1/b": b"22"}})
-    write_job(store, second, {0: {"p=1/c": b"333"}})
-
-    def crash(call: StoreCall) -> None:
-        if call.operation == "rename" and call.paths[1].endswith("/b"):
-            raise SimulatedCrash(call)
-
-    with pytest.raises(SimulatedCrash):
-        run_commit(WrappedStore(store, before=crash), first)
-    options = CommitOptions(
-        mode=ConflictMode.OVERWRITE, replaced_roots=("/table/p=1",), unfinished="refuse"
-    )
-    with pytest.raises(CommitConflictError):
-        run_commit(store, second, options)
-    assert run_commit(store, first).outcome is Outcome.COMMITTED
 
 
 @pytest.mark.slow
@@ -75,11 +53,3 @@ def test_an_old_and_a_new_file_of_one_size_that_nothing_tells_apart_stop_the_com
     with pytest.raises(CommitStateUnknownError, match="/table/a"):
         run_commit(store, job, OVERWRITE)
     assert visible_files(store, job.destination) == {"a": b"new"}
-
-
-def test_a_store_that_fails_at_once_raises_an_error_of_this_package(monkeypatch, store, write_job, dest):
-    write_job({0: {"a": "x"}})
-    failing = WrappedStore(store, before=fail_at(1))
-    monkeypatch.setattr(ray_committer.jobs.open_job, "open_store", lambda spec, **_: failing)
-    with pytest.raises(RayCommitterError):
-        ray_committer.commit_job(str(dest), "job_1", executor="inline")

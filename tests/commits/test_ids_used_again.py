@@ -86,6 +86,16 @@ def test_the_success_of_an_earlier_job_says_nothing_of_a_later_one(store: Memory
     assert visible_files(store, "/table") == {"first": b"1"}
 
 
+def test_the_marker_of_another_job_does_not_answer_for_one_whose_files_are_gone(store: MemoryStore):
+    other = new_job_attempt("/table", "job_2", 0)
+    write_job(store, other, {0: {"b": b"2"}})
+    run_commit(store, JOB)
+    store.delete_directory(other.temporary)
+    with pytest.raises(JobGoneError, match=r"may have been committed .* clean-up") as caught:
+        run_commit(store, other, CommitOptions(expected_tasks=1))
+    assert caught.value.exit_code == 3
+
+
 def test_a_job_that_was_taken_away_by_mistake_is_not_called_committed():
     store = MemoryStore()
     write_job(store, JOB, {0: {"first": b"1"}})

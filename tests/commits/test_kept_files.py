@@ -43,6 +43,7 @@ from tests.commits.tables import (
     in_flight,
     kinds_of,
     of_mode,
+    sizes,
     stopped_at,
     with_old_data,
     write,
@@ -86,7 +87,7 @@ def test_old_files_are_moved_and_the_commit_entry_says_so(kind):
     assert (report.table_version, report.replaced) == (4, 2)
     assert kinds_of(store)[2:] == ["claim", "commit", "done"]
     assert kept(store) == OLD
-    assert data_of_log(store) == data_in(store) == {name: len(data) for name, data in NEW.items()}
+    assert data_of_log(store) == data_in(store) == sizes(NEW)
     entry = dict(read_entries(store, TABLE))[4]
     assert isinstance(entry, TableCommit)
     assert entry.kept
@@ -167,7 +168,7 @@ def test_after_a_crash_at_any_request_the_same_command_keeps_each_old_file(kind)
         run_commit(store, JOB, KEEPS)
         assert kinds_of(store)[2:] == ["claim", "commit", "done"]
         assert kept(store) == OLD
-        assert data_of_log(store) == data_in(store) == {name: len(data) for name, data in NEW.items()}
+        assert data_of_log(store) == data_in(store) == sizes(NEW)
         assert in_flight(store) == []
         assert read_state(store, JOB) is None
 
@@ -188,20 +189,19 @@ def test_two_runs_at_any_request_of_each_other_keep_each_old_file(kind):
 
         long_ago(WrappedStore(store, before=other))
         assert kept(store) == OLD
-        assert data_of_log(store) == data_in(store) == {name: len(data) for name, data in NEW.items()}
+        assert data_of_log(store) == data_in(store) == sizes(NEW)
 
 
 def test_a_committer_that_sleeps_before_it_moves_an_old_file_moves_none_of_a_later_job(kind):
     """It wakes up when its job has ended and a later job has written a file of that name."""
     store = begun(kind, {"day=1/new": b"3"}, ConflictMode.OVERWRITE)
-    later = new_job_attempt("/table", "later", 0)
 
     def others(call: StoreCall) -> None:
         is_move = call.operation in ("set_aside", "rename") and call.paths[0] == "/table/day=1/old"
         if is_move and not done:
             done.append(None)
             run_commit(store, JOB, KEEPS)
-            committed(store, {"day=1/old": b"later"}, later)
+            committed(store, {"day=1/old": b"later"}, THIRD)
 
     done: list[None] = []
     with pytest.raises(CommitStateUnknownError, match="was ended by another process"):
@@ -230,7 +230,7 @@ def test_an_undo_leaves_the_old_files_where_they_are(kind):
     store = begun(kind, NEW, ConflictMode.OVERWRITE)
     stopped_at(store, "sealed", JOB, KEEPS)
     assert run_undo(store, JOB)
-    assert data_in(store) == {name: len(data) for name, data in OLD.items()}
+    assert data_in(store) == sizes(OLD)
     assert kept(store) == {}
 
 

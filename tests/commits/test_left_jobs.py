@@ -36,6 +36,7 @@ from tests.commits.test_adopted_jobs import (
     check_committed,
     commit,
     decode_pendingset_of,
+    dying_after,
     opened,
     upload,
     visible,
@@ -201,14 +202,6 @@ def test_a_job_that_s3a_has_committed_is_not_aborted(fake: FakeS3):
     assert len(fake.uploads) == len(FILES) + 1
 
 
-def test_an_adopted_job_is_aborted_with_what_s3a_left(fake: FakeS3):
-    with suppress(Exception):
-        commit(fake, tasks=4)
-    abort(fake)
-    assert fake.uploads == {}
-    assert is_clean(fake)
-
-
 def test_a_job_that_only_has_a_directory_is_aborted():
     fake = FakeS3()
     direct_store(fake).mkdirs(OLD)
@@ -224,15 +217,9 @@ def test_an_abort_that_dies_at_any_request_is_finished_and_no_commit_comes_betwe
     whole = fake.copy()
     abort(whole)
     for number in range(0, len(whole.requests), stride):
-        each, made = fake.copy(), [0]
-
-        def die(*_: str, made: list[int] = made, number: int = number) -> None:
-            made[0] += 1
-            if made[0] > number:
-                raise SimulatedCrash(number)
-
+        each = fake.copy()
         with suppress(SimulatedCrash):
-            abort(each, **{moment: die})
+            abort(each, **{moment: dying_after(number)})
         outcome = None
         with suppress(Exception):
             outcome = commit(each.copy())

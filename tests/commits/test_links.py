@@ -17,14 +17,14 @@ import ray_committer
 from ray_committer import CommitOptions, ConflictMode
 from ray_committer.errors import CommitConflictError, LinkedPathError
 from ray_committer.events import Event, Notice
-from ray_committer.jobs import open_job
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import Claim
 from ray_committer.protocol.state import Phase
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
-from ray_committer.testing import SimulatedCrash, StoreCall, WrappedStore
+from ray_committer.testing import SimulatedCrash, StoreCall
 from tests.conftest import visible_files
+from tests.opening import opening
 from tests.stages.support import ALIVE, at, bring_to, record_of
 
 LINKED = ("_temporary", "_temporary/job_1", "_temporary/job_1/00", "manifests", "tasks")
@@ -69,14 +69,6 @@ def test_a_directory_of_the_job_that_is_a_link_is_named_and_what_is_behind_it_st
     assert str(path) in str(caught.value)
     assert content(archive) == before
     assert visible_files(dest) == {}
-
-
-@pytest.mark.parametrize("name", LINKED)
-def test_a_job_goes_on_when_its_link_is_gone(job: JobAttempt, dest: Path, tmp_path: Path, name: str):
-    archive = tmp_path / "archive"
-    path = link(job, dest, name, archive)
-    with pytest.raises(LinkedPathError):
-        ray_committer.commit_job(str(dest), "job_1", options=FIRST)
     path.unlink()
     shutil.move(archive, path)
     ray_committer.commit_job(str(dest), "job_1")
@@ -203,14 +195,13 @@ def put_away(write_job, dest: Path, archive: Path, place: str) -> Path:
 @contextmanager
 def watched(path: Path) -> Iterator[list[StoreCall]]:
     """The requests of the block for a path, and for what is below it."""
-    opened, calls = open_job.open_store, list[StoreCall]()
+    calls: list[StoreCall] = []
 
     def watch(call: StoreCall) -> None:
         if any(one == str(path) or one.startswith(f"{path}/") for one in call.paths):
             calls.append(call)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(open_job, "open_store", lambda spec, **_: WrappedStore(opened(spec), before=watch))
+    with opening(before=watch):
         yield calls
 
 
@@ -339,29 +330,25 @@ def test_an_attempt_is_not_committed_beside_a_link_in_the_place_of_another(
 UNMARKED = CommitOptions(mark_success=False)
 
 
-def stop_half_way(dest: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def stop_half_way(dest: Path) -> None:
     """A job of one partition, whose commit was recorded and stopped between its two files."""
     partition = f"{dest}/p=1"
     ray_committer.setup_job(partition, "job_2")
     with ray_committer.task_attempt(partition, "job_2", 0) as attempt:
         for name in ("c", "d"):
             Path(attempt.path(name)).write_text(name)
-    opened = open_job.open_store
-    crash = at("rename", SimulatedCrash(), "/d")
-    with monkeypatch.context() as patch:
-        patch.setattr(open_job, "open_store", lambda spec, **_: WrappedStore(opened(spec), before=crash))
-        with pytest.raises(SimulatedCrash):
-            ray_committer.commit_job(partition, "job_2", executor="inline", options=UNMARKED)
+    with opening(before=at("rename", SimulatedCrash(), "/d")), pytest.raises(SimulatedCrash):
+        ray_committer.commit_job(partition, "job_2", executor="inline", options=UNMARKED)
     assert visible_files(dest) == {"p=1/c": "c"}
 
 
 @pytest.mark.parametrize("roots", [(), ("p=1",), ("p=1/q=1",)], ids=["all", "the partition", "below"])
 @pytest.mark.parametrize("place", ["_temporary", "_temporary/job_2/00/state"])
 def test_an_overwrite_stops_at_a_link_behind_which_a_recorded_job_may_lose_its_files(
-    dest: Path, tmp_path: Path, write_job, monkeypatch: pytest.MonkeyPatch, roots, place: str
+    dest: Path, tmp_path: Path, write_job, roots, place: str
 ):
     write_job({0: {"p=1/q=1/a": "x"}})
-    stop_half_way(dest, monkeypatch)
+    stop_half_way(dest)
     path = dest / "p=1" / place
     shutil.move(path, tmp_path / "archive")
     path.symlink_to(tmp_path / "archive")

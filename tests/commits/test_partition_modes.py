@@ -30,9 +30,9 @@ from ray_committer.testing import (
     visible_files,
     write_job,
 )
-from ray_committer.testing.harness import all_files, put_file, run_undo
+from ray_committer.testing.harness import all_files, put_file
 from tests.doubles import phase_of, recorded
-from tests.stages.support import JOB, KINDS, OTHER_JOB, crash_points
+from tests.stages.support import JOB, KINDS, OTHER_JOB, at, crash_points
 
 REPLACE = CommitOptions(mode=ConflictMode.OVERWRITE_PARTITIONS, conflict_wait_seconds=0.0)
 FAIL = replace(REPLACE, mode=ConflictMode.ERROR_PARTITIONS)
@@ -110,18 +110,12 @@ def test_names_that_readers_skip_are_no_data(name: str):
     assert seen(store) == {**NEW, name: b""}
 
 
-def test_a_file_in_the_place_of_a_partition_is_named():
-    store = prepared(MemoryStore(), Kind(FAIL, {"p=1": b"file"}))
-    with pytest.raises(CommitConflictError, match="/table/p=1: is a file where the job needs a dir"):
-        run_commit(store, JOB, FAIL)
-    assert phase_of(store, JOB) is Phase.OPEN
-
-
-def test_a_file_in_the_place_of_a_replaced_partition_is_refused_before_the_record():
+@kinds
+def test_a_file_in_the_place_of_a_partition_is_refused_before_the_record(kind: Kind):
     old = {"p=1": b"file", **KEPT}
-    store = prepared(MemoryStore(), Kind(REPLACE, old))
+    store = prepared(MemoryStore(), replace(kind, old=old))
     with pytest.raises(CommitConflictError, match="/table/p=1: is a file where the job needs a dir"):
-        run_commit(store, JOB, REPLACE)
+        run_commit(store, JOB, kind.options)
     assert phase_of(store, JOB) is Phase.OPEN
     assert seen(store) == old
 
@@ -190,16 +184,6 @@ def test_what_comes_to_a_partition_after_the_record_stays(
             run_commit(store, JOB, kind.options)
             assert seen(store) == {**KEPT, **NEW, **late}
     assert Phase.RECORDED in found
-
-
-@kinds
-def test_a_recorded_commit_that_is_given_up_leaves_all_old_data(kind: Kind):
-    start = prepared(MemoryStore(), kind)
-    for number in range(1, count_calls(kind, start) + 1):
-        store = crashed(kind, start, "after", number)
-        if phase_of(store, JOB) is Phase.RECORDED:
-            run_undo(store, JOB)
-            assert seen(store) == kind.old
 
 
 @kinds
@@ -292,12 +276,8 @@ def with_a_dead_append(kind: Kind, files: Mapping[str, bytes]) -> MemoryStore:
     store = prepared(MemoryStore(), Kind(kind.options, KEPT), {0: {"p=1/a": b"1"}})
     write_job(store, OTHER_JOB, {0: files})
 
-    def die(call: StoreCall) -> None:
-        if call.operation == "rename":
-            raise SimulatedCrash(call)
-
     with pytest.raises(SimulatedCrash):
-        run_commit(WrappedStore(store, after=die), OTHER_JOB)
+        run_commit(WrappedStore(store, after=at("rename", SimulatedCrash())), OTHER_JOB)
     return store
 
 
@@ -323,10 +303,3 @@ def test_a_dead_job_is_kept_if_it_also_writes_elsewhere_or_nothing_is_replaced(
         run_commit(store, JOB, kind.options)
     assert phase_of(store, OTHER_JOB) is Phase.RECORDED
     assert seen(store) == {**KEPT, "p=1/x": b"x"}
-
-
-def test_a_dead_job_of_another_partition_is_in_no_way():
-    store = with_a_dead_append(MODES["replace"], {"p=3/x": b"x"})
-    run_commit(store, JOB, REPLACE)
-    assert phase_of(store, OTHER_JOB) is Phase.RECORDED
-    assert seen(store) == {**KEPT, "p=1/a": b"1", "p=3/x": b"x"}

@@ -25,6 +25,7 @@ from ray_committer.testing import (
 )
 from ray_committer.work.worker import Worker
 from tests.doubles import phase_of, recorded
+from tests.stages.support import at
 
 JOB = new_job_attempt("/bucket/table", "job_1", 0)
 
@@ -34,13 +35,8 @@ def begun(identity: Identity = Identity.ETAG) -> tuple[MemoryStore, str]:
     store = MemoryStore(identity=identity, real_directories=identity is Identity.ETAG)
     store.mkdirs("/bucket")
     write_job(store, JOB, {0: {"p=1/a": b"x"}})
-
-    def crash(call: StoreCall) -> None:
-        if call.operation == "advance" and call.paths[1].startswith(Phase.RECORDED):
-            raise SimulatedCrash(call)
-
     with pytest.raises(SimulatedCrash):
-        run_commit(WrappedStore(store, after=crash), JOB, CommitOptions())
+        run_commit(WrappedStore(store, after=at("advance", SimulatedCrash(), "recorded")), JOB)
     return store, recorded(store, JOB).nonce
 
 
@@ -64,13 +60,8 @@ def test_so_is_one_that_comes_when_the_job_is_committed():
 
 def test_so_is_one_that_comes_when_the_job_was_taken_away():
     store, nonce = begun()
-
-    def crash(call: StoreCall) -> None:
-        if call.operation == "delete_directory":
-            raise SimulatedCrash(call)
-
     with pytest.raises(SimulatedCrash):
-        run_commit(WrappedStore(store, before=crash), JOB)
+        run_commit(WrappedStore(store, before=at("delete_directory", SimulatedCrash())), JOB)
     assert not store.list_files(JOB.directory)
     prove_same_store(worker(store), nonce)
     with pytest.raises(CommitStateUnknownError, match="cannot be read on a worker's node"):
@@ -96,12 +87,10 @@ def test_a_worker_proves_it_by_one_request_however_long_the_record_is():
 
 
 def test_a_worker_without_the_right_to_read_is_refused():
-    def forbid(call: StoreCall) -> None:
-        raise PermissionError(errno.EACCES, "forbidden", call.paths[0])
-
     store, nonce = begun()
+    forbidding = WrappedStore(store, before=at("get_status", PermissionError(errno.EACCES, "forbidden")))
     with pytest.raises(CommitStateUnknownError, match="with the same permissions"):
-        prove_same_store(worker(WrappedStore(store, before=forbid)), nonce)
+        prove_same_store(worker(forbidding), nonce)
 
 
 def test_the_drivers_own_worker_need_not_prove_anything():

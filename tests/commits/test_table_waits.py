@@ -10,7 +10,7 @@ import pytest
 
 from ray_committer.errors import CommitConflictError
 from ray_committer.job_files import owners
-from ray_committer.job_files.job_state import advance, read_state
+from ray_committer.job_files.job_state import advance, read_state, require_state
 from ray_committer.options import CommitOptions, Unfinished
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.state import Phase
@@ -33,7 +33,7 @@ from tests.commits.tables import (
     with_old_data,
     write,
 )
-from tests.stages.support import JOB, KINDS, ON_DIRECTORIES, ON_OBJECTS, each_crash, state_of
+from tests.stages.support import JOB, KINDS, ON_DIRECTORIES, ON_OBJECTS, do_at, each_crash, state_of
 from tests.tables.support import TABLE
 
 pytestmark = pytest.mark.usefixtures("no_pauses")
@@ -52,10 +52,8 @@ def with_claim(kind: Callable[[], MemoryStore], phase: Phase = Phase.OPEN) -> Me
     """A table with a job that has claimed all of it and then died, and a job that appends to it."""
     store = begun(kind, NEW, ConflictMode.OVERWRITE)
     stopped_at(store, "recorded", JOB, OVERWRITE)
-    seen = read_state(store, JOB)
-    assert seen is not None
     if phase is Phase.OPEN:
-        advance(store, JOB, seen, Phase.OPEN)
+        advance(store, JOB, require_state(store, JOB), Phase.OPEN)
     write(store, {"day=1/c": b"c"}, THIRD)
     return store
 
@@ -163,9 +161,7 @@ def test_a_silent_job_is_watched_before_it_is_aborted(kind, monkeypatch: pytest.
 
         def wake(call: StoreCall, store: MemoryStore = store, wakes: bool = wakes) -> None:
             if call.paths[0] == JOB.heartbeat and next(looks) == 1 and wakes:  # noqa: B023
-                seen = read_state(store, JOB)
-                assert seen is not None
-                advance(store, JOB, seen, Phase.ABORTED)
+                advance(store, JOB, require_state(store, JOB), Phase.ABORTED)
 
         with claimants_at_work(store):
             report = run_commit(WrappedStore(store, after=wake), THIRD, AT_ONCE)
@@ -176,13 +172,7 @@ def test_a_silent_job_is_watched_before_it_is_aborted(kind, monkeypatch: pytest.
 
 def test_a_job_that_is_recorded_in_the_meantime_is_left_alone(kind):
     store = with_claim(kind)
-    changed: list[None] = []
-
-    def commit(call: StoreCall) -> None:
-        if call.operation == "advance" and call.paths[-1].startswith("aborted") and not changed:
-            changed.append(None)
-            run_commit(store, JOB, OVERWRITE)
-
+    commit = do_at("advance", lambda: run_commit(store, JOB, OVERWRITE), end="aborted")
     assert run_commit(WrappedStore(store, before=commit), THIRD, AT_ONCE).table_version == 7
     assert kinds_of(store)[2:] == ["claim", "commit", "done", "claim", "commit"]
     assert data_of_log(store) == data_in(store)

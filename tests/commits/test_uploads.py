@@ -8,21 +8,19 @@ from dataclasses import replace
 import pytest
 from msgspec.structs import replace as replace_fields
 
-from ray_committer import CommitOptions, Outcome
+from ray_committer import Outcome
 from ray_committer.errors import (
     CommitConflictError,
     CommitStateUnknownError,
     PreflightError,
     RayCommitterError,
     StoreUnavailableError,
-    ThrottledError,
 )
 from ray_committer.job_files.find_job import read_success
-from ray_committer.job_files.job_state import begin_state
 from ray_committer.protocol.manifest import decode_manifest, encode_manifest
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.recovery import Proof
-from ray_committer.protocol.state import Phase, new_state
+from ray_committer.protocol.state import Phase
 from ray_committer.stages import check_uploads
 from ray_committer.stores.s3.store import S3Store
 from ray_committer.testing import SimulatedCrash, run_abort, run_commit, visible_files, write_job
@@ -78,6 +76,19 @@ def crash(name: str) -> None:
 
 def key(name: str) -> str:
     return f"t/table/{name}"
+
+
+def committed_twin(job: JobAttempt) -> FakeS3:
+    """A server on which the job is committed, with the same bytes and etags."""
+    twin = FakeS3()
+    write_job(direct_store(twin), job, TASKS)
+    run_commit(direct_store(twin), job)
+    return twin
+
+
+def drop_upload(fake: FakeS3, name: str) -> None:
+    for upload in [one for one, held in fake.uploads.items() if held.name == key(name)]:
+        del fake.uploads[upload]
 
 
 @kinds
@@ -141,9 +152,7 @@ def test_a_foreign_object_with_the_same_bytes_and_etag_is_not_taken_for_ours(
     fake: FakeS3, job: JobAttempt
 ):
     """It was uploaded as ours was; our upload is still pending, so it cannot be ours."""
-    twin = FakeS3()
-    write_job(direct_store(twin), job, TASKS)
-    run_commit(direct_store(twin), job)
+    twin = committed_twin(job)
 
     def write(name: str) -> None:
         fake.buckets["bucket"][key("p=1/c")] = twin.buckets["bucket"][key("p=1/c")]
@@ -157,15 +166,13 @@ def test_a_foreign_object_with_the_same_bytes_and_etag_is_not_taken_for_ours(
 
 @kinds
 def test_an_upload_that_is_aborted_after_the_record_is_lost_by_name(fake: FakeS3, job: JobAttempt):
-    def abort(name: str) -> None:
-        for upload in [one for one, held in fake.uploads.items() if held.name == key("p=1/c")]:
-            del fake.uploads[upload]
-
     store = direct_store(fake)
     with pytest.raises(
         CommitStateUnknownError, match=r"p=1/c: its upload .* is gone and no file"
     ) as caught:
-        run_commit(direct_store(fake, before=at_completion(1, abort)), job)
+        run_commit(
+            direct_store(fake, before=at_completion(1, lambda _: drop_upload(fake, "p=1/c"))), job
+        )
     assert "attempt_job_1_m_000001_0" in str(caught.value)
     assert caught.value.exit_code == 3
     assert run_undo(store, job)
@@ -197,7 +204,7 @@ def test_uploads_of_others_are_told_from_those_of_the_job_however_many_there_are
     store = direct_store(fake)
     store.begin_upload(f"{job.destination}/p=1/foreign", None)
     if is_missing:
-        fake.uploads.pop(next(one for one, held in fake.uploads.items() if held.name == key("p=1/c")))
+        drop_upload(fake, "p=1/c")
         with pytest.raises(RayCommitterError, match=r"its upload .* is gone: completed or aborted"):
             run_commit(store, job)
         return
@@ -244,54 +251,48 @@ def change_manifests(store: S3Store, job: JobAttempt, change: Callable[..., obje
     for status in store.list_files(job.manifests):
         manifest = decode_manifest(store.read(status.path), status.path)
         changed = [change(entry) for entry in manifest.files]
-        store.write(status.path, encode_manifest(replace_files(manifest, changed)))
-
-
-def replace_files(manifest, files):
-    import msgspec
-
-    return msgspec.structs.replace(manifest, files=files)
+        store.write(status.path, encode_manifest(replace_fields(manifest, files=changed)))
 
 
 BAD = {
     "small parts": (
-        lambda one: _with(one, p=("a", "b")),
+        lambda one: replace_fields(one, p=("a", "b")),
         PreflightError,
         "all parts except the last need",
     ),
     "a rename": (
-        lambda one: _with(one, s=one.d.replace("/p=", "/_temporary/j/00/tasks/t/p="), u=None, p=None),
+        lambda one: replace_fields(
+            one, s=one.d.replace("/p=", "/_temporary/j/00/tasks/t/p="), u=None, p=None
+        ),
         PreflightError,
         "is a file to be renamed, and S3 has no rename",
     ),
     "another bucket": (
-        lambda one: _with(one, d=one.d.replace("bucket", "other")),
+        lambda one: replace_fields(one, d=one.d.replace("bucket", "other")),
         PreflightError,
         "is on another store",
     ),
     "outside": (
-        lambda one: _with(one, d=one.d.replace("/t/table", "/t/elsewhere")),
+        lambda one: replace_fields(one, d=one.d.replace("/t/table", "/t/elsewhere")),
         PreflightError,
         "is outside the destination",
     ),
     "the marker": (
-        lambda one: _with(one, d="s3://bucket/t/table/_SUCCESS"),
+        lambda one: replace_fields(one, d="s3://bucket/t/table/_SUCCESS"),
         PreflightError,
         "a name that the commit itself needs",
     ),
     "another upload id": (
-        lambda one: _with(one, u="made up"),
+        lambda one: replace_fields(one, u="made up"),
         RayCommitterError,
         "its upload made up is gone",
     ),
-    "too many parts": (lambda one: _with(one, p=("a",) * 10_001), RayCommitterError, "at most 10000"),
+    "too many parts": (
+        lambda one: replace_fields(one, p=("a",) * 10_001),
+        RayCommitterError,
+        "at most 10000",
+    ),
 }
-
-
-def _with(entry, **fields):
-    import msgspec
-
-    return msgspec.structs.replace(entry, **fields)
 
 
 @pytest.mark.parametrize("forgets", [False])
@@ -421,33 +422,6 @@ def test_a_manifest_that_is_saved_during_the_load_is_loaded_too(fake: FakeS3, jo
 
 
 @kinds
-def test_a_newer_attempt_that_is_set_up_during_a_commit_is_aborted(fake: FakeS3, job: JobAttempt):
-    newer = new_job_attempt(job.destination, job.job_id, 1)
-    at_last = at_listing(fake, 2, lambda: begin_attempt(fake, newer))
-    run_commit(direct_store(fake, before=at_last), job)
-    assert phase_of(direct_store(fake), newer) is Phase.ABORTED
-    assert phase_of(direct_store(fake), job) is None
-
-
-def begin_attempt(fake: FakeS3, job: JobAttempt) -> None:
-    """The state of an attempt whose set-up has looked before the other one was recorded."""
-    begin_state(direct_store(fake), job, new_state())
-
-
-@kinds
-def test_a_throttled_commit_is_finished(fake: FakeS3, job: JobAttempt):
-    refusals: list[str] = []
-
-    def refuse(method: str, name: str, query: str) -> None:
-        if is_completion(method, query) and len(refusals) < 5:
-            refusals.append(name)
-            raise ThrottledError(name)
-
-    report = run_commit(direct_store(fake, before=refuse), job, CommitOptions())
-    assert (report.moved, len(refusals)) == (3, 5)
-
-
-@kinds
 def test_an_abort_passes_over_what_it_cannot_read(fake: FakeS3, job: JobAttempt):
     store = direct_store(fake)
     for name in ("manifests/task_x-manifest.json", "tasks/attempt_x/uploads/0.upload"):
@@ -460,13 +434,10 @@ def test_an_abort_passes_over_what_it_cannot_read(fake: FakeS3, job: JobAttempt)
 
 @kinds
 def test_an_undo_keeps_a_file_of_the_same_bytes_if_our_upload_was_aborted(fake: FakeS3, job: JobAttempt):
-    twin = FakeS3()
-    write_job(direct_store(twin), job, TASKS)
-    run_commit(direct_store(twin), job)
+    twin = committed_twin(job)
     with pytest.raises(SimulatedCrash):
         run_commit(direct_store(fake, before=at_completion(1, crash)), job)
-    for upload in [one for one, held in fake.uploads.items() if held.name == key("p=1/c")]:
-        del fake.uploads[upload]
+    drop_upload(fake, "p=1/c")
     fake.buckets["bucket"][key("p=1/c")] = twin.buckets["bucket"][key("p=1/c")]
     assert run_undo(direct_store(fake), job)
     assert visible_files(direct_store(fake), job.destination) == {"p=1/c": b"ccc"}

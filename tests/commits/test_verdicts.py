@@ -14,26 +14,23 @@ from ray_committer.errors import (
     JobGoneError,
     RayCommitterError,
 )
-from ray_committer.jobs import open_job
 from ray_committer.protocol.success import decode_success
 from ray_committer.report.old_job import report_of_success
 from ray_committer.report.text import verdict_line
-from ray_committer.testing import StoreCall, WrappedStore
+from ray_committer.testing import StoreCall
+from tests.opening import opening
 
 Hook = Callable[[StoreCall], None]
 
 
 @pytest.fixture
-def commit(write_job, dest: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Hook], CommitReport]:
+def commit(write_job, dest: Path) -> Callable[[Hook], CommitReport]:
     """Commits two files on a store with a hook before each request; the report of the failure."""
 
     def run(before: Hook) -> CommitReport:
-        opened, reports = open_job.open_store, list[CommitReport]()
-        monkeypatch.setattr(
-            open_job, "open_store", lambda spec, **_: WrappedStore(opened(spec), before=before)
-        )
+        reports: list[CommitReport] = []
         write_job({0: {"a": "x", "b": "y"}})
-        with pytest.raises(RayCommitterError):
+        with opening(before=before), pytest.raises(RayCommitterError):
             ray_committer.commit_job(
                 str(dest),
                 executor="inline",
@@ -82,11 +79,12 @@ def test_a_job_whose_store_is_gone_in_the_middle_is_unknown(commit):
     assert verdict_line(report).startswith("UNKNOWN whether committed: job job_1, 1 of 2 files in place")
 
 
-def test_a_job_whose_marker_cannot_be_written_is_committed(commit):
-    def fail_late(call: StoreCall) -> None:
-        if call.operation == "replace" and call.paths[-1].endswith("/_SUCCESS"):
-            refuse(call)
+def fail_late(call: StoreCall) -> None:
+    if call.operation == "replace" and call.paths[-1].endswith("/_SUCCESS"):
+        refuse(call)
 
+
+def test_a_job_whose_marker_cannot_be_written_is_committed(commit):
     report = commit(fail_late)
     assert report.committed is True
     assert verdict_line(report).startswith("committed, but not to its end: job job_1, 2 of 2 files")
@@ -105,16 +103,15 @@ def at_commit_point(call: StoreCall) -> bool:
     ("is_there", "committed"), [(at_commit_point, None), (is_setup, False)], ids=["point", "begin"]
 )
 def test_an_interrupted_job_is_not_taken_for_one_that_is_not_committed(
-    write_job, dest: Path, monkeypatch: pytest.MonkeyPatch, error, is_there, committed: bool | None
+    write_job, dest: Path, error, is_there, committed: bool | None
 ):
     def stop(call: StoreCall) -> None:
         if is_there(call):
             raise error
 
-    opened, reports = open_job.open_store, list[CommitReport]()
-    monkeypatch.setattr(open_job, "open_store", lambda spec, **_: WrappedStore(opened(spec), after=stop))
+    reports: list[CommitReport] = []
     write_job({0: {"a": "x"}})
-    with pytest.raises(error):
+    with opening(after=stop), pytest.raises(error):
         ray_committer.commit_job(str(dest), executor="inline", on_report=reports.append)
     assert reports[0].committed is committed
 
@@ -130,9 +127,7 @@ def test_a_job_of_which_nothing_is_left_is_unknown(write_job, dest: Path):
     assert reports[0].committed is None
 
 
-def test_a_job_that_is_gone_from_a_store_that_fails_is_unknown(
-    write_job, dest: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_job_that_is_gone_from_a_store_that_fails_is_unknown(write_job, dest: Path):
     def fail(call: StoreCall) -> None:
         if call.paths[-1].endswith("/_SUCCESS"):
             raise OSError(5, "simulated", call.paths[0])
@@ -140,35 +135,20 @@ def test_a_job_that_is_gone_from_a_store_that_fails_is_unknown(
     write_job({0: {"a": "x"}})
     ray_committer.commit_job(str(dest), "job_1")
     (dest / "_temporary" / "job_1" / "0").mkdir(parents=True)
-    opened, reports = open_job.open_store, list[CommitReport]()
-    monkeypatch.setattr(
-        open_job, "open_store", lambda spec, **_: WrappedStore(opened(spec), before=fail)
-    )
-    with pytest.raises(CommitStateUnknownError, match="not known whether the job is committed"):
-        ray_committer.commit_job(
-            str(dest),
-            "job_1",
-            executor="inline",
-            options=CommitOptions(retry_seconds=0.0, job_attempt=0),
-            on_report=reports.append,
-        )
+    reports: list[CommitReport] = []
+    options = CommitOptions(retry_seconds=0.0, job_attempt=0)
+    unknown = pytest.raises(CommitStateUnknownError, match="not known whether the job is committed")
+    with opening(before=fail), unknown:
+        ray_committer.commit_job(str(dest), "job_1", options=options, on_report=reports.append)
     assert reports[0].committed is None
 
 
 def test_a_summary_report_of_a_job_whose_marker_cannot_be_written_says_that_it_is_committed(
-    write_job, dest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    write_job, dest: Path, tmp_path: Path
 ):
-    def fail_late(call: StoreCall) -> None:
-        if call.operation == "replace" and call.paths[-1].endswith("/_SUCCESS"):
-            refuse(call)
-
-    opened = open_job.open_store
-    monkeypatch.setattr(
-        open_job, "open_store", lambda spec, **_: WrappedStore(opened(spec), before=fail_late)
-    )
     write_job({0: {"a": "x"}})
     options = CommitOptions(retry_seconds=0.0, summary_directory=str(tmp_path))
-    with pytest.raises(RayCommitterError):
+    with opening(before=fail_late), pytest.raises(RayCommitterError):
         ray_committer.commit_job(str(dest), executor="inline", options=options)
     path = tmp_path / "summary-job_1.json"
     found = decode_success(path.read_bytes(), str(path))
@@ -179,7 +159,7 @@ def test_a_summary_report_of_a_job_whose_marker_cannot_be_written_says_that_it_i
 
 
 def test_a_job_that_another_process_has_recorded_is_unknown_if_the_store_fails_then(
-    write_job, dest: Path, monkeypatch: pytest.MonkeyPatch
+    write_job, dest: Path
 ):
     recorded: list[str] = []
 
@@ -191,11 +171,8 @@ def test_a_job_that_another_process_has_recorded_is_unknown_if_the_store_fails_t
             ray_committer.record_job(str(dest), executor="inline")
             recorded[:] = ["done"]
 
-    opened, reports = open_job.open_store, list[CommitReport]()
-    monkeypatch.setattr(
-        open_job, "open_store", lambda spec, **_: WrappedStore(opened(spec), before=overtake)
-    )
+    reports: list[CommitReport] = []
     write_job({0: {"a": "x"}})
-    with pytest.raises(CommitStateUnknownError):
+    with opening(before=overtake), pytest.raises(CommitStateUnknownError):
         ray_committer.commit_job(str(dest), executor="inline", on_report=reports.append)
     assert reports[0].committed is None
