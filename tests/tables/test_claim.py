@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -41,6 +41,7 @@ from tests.tables.support import (
     done_of,
     table_on,
 )
+from tests.threads import at_once
 
 pytestmark = pytest.mark.usefixtures("no_pauses")
 
@@ -275,28 +276,19 @@ def test_of_jobs_that_must_not_be_together_one_is_in_flight_at_any_time(store, t
     table = TablePlaces(str(tmp_path / "table"))
     table_on(store, table)
     at_work: list[str] = []
-    errors: list[BaseException] = []
 
     def job(number: int) -> None:
-        try:
-            for round_ in range(3):
-                name = f"{number}_{round_}"
-                claim = claim_of(name, mode=WriteMode.OVERWRITE)
-                version = claimed(store, claim, Waiting(200.0), table=table).version
-                at_work.append(name)
-                assert at_work == [name]
-                append(store, table, commit_of(version, OLD), version)
-                at_work.remove(name)
-                append(store, table, done_of(version), version)
-        except BaseException as e:  # noqa: BLE001 - shown by the assertion
-            errors.append(e)
+        for round_ in range(3):
+            name = f"{number}_{round_}"
+            claim = claim_of(name, mode=WriteMode.OVERWRITE)
+            version = claimed(store, claim, Waiting(200.0), table=table).version
+            at_work.append(name)
+            assert at_work == [name]
+            append(store, table, commit_of(version, OLD), version)
+            at_work.remove(name)
+            append(store, table, done_of(version), version)
 
-    threads = [threading.Thread(target=job, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
+    at_once([partial(job, number) for number in range(4)])
     assert read_state(store, table, "id").version == 4 * 3 * 3
 
 

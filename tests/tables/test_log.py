@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from itertools import chain
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,10 +13,8 @@ import pytest
 from ray_committer.errors import (
     StoreUnavailableError,
     TableFormatError,
-    TableLogError,
     TableLogGapError,
     TableLogGoneError,
-    TableVersionGoneError,
 )
 from ray_committer.job_files.settle import ATTEMPTS
 from ray_committer.protocol.table_entry import TableClaim, TableDefinition, encode_content
@@ -48,10 +45,10 @@ from tests.stages.support import (
     requests,
 )
 from tests.tables.support import DEFINITION, TABLE, abort_of, claim_of, commit_of, table_on
+from tests.threads import at_once
 
 pytestmark = pytest.mark.usefixtures("no_pauses")
 
-THREADS, ENTRIES = 8, 40
 LOCAL: dict[str, Callable[[], StoreOperations]] = {
     "local": lambda: LocalStore(StoreSpec("file")),
     "links": lambda: LocalStore(StoreSpec("file"), rename=link_and_unlink),
@@ -327,69 +324,27 @@ def test_an_entry_is_on_disk_before_it_is_in_place_and_its_name_before_it_is_ans
     assert order[-1] == ("sync", TABLE.block(0))
 
 
-# Many at once
-
-
-def at_once(work: Callable[[int], None]) -> None:
-    errors: list[BaseException] = []
-
-    def run(writer: int) -> None:
-        try:
-            work(writer)
-        except BaseException as e:  # noqa: BLE001 - shown by the assertion
-            errors.append(e)
-
-    threads = [threading.Thread(target=run, args=(writer,)) for writer in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
-
-
 def test_threads_that_append_the_same_append_it_once(store, table: TablePlaces):
     with_table(store, table=table)
     for number in range(20):
         after = find_head(store, table)
-        at_once(
-            lambda _, number=number, after=after: append(store, table, claim(number), after) and None
-        )
+        at_once([partial(append, store, table, claim(number), after)] * 8)
     assert read_entries(store, table) == [(number + 1, claim(number)) for number in range(20)]
-
-
-def test_who_is_beaten_goes_on_after_the_entry_that_is_there(kind):
-    memory = with_table(kind(), 2)
-    hook = do_at("rename", lambda: append(memory, TABLE, claim(7), 2))
-    assert append(WrappedStore(memory, before=hook), TABLE, claim(8), 2) == 4
-    assert dict(read_entries(memory, TABLE, 2)) == {3: claim(7), 4: claim(8)}
 
 
 # Crashes and answers that are lost
 
 
-def test_a_crash_at_any_request_leaves_the_entry_once_or_not_at_all(kind):
-    calls: list[StoreCall] = []
-    append(WrappedStore(with_table(kind(), 2), before=calls.append), TABLE, claim(9), 2)
-    for when, number in crash_points(len(calls)):
-        memory = with_table(kind(), 2)
-        with pytest.raises(SimulatedCrash):
-            append(WrappedStore(memory, **{when: crash_at(number)}), TABLE, claim(9), 2)
-        assert len(read_entries(memory, TABLE)) in (2, 3)
-        assert append(memory, TABLE, claim(9), 2) == 3
-        assert [version for version, _ in read_entries(memory, TABLE)] == [1, 2, 3]
-
-
-@pytest.mark.parametrize("new", LOCAL.values(), ids=LOCAL)
-def test_a_crash_on_local_files_leaves_the_entry_once_or_not_at_all(new, tmp_path: Path):
+def test_a_crash_at_any_request_leaves_the_entry_once_or_not_at_all(store, tmp_path: Path):
     calls: list[StoreCall] = []
     first = TablePlaces(str(tmp_path / "first"))
-    append(WrappedStore(with_table(new(), 2, first), before=calls.append), first, claim(9), 2)
-    assert len(calls) > 4
+    append(WrappedStore(with_table(store, 2, first), before=calls.append), first, claim(9), 2)
     for when, number in crash_points(len(calls)):
-        store, table = new(), TablePlaces(str(tmp_path / f"{when}_{number}"))
+        table = TablePlaces(str(tmp_path / f"{when}_{number}"))
         with_table(store, 2, table)
         with pytest.raises(SimulatedCrash):
             append(WrappedStore(store, **{when: crash_at(number)}), table, claim(9), 2)
+        assert len(read_entries(store, table)) in (2, 3)
         assert append(store, table, claim(9), 2) == 3
         assert [version for version, _ in read_entries(store, table)] == [1, 2, 3]
 
@@ -498,25 +453,6 @@ def test_a_gap_is_named_and_nothing_is_put_in_it(kind, version: int):
     assert memory.files() == before
 
 
-def test_a_damaged_entry_is_named_and_nothing_is_changed(kind):
-    memory = with_table(kind(), 3)
-    memory.write(TABLE.entry(2), memory.read(TABLE.entry(2))[:-1])
-    before = memory.files()
-    for run in (lambda: read_entries(memory, TABLE), lambda: append(memory, TABLE, claim(9), 0)):
-        with pytest.raises(TableLogError, match=f"^{TABLE.entry(2)}: is not a file of a table log"):
-            run()
-    assert memory.files() == before
-
-
-def test_a_newer_entry_is_named_and_nothing_is_changed(kind):
-    memory = with_table(kind(), 3)
-    memory.write(TABLE.entry(3), b'{"format":2}')
-    before = memory.files()
-    with pytest.raises(TableFormatError, match=f"^{TABLE.entry(3)}: has format 2"):
-        append(memory, TABLE, claim(9), 2)
-    assert memory.files() == before
-
-
 def test_a_newer_entry_that_was_put_during_an_append_is_named(kind):
     memory = with_table(kind(), 2)
     hook = do_at("rename", lambda: memory.write(TABLE.entry(3), b'{"format":2}'))
@@ -549,54 +485,8 @@ def test_a_log_that_is_deleted_during_an_append_is_not_begun_again(
     assert memory.list_files(TABLE.log) == []
 
 
-def test_an_end_that_was_deleted_is_missed_by_who_has_seen_it(kind):
-    memory = with_table(kind(), 3)
-    memory.delete_file(TABLE.entry(3))
-    with pytest.raises(TableLogGoneError, match=f"^{TABLE.entry(3)}: is gone"):
-        append(memory, TABLE, claim(9), 3)
-
-
-def test_an_entry_that_a_listing_does_not_show_is_not_gone(kind):
-    memory = with_table(kind(), 3)
-
-    class Blind(WrappedStore):
-        def list_status(self, path: str):
-            return [one for one in super().list_status(path) if not one.path.endswith("003.entry")]
-
-    assert find_head(Blind(memory), TABLE, 3) == 3
-    assert append(Blind(memory), TABLE, claim(9), 2) == 4
-
-
-def test_a_version_that_is_not_there_yet_is_named(kind):
-    memory = with_table(kind(), 3)
-    with pytest.raises(TableVersionGoneError, match="has no version 4, the last one is 3"):
-        read_entries(memory, TABLE, 0, 4)
-
-
 def test_other_names_in_the_log_are_no_entries(kind):
     memory = with_table(kind(), 2)
     for name in ("copy of 009.entry", "009.entry.bak", "x"):
         memory.write(f"{TABLE.block(0)}/{name}", b"")
     assert find_head(memory, TABLE) == 2
-
-
-@pytest.mark.slow
-def test_eight_threads_leave_no_gap_and_no_duplicate(store, table: TablePlaces):
-    with_table(store, table=table)
-    found: list[list[int]] = [[] for _ in range(THREADS)]
-
-    def work(writer: int) -> None:
-        version = 0
-        for number in range(ENTRIES):
-            version = append(store, table, claim(number, writer), version)
-            found[writer].append(version)
-
-    at_once(work)
-    assert sorted(chain(*found)) == list(range(1, THREADS * ENTRIES + 1))
-    assert all(versions == sorted(versions) for versions in found)
-    entries = dict(read_entries(store, table))
-    for writer, versions in enumerate(found):
-        assert [entries[version] for version in versions] == [
-            claim(number, writer) for number in range(ENTRIES)
-        ]
-    assert store.list_files(table.temporaries) == []
