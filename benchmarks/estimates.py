@@ -1,10 +1,10 @@
 """How long does a commit take with more workers, how many are enough, and what does a fault cost?
 
-Simulated by `ray_committer/estimate` as `ray-committer estimate` does it, not measured: each store with
-the latency and the limit of `ray_committer/estimate/profiles.py`. Tasks of 1,000 files each write to
-1,000 partitions, and each worker has as many requests in flight as by default. A warm bucket of Google
-takes 16 times as much as a cold one, which is what it takes after 80 minutes of load by Google's own
-rule; 16 prefixes on S3 take 16 times as much as one. The NameNode of HDFS has no limit here, because
+Simulated by `benchmarks/simulation`, not measured: each store with the latency and the limit of
+`ray_committer/estimate.py`. Tasks of 1,000 files each write to 1,000 partitions, and each worker has as
+many requests in flight as by default. A warm bucket of Google takes 16 times as much as a cold one,
+which is what it takes after 80 minutes of load by Google's own rule; 16 prefixes on S3 take 16 times as
+much as one. The NameNode of HDFS has no limit here, because
 none is published. Faults are those of 10^8 files on 1,024 workers: ten workers take eight times as long,
 or are lost when half of the files are moved, or the driver is lost then and the same command is run
 again. Each simulated commit of 10^8 files takes some seconds of one core.
@@ -17,14 +17,13 @@ from dataclasses import replace
 from typing import Any
 
 import harness
+from simulation.inputs import Job, Setup
+from simulation.simulate import simulate, simulate_lost_driver
+from simulation.stores import ADLS, GCS, HDFS, S3, Store
+from simulation.workers import enough_workers
 
 from ray_committer import CommitOptions
-from ray_committer.estimate.answer import dollars
-from ray_committer.estimate.inputs import Job, Setup
-from ray_committer.estimate.profiles import ADLS, GCS, HDFS, S3
-from ray_committer.estimate.simulate import simulate, simulate_lost_driver
-from ray_committer.estimate.stores import Store
-from ray_committer.estimate.workers import enough_workers
+from ray_committer.estimate import dollars
 
 IN_FLIGHT = CommitOptions().worker_threads
 FILES = (10**6, 10**8)
@@ -67,7 +66,7 @@ def curve(files: int, name: str) -> dict[str, Any]:
     store = CASES[name]
     found = {workers: simulate(job(files), setup(store, workers)) for workers in WORKERS}
     last, enough = found[MOST_WORKERS], enough_workers(job(files), setup(store, MOST_WORKERS))
-    price = dollars(last, setup(store, MOST_WORKERS))
+    price = dollars(last.requests, store)
     return {
         "seconds": {str(workers): round(one.seconds, 2) for workers, one in found.items()},
         "requests": round(sum(last.requests.values())),

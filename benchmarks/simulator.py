@@ -1,9 +1,9 @@
-"""Is the time that `ray-committer estimate` would give within a tenth of that of real commits?
+"""Is the time that `benchmarks/simulation` gives within a tenth of that of real commits?
 
 Six commits of this machine, on local files behind so many milliseconds a request: by 32 and 64 threads,
 with many and with few files per task, with and without validation; by two and four workers on Ray that
 are ready. Each is simulated with its own number of files, tasks and requests in flight, and the costs of
-`ray_committer/estimate/costs.py`.
+`benchmarks/simulation/costs.py`.
 
 Then the published commit: 94,499 tasks of one file each on Azure. v1 took 170 ms for each file, and
 it makes four requests for each (`peers.py` counts them), so a request took 43 ms. With 16 workers of 32
@@ -26,12 +26,12 @@ from typing import Any
 
 import harness
 from one_file_tasks import TreesGoAtOnce
+from simulation.inputs import Job, Setup
+from simulation.simulate import Estimate, simulate
+from simulation.stores import ADLS, HDFS
 
 from ray_committer import CommitOptions
-from ray_committer.estimate.inputs import Job, Setup
-from ray_committer.estimate.profiles import ADLS, HDFS
-from ray_committer.estimate.simulate import Estimate, simulate
-from ray_committer.estimate.stores import WRITE
+from ray_committer.estimate import WRITE
 from ray_committer.executors.ray.executor import RayExecutor, RayPool
 from ray_committer.executors.threads import ThreadsExecutor
 from ray_committer.job_files.find_job import read_state_and_manifests

@@ -21,12 +21,11 @@ NOT_OPTIONS = ("commit", "executor", "command")
 """The other Spark settings with our prefix: what commits a job, and where."""
 COMMAND_LINE = {
     "accept_lost", "allowed_root", "assume_complete", "attempt", "back", "command", "commit",
-    "driver", "dry_run", "events", "exact", "executor", "expect_tasks", "files", "forward",
+    "driver", "dry_run", "events", "exact", "executor", "expect_tasks", "forward",
     "format", "html_file", "import_foreign", "isolation", "job_id", "latency_ms", "limit",
-    "lost_driver", "lost_workers", "metastore", "mode", "older_than", "output", "partition",
-    "partition_types", "partitions", "reads", "remove_orphans", "replace", "since", "slow_workers",
-    "storage_options", "store", "store_limit", "table", "target_bytes", "tasks", "undo", "verbose",
-    "watch", "with_locations",
+    "metastore", "mode", "older_than", "output", "partition", "partition_types", "partitions",
+    "reads", "remove_orphans", "replace", "since", "storage_options", "table", "target_bytes", "tasks",
+    "undo", "verbose", "watch", "with_locations",
 }  # fmt: skip
 """The other environment variables with our prefix: the options of the command line that are not
 settings, such as ``RAY_COMMITTER_JOB_ID``."""

@@ -110,7 +110,7 @@ def _usage(error: click.UsageError) -> str:
         return f"no such option {error.option_name}{did_you_mean(error.option_name, known)}"
     if isinstance(error, click.BadParameter) and not isinstance(error, click.MissingParameter):
         return f"{_given(error)}: {error.message}".rstrip(".")
-    text = error.format_message().rstrip(".")
+    text = " ".join(error.format_message().split()).rstrip(".")
     return text[:1].lower() + text[1:]
 
 

@@ -14,9 +14,8 @@ SECTIONS = {
     },
     "Tuning": {
         "executor", "threads", "workers", "worker_threads", "worker_cpus",
-        "max_requests_per_second", "retry_seconds", "conflict_wait_seconds", "latency_ms", "store_limit",
+        "max_requests_per_second", "retry_seconds", "conflict_wait_seconds", "latency_ms",
     },
-    "Faults": {"slow_workers", "lost_workers", "lost_driver"},
     "Storage": {"storage_options", "allowed_root", "summary_directory"},
 }  # fmt: skip
 """The groups after the common options, by the names of their options."""
@@ -34,8 +33,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "demo": ("ray-committer demo",),
     "doctor": ("ray-committer doctor gs://bucket/table --executor ray",),
     "estimate": (
-        "ray-committer estimate --files 1000000 --partitions 100 --store gs --workers 8",
-        "ray-committer estimate --files 20000 --store hdfs --latency-ms 5 --output json",
+        "ray-committer estimate gs 1000000 --partitions 100 --workers 8",
+        "ray-committer estimate hdfs 20000 --latency-ms 5 --output json",
     ),
     "explain": ("ray-committer explain RC-commit-conflict", "ray-committer explain"),
     "history": (

@@ -1,18 +1,16 @@
-"""The plan of a commit as a value, and the number of requests that a commit makes."""
+"""The plan of a commit as a value, and the number of requests that it takes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ray_committer.estimate import Job, count_requests
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.registry import shown_url
 from ray_committer.work.entries import Entry
 from ray_committer.work.sidecars import freezes_copies
-
-FIXED_REQUESTS = 21
-"""Requests to find this job and others, for the state and its files, ``_SUCCESS``, and the clean-up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,20 +101,19 @@ def new_plan(
     )
 
 
-def count_requests(
+def planned_requests(
     context: JobContext, manifests: int, files: int, directories: int, replaced: int
 ) -> int:
-    """Count renames, reads and listings per task and directory, and requests made once per commit."""
+    """The requests of the commit by the formula of an estimate, and one per replaced file."""
     store = context.store.capabilities
-    validates = context.options.validate
-    if validates is None:
-        validates = store.listing_is_cheap
-    copies = freezes_copies(context.store, context.job.manifests)
-    a_task = 1 if store.completes_uploads else 2 + copies  # its manifest, its files, and a copy
-    a_directory = store.has_directories + 1 + validates  # created, checked, and listed once more
-    above = context.job.destination.count("/")
-    moved = files + replaced
-    return moved + a_task * manifests + a_directory * directories + above + FIXED_REQUESTS
+    requests = count_requests(
+        store,
+        Job(files, manifests, directories),
+        copies=not store.completes_uploads and freezes_copies(context.store, context.job.manifests),
+        validates=context.options.validate,
+        above=context.job.destination.count("/"),
+    )
+    return sum(requests.values()) + replaced
 
 
 def planned_rename(spec: StoreSpec, one: Entry) -> PlannedRename:

@@ -13,12 +13,11 @@ from ray_committer.job_files.find_job import is_noted, read_state_and_manifests
 from ray_committer.job_files.job_state import Seen, StateChangedError, read_state
 from ray_committer.job_files.unfinished_jobs import plan_text
 from ray_committer.jobs.job_plan import (
-    FIXED_REQUESTS,
     JobPlan,
     PlannedRename,
-    count_requests,
     new_plan,
     planned_rename,
+    planned_requests,
 )
 from ray_committer.jobs.open_job import OpenJob, StorageOptions, existing_state, open_job
 from ray_committer.jobs.plan_rest import load_to_plan, plan_rest
@@ -115,9 +114,8 @@ def _plan_cleanup(context: JobContext, seen: Seen) -> JobPlan:
     with suppress(RecordGoneError):  # an earlier clean-up has deleted it
         manifests = load_commit_record(context.store, context.job, seen.state).manifests
     files, size = sum(ref.files for ref in manifests), sum(ref.bytes for ref in manifests)
-    return new_plan(
-        context, "committed", manifests, requests=FIXED_REQUESTS, moved=files, moved_bytes=size
-    )
+    requests = planned_requests(context, 0, 0, 0, 0)
+    return new_plan(context, "committed", manifests, requests=requests, moved=files, moved_bytes=size)
 
 
 def _plan_renames(job: OpenJob, seen: Seen | None, first: int) -> JobPlan:
@@ -146,7 +144,7 @@ def _plan_renames(job: OpenJob, seen: Seen | None, first: int) -> JobPlan:
         unfinished=(*unfinished, *(_waits(context, turn) if turn else ())),
         claims=tuple(turn.claimant.claim.partitions) if turn else logged.partitions if logged else (),
         claim=logged.claim if logged else None,
-        requests=count_requests(context, len(loaded.manifests), loaded.files, directories, removed),
+        requests=planned_requests(context, len(loaded.manifests), loaded.files, directories, removed),
     )
 
 

@@ -11,9 +11,9 @@ from ray_committer.job_files.left_files import entries_left, pending_marks
 from ray_committer.jobs.job_plan import (
     JobPlan,
     PlannedRename,
-    count_requests,
     new_plan,
     planned_rename,
+    planned_requests,
 )
 from ray_committer.jobs.open_job import OpenJob
 from ray_committer.protocol.paths import parent
@@ -62,7 +62,7 @@ def plan_rest(job: OpenJob, seen: Seen, record: CommitRecord, first: int) -> Job
         first_renames=tuple(rename for one in found for rename in one.first)[:first],
         claims=logged.partitions if logged else (),
         claim=logged.claim if logged else None,
-        requests=count_requests(context, len(record.manifests), left, len(leaves), removed),
+        requests=planned_requests(context, len(record.manifests), left, len(leaves), removed),
         moved=record.files - left,
         moved_bytes=record.bytes - left_bytes,
     )

@@ -224,7 +224,7 @@ class ShowData(Document):
 
 class Estimate(Document):
     seconds: float
-    stages: dict[str, float]
+    waits_for: str
     requests: dict[str, int]
     dollars: float | None
 

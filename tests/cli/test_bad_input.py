@@ -269,26 +269,17 @@ BAD: list[tuple[str, Prepare, tuple[str, ...], int, str, str]] = [
     *(
         ("a bad estimate", nothing, ("estimate", *words), 2, what, "see `ray-committer estimate --help`")
         for words, what in (
-            (("--store", "gs"), "missing option '--files' (env var: 'RAY_COMMITTER_FILES')"),
-            (("--files", "0", "--store", "gs"), "--files: 0 is not in the range x>=1"),
+            ((), "missing argument 'STORE'. Choose from: file, hdfs, abfs, gs, s3"),
+            (("gs",), "missing argument 'FILES'"),
+            (("gs", "0"), "files: 0 is not in the range x>=1"),
+            (("oss", "9"), "store: 'oss' is not one of 'file', 'hdfs', 'abfs', 'gs', 's3'"),
+            (("gs", "9", "--partitions", "10"), "--partitions 10: there are only 9 files"),
             (
-                ("--files", "9", "--store", "oss"),
-                "--store: 'oss' is not one of 'file', 'hdfs', 'abfs', 'gs', 's3'",
-            ),
-            (
-                ("--files", "9", "--store", "gs", "--partitions", "10"),
-                "--partitions 10: there are only 9 files",
-            ),
-            (
-                ("--files", "9", "--store", "file", "--workers", "2"),
+                ("file", "9", "--workers", "2"),
                 "--workers: one machine renames its local files, so workers gain nothing",
             ),
             (
-                ("--files", "9", "--store", "gs", "--workers", "2", "--lost-workers", "2"),
-                "--slow-workers and --lost-workers are together 2, of 2 --workers",
-            ),
-            (
-                ("--files", "9", "--store", "gs", "--latency-ms", "0"),
+                ("gs", "9", "--latency-ms", "0"),
                 "--latency-ms: 0.0 is not in the range 0.01<=x<=60000",
             ),
         )

@@ -51,7 +51,7 @@ CASES = [
     (["table", "files", "LOG"], documents.TableFiles),
     (["table", "changes", "LOG", "--since", "2"], documents.TableChanges),
     (["show", "LOG/a"], documents.ShowData),
-    (["estimate", "--files", "20", "--store", "gs"], documents.Estimate),
+    (["estimate", "gs", "20"], documents.Estimate),
     (["explain"], documents.Explain),
     (["explain", "bad-path"], documents.ExplainOne),
     (["doctor", "DEST"], documents.Doctor),

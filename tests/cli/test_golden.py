@@ -243,16 +243,9 @@ CASES: dict[str, tuple[Prepare, list[str]]] = {
     ),
     "estimate": (
         nothing,
-        ["estimate", "--files", "100000", "--partitions", "100", "--store", "gs", "--workers", "8"],
+        ["estimate", "gs", "100000", "--partitions", "100", "--workers", "8"],
     ),
-    "estimate_threads": (nothing, ["estimate", "--files", "2000", "--store", "hdfs"]),
-    "estimate_lost": (
-        nothing,
-        [
-            *("estimate", "--files", "50000", "--tasks", "500", "--store", "abfs", "--workers", "4"),
-            *("--latency-ms", "20", "--lost-workers", "1", "--lost-driver"),
-        ],
-    ),
+    "estimate_threads": (nothing, ["estimate", "hdfs", "2000"]),
 }
 REPLACED = [
     (r"\d+\.\d{3} s\b( +#+$)?", "0.000 s"),

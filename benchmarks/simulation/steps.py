@@ -8,28 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ray_committer.estimate import costs
-from ray_committer.estimate.inputs import Job, Setup
-from ray_committer.estimate.stores import (
-    COMPLETE,
-    DELETE,
-    LIST,
-    LOOK,
-    MKDIRS,
-    READ,
-    WRITE,
-    Store,
-)
+from ray_committer.estimate import LIST, MKDIRS, MOVE, OTHER, READ, WRITE
 from ray_committer.protocol.plan import shard_size
 from ray_committer.stages.load_manifests import PACKED_FILES, SMALL_MANIFESTS
 from ray_committer.stages.validate_renamed_files import FILES_A_PACK
 from ray_committer.work.sources import FILES_A_LISTING
 from ray_committer.work.worker import MANIFEST_CACHE_BYTES
 
-OPEN, LOAD, PREPARE, DIRECTORIES, MOVE, VALIDATE, FINISH = (
-    "find the job", "load manifests", "check and record", "make directories", "move files", "validate",
-    "commit and clean up",
-)  # fmt: skip
+from . import costs
+from .inputs import Job, Setup
+from .stores import DIRECTORIES, FINISH, LOAD, MOVES, OPEN, PREPARE, VALIDATE, Store
+
 START = "start workers"
 
 
@@ -106,7 +95,7 @@ def _checks(job: Job, setup: Setup) -> list[Step]:
         files = costs.LOADED_FILE.value * job.files / listings
         found.append(Step(PREPARE, items=listings, each={LIST: 1}, processor=costs.LISTED.value + files))
     found.append(Step(PREPARE, items=job.partitions, each={LIST: 1}, processor=costs.LISTED.value))
-    if store.move == COMPLETE:
+    if store.completes_uploads:
         pages = _more_pages(job.files, store) + 1
         found.append(Step(PREPARE, rounds=pages, beside={LIST: pages}))
     return found
@@ -125,14 +114,14 @@ def _validation(job: Job) -> list[Step]:
 
 def _move(job: Job, setup: Setup, moved: float) -> Step:
     store = setup.store
-    each = {store.move: 1.0}
+    each = {MOVE: 1.0}
     if moved:  # a rename fails, and both ends are looked at
-        each[LOOK] = 2 * moved
+        each[READ] = 2 * moved
     small = job.files_a_manifest <= PACKED_FILES
     processor = costs.LOCAL_RENAME if store.is_local else costs.RENAME
     return Step(
-        MOVE,
-        rounds=store.rounds[MOVE] + _waits_for_manifests(job, setup),
+        MOVES,
+        rounds=store.rounds[MOVES] + _waits_for_manifests(job, setup),
         items=job.files,
         each=each,
         processor=processor.value + costs.LOADED_FILE.value + store.client,
@@ -147,7 +136,7 @@ def _finish(job: Job, store: Store) -> Step:
     if store.deletes_at_once:
         deletions = -(-names // store.deletes_at_once)
         rounds += _more_pages(names, store) + -(-deletions // store.deletions_at_once) - 1
-    return Step(FINISH, rounds=rounds, beside={DELETE: deletions})
+    return Step(FINISH, rounds=rounds, beside={OTHER: deletions})
 
 
 def _listings_a_task(job: Job, store: Store) -> int:
@@ -160,7 +149,7 @@ def _listings_a_task(job: Job, store: Store) -> int:
 def _checks_later(job: Job, store: Store) -> bool:
     """Whether the tasks' directories are listed after the load, beside other requests."""
     is_small = job.files * costs.MANIFEST_BYTES.value <= SMALL_MANIFESTS
-    return is_small and store.moves_directories and not store.is_local
+    return is_small and not (store.copies_manifests or store.completes_uploads or store.is_local)
 
 
 def _read_again(job: Job, setup: Setup) -> float:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from ray_committer.estimate.inputs import Job, Setup
-from ray_committer.estimate.profiles import HDFS
-from ray_committer.estimate.simulate import simulate
-from ray_committer.estimate.stores import WRITE
+from benchmarks.simulation.inputs import Job, Setup
+from benchmarks.simulation.simulate import simulate
+from benchmarks.simulation.stores import HDFS
+from ray_committer.estimate import WRITE
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 STORE = replace(HDFS, client=0.0, page=None, weights={WRITE: 2})

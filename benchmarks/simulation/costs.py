@@ -1,4 +1,5 @@
-"""What the steps of a commit cost, as measured by `benchmarks`, each cost with its source.
+"""What the steps of a commit cost, as measured by `benchmarks`, each cost with its source: those of
+`ray_committer/estimate.py`, and some more.
 
 Times of processors are those of the machine that measured them. Another one may take half of that, or
 twice as much: it matters only where the driver or the processors are what a commit waits for.
@@ -7,6 +8,8 @@ twice as much: it matters only where the driver or the processors are what a com
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from ray_committer import estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,43 +24,47 @@ class Cost:
 
 MICRO = 1e-6
 
-RENAME = Cost(49 * MICRO, "rename_cpu: waiting.median.microseconds_a_file", MICRO)
+RENAME = Cost(estimate.RENAME_SECONDS, "rename_cpu: waiting.median.microseconds_a_file", MICRO)
 """Processor time of a rename that waits, with its event and statistics, without the store's client."""
 
-LOCAL_RENAME = Cost(22.5 * MICRO, "rename_cpu: local.median.microseconds_a_file", MICRO)
+LOCAL_RENAME = Cost(estimate.LOCAL_RENAME_SECONDS, "rename_cpu: local.median.microseconds_a_file", MICRO)
 """The same with the kernel's own work, for files of this machine."""
 
-WORKER_START = Cost(0.98, "ray_calls: cold, local files.1x10.median.seconds")
+WORKER_START = Cost(estimate.START_SECONDS, "ray_calls: cold, local files.1x10.median.seconds")
 """Until the first worker on Ray is ready, on a cluster that runs."""
 
-DRIVER_CALL = Cost(1.4e-3, "ten_million_entries: runs.3.driver_ms_a_shard", 1e-3)
+DRIVER_CALL = Cost(estimate.CALL_SECONDS, "ten_million_entries: runs.3.driver_ms_a_shard", 1e-3)
 """Processor time of the driver for a call of a worker on Ray: to hand it out, and for its result."""
 
 DRIVER_MANIFEST = Cost(3 * MICRO, "ten_million_entries: what 100,000 tasks of a file add to each shard")
 """More of it for each manifest that a shard names."""
 
 LOADED_MANIFEST = Cost(
-    285 * MICRO, "ten_million_entries: load_seconds of 100,000 tasks of a file, on two cores"
+    estimate.MANIFEST_SECONDS,
+    "ten_million_entries: load_seconds of 100,000 tasks of a file, on two cores",
 )
 """Processor time to read and check a manifest, on a worker."""
 
-LISTED = Cost(0.15e-3, "one_file_tasks: processor_seconds, less loads and renames")
+LISTED = Cost(estimate.LISTING_SECONDS, "one_file_tasks: processor_seconds, less loads and renames")
 """Processor time to list a directory, and to compare what is there."""
 
-PACKED_FILE = Cost(18 * MICRO, "simulator: a validation of 4,000 files by one thread")
+PACKED_FILE = Cost(estimate.PACK_SECONDS, "simulator: a validation of 4,000 files by one thread")
 """Processor time to pack a file for the validation."""
 
-LOADED_FILE = Cost(9 * MICRO, "ten_million_entries: the same of 10,000,000 files, less that")
+LOADED_FILE = Cost(estimate.FILE_SECONDS, "ten_million_entries: the same of 10,000,000 files, less that")
 """More of it for each file of the manifest."""
 
 THREAD_CALL = Cost(0.3e-3, "assumed: a fifth of that on Ray, since nothing is pickled or sent")
 """Processor time of a call where threads of the driver do the work."""
 
-REQUEST = Cost(0.1e-3, "rename_cpu: what a wait of 20 ms takes longer, with 32 at a time")
+REQUEST = Cost(
+    estimate.REQUEST_SECONDS, "rename_cpu: what a wait of 20 ms takes longer, with 32 at a time"
+)
 """How much later than the store answers a thread goes on."""
 
 STAGE = Cost(
-    0.05, "ray_calls: what 200 files take longer on warm workers than in threads, by four stages"
+    estimate.STAGE_SECONDS,
+    "ray_calls: what 200 files take longer on warm workers than in threads, by four stages",
 )
 """The beginning of a stage on Ray: the work is put in the object store, workers open what they need."""
 

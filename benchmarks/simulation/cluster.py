@@ -6,12 +6,13 @@ import math
 from collections import deque
 from functools import partial
 
-from ray_committer.estimate import costs
-from ray_committer.estimate.calls import Call, Calls
-from ray_committer.estimate.events import Gate, Lane, Loop, Server
-from ray_committer.estimate.inputs import Setup
-from ray_committer.estimate.steps import Step
-from ray_committer.estimate.stores import READS
+from ray_committer.estimate import LIST, READ, turn
+
+from . import costs
+from .calls import Call, Calls
+from .events import Gate, Lane, Loop, Server
+from .inputs import Setup
+from .steps import Step
 
 DEPTH = 2
 """The calls that a worker on Ray has at once, as in `executors/ray/pool_job.py`."""
@@ -42,7 +43,7 @@ class Cluster:
     def pass_gates(self, now: float, step: Step, items: float) -> float:
         """When the limit of the store has let the requests of some items pass, of which the first come
         now."""
-        reads = sum(number for kind, number in step.each.items() if kind in READS)
+        reads = sum(number for kind, number in step.each.items() if kind in (READ, LIST))
         writes = sum(step.each.values()) - reads
         passed = now
         for gate, number in ((self.reads, reads), (self.writes, writes)):
@@ -149,16 +150,3 @@ def seconds_an_item(step: Step, setup: Setup) -> float:
     share = setup.busy * (max(1.0, at_work / setup.cores) if setup.cores else 1.0)
     at_once = min(threads, -(-step.items // processes))
     return waits + turn(at_once, waits, step.processor * share)
-
-
-def turn(threads: int, waits: float, computes: float) -> float:
-    """How long a thread computes, with its wait for a processor that some threads share.
-
-    Each waits for so many seconds, then computes for so many, again and again: mean value analysis of a
-    closed network with one queue.
-    """
-    queue = answer = 0.0
-    for number in range(1, threads + 1):
-        answer = computes * (1 + queue)
-        queue = number * answer / (waits + answer) if answer else 0.0
-    return answer

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ray_committer.estimate.inputs import Setup
-from ray_committer.estimate.steps import Step
-from ray_committer.estimate.stores import MKDIRS
+from ray_committer.estimate import MKDIRS
 from ray_committer.protocol.plan import ShardSizes, batch_sizes
 from ray_committer.stages.create_output_directories import CLAIM
+
+from .inputs import Setup
+from .steps import Step
 
 MOST_CALLS = 4_000
 """If a step has more calls, several that follow one another are simulated as one, until few are left."""
 CALLS_A_LANE = 20
 """But so many calls are simulated for each lane, so that the last ones end as real ones do."""
+
+FIRST_CALLS_A_LANE = 2
+"""The first calls are simulated one by one: from them the commit learns how large shards can be."""
 
 
 @dataclass(slots=True)
@@ -31,6 +35,7 @@ class Calls:
 
     def __init__(self, step: Step, setup: Setup) -> None:
         self._left = step.items
+        self._singly = FIRST_CALLS_A_LANE * setup.lanes
         self._most = max(MOST_CALLS, CALLS_A_LANE * setup.lanes)
         self._shards: ShardSizes | None = None
         if step.are_files:
@@ -47,7 +52,8 @@ class Calls:
             size = min(self._left, self._size())
             self._left -= size
             items, calls = items + size, calls + 1
-            wanted = max(1, int(self._left / size / self._most))
+            wanted = 1 if self._singly > 0 else max(1, int(self._left / size / self._most))
+        self._singly -= 1
         return Call(items, calls) if calls else None
 
     def learn(self, seconds: float) -> None:

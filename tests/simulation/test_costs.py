@@ -1,4 +1,4 @@
-"""The costs of the simulation are those that the benchmarks have measured."""
+"""The costs of estimates and of the simulation are those that the benchmarks have measured."""
 
 from __future__ import annotations
 
@@ -8,18 +8,24 @@ from typing import Any
 
 import pytest
 
-from ray_committer.estimate import costs
-from ray_committer.estimate.costs import Cost
-from ray_committer.estimate.profiles import ADLS, GCS, HDFS, S3
+from benchmarks.simulation import costs
+from benchmarks.simulation.costs import Cost
+from ray_committer.estimate import STORES
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 COSTS = {name: cost for name, cost in vars(costs).items() if isinstance(cost, Cost)}
 MEASURED = [name for name, cost in COSTS.items() if "." in cost.source.partition(": ")[2]]
 CLIENTS = [
-    (GCS.client, "http_renames: levels.32 in flight.median.GcsStore, ms of processor a rename"),
-    (ADLS.client, "adls_renames: levels.32 in flight.median.AdlsStore, ms of processor a rename"),
-    (HDFS.client, "hdfs_renames: in_flight.32.median.HdfsStore: ms"),
-    (S3.client, "s3_commits: completions.32 in flight.median.S3Store, ms of processor a completion"),
+    (STORES["gs"].client, "http_renames: levels.32 in flight.median.GcsStore, ms of processor a rename"),
+    (
+        STORES["abfs"].client,
+        "adls_renames: levels.32 in flight.median.AdlsStore, ms of processor a rename",
+    ),
+    (STORES["hdfs"].client, "hdfs_renames: in_flight.32.median.HdfsStore: ms"),
+    (
+        STORES["s3"].client,
+        "s3_commits: completions.32 in flight.median.S3Store, ms of processor a completion",
+    ),
 ]
 
 

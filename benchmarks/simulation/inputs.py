@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ray_committer.estimate.stores import Store
+from .stores import Store
 
 
 @dataclass(frozen=True, slots=True)

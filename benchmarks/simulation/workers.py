@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ray_committer.estimate.inputs import Job, Setup
-from ray_committer.estimate.simulate import Estimate, simulate
-from ray_committer.estimate.steps import LOAD, MOVE
+from ray_committer.estimate import MOST_WORKERS, NEAR
 
-MOST = 1024
-NEAR = 1.05
-"""A number of workers is enough if the commit takes at most this many times as long as with the best."""
+from .inputs import Job, Setup
+from .simulate import Estimate, simulate
+from .stores import LOAD, MOVES
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +30,7 @@ def enough_workers(job: Job, setup: Setup) -> Enough:
         return known[workers].seconds
 
     doubled, number = [1], 1
-    while number < MOST and seconds(number) <= 1.5 * min(map(seconds, doubled)):
+    while number < MOST_WORKERS and seconds(number) <= 1.5 * min(map(seconds, doubled)):
         number *= 2
         doubled.append(number)
     best = min(map(seconds, doubled))
@@ -46,14 +44,14 @@ def enough_workers(job: Job, setup: Setup) -> Enough:
 
 def _reason(job: Job, setup: Setup, found: Estimate, workers: int) -> str:
     """What the commit waits for with that many workers."""
-    if workers == MOST:
+    if workers == MOST_WORKERS:
         return "its workers still: more of them were not tried"
     limit = setup.store.limit
     if limit is not None and found.limit > 0.5:
         return limit.name
     if found.driver > 0.5:
         return "the driver, which hands out the work and adds up the results"
-    shared = sum(found.stages.get(name, 0.0) for name in (LOAD, MOVE))
+    shared = sum(found.stages.get(name, 0.0) for name in (LOAD, MOVES))
     if shared > found.seconds / 2:
         return f"calls that are too small: {job.files / workers:,.0f} files per worker"
     return "requests that follow one another, which more workers do not make faster"

@@ -9,10 +9,11 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ray_committer.estimate import costs
-from ray_committer.estimate.cluster import Cluster, share_items
-from ray_committer.estimate.inputs import Job, Setup
-from ray_committer.estimate.steps import MOVE, START, Step, requests_of, steps
+from . import costs
+from .cluster import Cluster, share_items
+from .inputs import Job, Setup
+from .steps import START, Step, requests_of, steps
+from .stores import MOVES
 
 SECOND_RUN = "the same command again"
 
@@ -68,8 +69,8 @@ def simulate_lost_driver(job: Job, setup: Setup) -> Estimate:
     """Simulate a commit whose driver dies when half of the files are moved, and that is run again."""
     first, second = simulate(job, setup), simulate(job, setup, moved=0.5)
     names = list(first.stages)
-    stages = {name: first.stages[name] for name in names[: names.index(MOVE)]}
-    stages[MOVE] = first.stages[MOVE] / 2
+    stages = {name: first.stages[name] for name in names[: names.index(MOVES)]}
+    stages[MOVES] = first.stages[MOVES] / 2
     stages[SECOND_RUN] = costs.SILENCE.value + second.seconds
     requests = defaultdict(float, second.requests)
     for kind, number in first.requests.items():
