@@ -27,12 +27,7 @@ APPEND, CREATE, OVERWRITE, REPLACE = (
     WriteMode.OVERWRITE,
     WriteMode.REPLACE,
 )
-REFUSED = {
-    APPEND: (),
-    CREATE: (),
-    OVERWRITE: (),
-    REPLACE: (APPEND, CREATE, OVERWRITE, REPLACE),
-}
+REFUSED = {APPEND: (), CREATE: (), OVERWRITE: (), REPLACE: (APPEND, CREATE, OVERWRITE, REPLACE)}
 """By which jobs, committed since its base in the same partitions, a job is refused."""
 modes = pytest.mark.parametrize(("mode", "other"), list(itertools.product(WriteMode, WriteMode)))
 isolations = pytest.mark.parametrize("isolation", list(Isolation))

@@ -31,6 +31,7 @@ from tests.stages.support import (
     JOB,
     KINDS,
     OfWorkers,
+    at,
     calls_of,
     context,
     loaded,
@@ -156,6 +157,13 @@ def test_sources_are_listed_where_it_is_worth_a_request(
     listed = [call.paths[0] for call in calls if call.operation == "list_status"]
     tasks = [path for path in listed if path.startswith(JOB.tasks)]
     assert len(tasks) == (directories if is_looked_at else 0)
+
+
+@pytest.mark.parametrize("error", [TimeoutError, PermissionError])
+def test_a_listing_that_fails_is_an_error_and_not_a_missing_source(error: type[OSError]):
+    store = written(MemoryStore(), {"a": b"1"})
+    with pytest.raises(error):
+        look_at_sources(WrappedStore(store, before=at("list_status", error("simulated"), "_0")))
 
 
 @of_each_size
