@@ -29,7 +29,7 @@ from ray_committer.tables.claim import Claimant
 from ray_committer.tables.log import read_entries
 from ray_committer.tables.put import init_table, put_entry
 from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, WrappedStore, crash_at
-from tests.stages.support import EACH_TABLE, KINDS, KINDS_OF_TABLES, at, do_at
+from tests.stages.support import KINDS, at, do_at
 from tests.tables.support import DEFINITION, TABLE, abort_of, claim_of, commit_of, table_on
 from tests.threads import at_once
 
@@ -39,11 +39,6 @@ FIRST, LATER = "0" * 16, "f" * 16
 """Nonces of drafts: `FIRST` is before any other in their order, after the version that was seen."""
 OVERWRITE = claim_of("over", mode=WriteMode.OVERWRITE)
 OTHERS = [claim_of(f"other_{number}") for number in range(3)]
-
-
-@pytest.fixture(params=EACH_TABLE)
-def kind(request: pytest.FixtureRequest) -> Callable[[], MemoryStore]:
-    return KINDS_OF_TABLES[request.param]
 
 
 def post(

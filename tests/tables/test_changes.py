@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,14 +17,8 @@ from ray_committer.stores.local import LocalStore
 from ray_committer.tables.append import append
 from ray_committer.tables.changes import committed_since
 from ray_committer.tables.save_checkpoint import save_checkpoint
-from ray_committer.testing import MemoryStore
-from tests.stages.support import EACH_TABLE, KINDS_OF_TABLES, requests
+from tests.stages.support import requests
 from tests.tables.support import TABLE, abort_of, append_commit, claim_of, commit_of, done_of, table_on
-
-
-@pytest.fixture(params=EACH_TABLE)
-def kind(request: pytest.FixtureRequest) -> Callable[[], MemoryStore]:
-    return KINDS_OF_TABLES[request.param]
 
 
 def since(store: StoreOperations, version: int) -> list[tuple[int, str]]:

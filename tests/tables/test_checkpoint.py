@@ -37,29 +37,12 @@ from ray_committer.tables.file_sets import read_file_set, save_file_set
 from ray_committer.tables.log import find_head, read_entries
 from ray_committer.tables.save_checkpoint import save_checkpoint, shares
 from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, WrappedStore, crash_at, fail_at
-from tests.stages.support import EACH_TABLE, KINDS, KINDS_OF_TABLES, context, do_at, requests
+from tests.stages.support import KINDS, context, do_at, requests
 from tests.tables.support import TABLE, abort_of, append_commit, claim_of, table_on
 
 pytestmark = pytest.mark.usefixtures("no_pauses")
 
 JOB = {"job_id": "many", "job_attempt": 0}
-
-
-@pytest.fixture(params=EACH_TABLE)
-def kind(request: pytest.FixtureRequest) -> Callable[[], MemoryStore]:
-    return KINDS_OF_TABLES[request.param]
-
-
-@pytest.fixture(params=[*EACH_TABLE, "local"])
-def store(request: pytest.FixtureRequest) -> StoreOperations:
-    return (
-        LocalStore(StoreSpec("file")) if request.param == "local" else KINDS_OF_TABLES[request.param]()
-    )
-
-
-@pytest.fixture
-def table(tmp_path: Path) -> TablePlaces:
-    return TablePlaces(str(tmp_path / "table"))
 
 
 def a_file(job: int, day: int = 1) -> ListedFile:

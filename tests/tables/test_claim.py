@@ -22,15 +22,14 @@ from ray_committer.protocol.table_entry import Isolation, TableClaim, TableDefin
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.setup_job import setup_job
-from ray_committer.stores.base import StoreOperations, StoreSpec
-from ray_committer.stores.local import LocalStore
+from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.append import append
 from ray_committer.tables.checkpoint import read_state
 from ray_committer.tables.claim import Claimant, Waiting, claim_partitions
 from ray_committer.tables.log import find_head, read_entries
 from ray_committer.tables.save_checkpoint import save_checkpoint
 from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, WrappedStore, crash_at, fail_at
-from tests.stages.support import EACH_TABLE, KINDS, KINDS_OF_TABLES, do_at, requests
+from tests.stages.support import KINDS, do_at, requests
 from tests.tables.support import (
     DEFINITION,
     TABLE,
@@ -50,18 +49,6 @@ AT_ONCE = Waiting(0.0)
 OVERWRITE = claim_of("over", mode=WriteMode.OVERWRITE)
 REPLACE = claim_of("replaces", mode=WriteMode.REPLACE, base=0)
 APPEND = claim_of("appends")
-
-
-@pytest.fixture(params=EACH_TABLE)
-def kind(request: pytest.FixtureRequest) -> Callable[[], MemoryStore]:
-    return KINDS_OF_TABLES[request.param]
-
-
-@pytest.fixture(params=[*EACH_TABLE, "local"])
-def store(request: pytest.FixtureRequest) -> StoreOperations:
-    return (
-        LocalStore(StoreSpec("file")) if request.param == "local" else KINDS_OF_TABLES[request.param]()
-    )
 
 
 def claimed(

@@ -76,19 +76,9 @@ def with_entries(store: MemoryStore, versions: Iterator[int] | range) -> MemoryS
     return store
 
 
-@pytest.fixture(params=EACH_TABLE)
-def kind(request: pytest.FixtureRequest) -> Callable[[], MemoryStore]:
-    return KINDS_OF_TABLES[request.param]
-
-
 @pytest.fixture(params=[*EACH_TABLE, *LOCAL])
 def store(request: pytest.FixtureRequest) -> StoreOperations:
     return {**KINDS_OF_TABLES, **LOCAL}[request.param]()
-
-
-@pytest.fixture
-def table(tmp_path: Path) -> TablePlaces:
-    return TablePlaces(str(tmp_path / "table"))
 
 
 LIKE = {"rename": ("create",)}

@@ -30,7 +30,7 @@ from ray_committer.tables.log import (
 )
 from ray_committer.tables.save_checkpoint import save_checkpoint
 from ray_committer.testing import MemoryStore, WrappedStore
-from tests.stages.support import EACH_TABLE, KINDS_OF_TABLES, do_at, requests
+from tests.stages.support import do_at, requests
 from tests.tables.support import (
     DEFINITION,
     TABLE,
@@ -44,11 +44,6 @@ from tests.tables.support import (
 )
 
 ENTRIES = 6
-
-
-@pytest.fixture(params=EACH_TABLE)
-def kind(request: pytest.FixtureRequest) -> Callable[[], MemoryStore]:
-    return KINDS_OF_TABLES[request.param]
 
 
 def ways(entries: int) -> Iterator[tuple[int, ...]]:

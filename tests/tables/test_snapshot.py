@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,23 +12,15 @@ from ray_committer.errors import TableVersionGoneError
 from ray_committer.protocol.file_list import ListedFile, inline_set
 from ray_committer.protocol.table_entry import TableCommit, WriteMode
 from ray_committer.protocol.table_paths import TablePlaces
-from ray_committer.stores.base import StoreOperations, StoreSpec
+from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.local import LocalStore
 from ray_committer.tables.append import append
 from ray_committer.tables.save_checkpoint import save_checkpoint
 from ray_committer.tables.snapshot import TableSnapshot
-from ray_committer.testing import MemoryStore
-from tests.stages.support import EACH_TABLE, KINDS_OF_TABLES, requests
+from tests.stages.support import requests
 from tests.tables.support import TABLE, abort_of, append_commit, claim_of, commit_of, done_of, table_on
 
 A, B, C = (ListedFile(f"day={day}/{name}", 1) for day, name in ((1, "a"), (1, "b"), (2, "c")))
-
-
-@pytest.fixture(params=[*EACH_TABLE, "local"])
-def store(request: pytest.FixtureRequest) -> StoreOperations:
-    return (
-        LocalStore(StoreSpec("file")) if request.param == "local" else KINDS_OF_TABLES[request.param]()
-    )
 
 
 @pytest.fixture
@@ -36,11 +28,6 @@ def table(store: StoreOperations, tmp_path: Path) -> TablePlaces:
     found = TablePlaces(str(tmp_path / "table")) if isinstance(store, LocalStore) else TABLE
     table_on(store, found)
     return found
-
-
-@pytest.fixture(params=EACH_TABLE)
-def kind(request: pytest.FixtureRequest) -> Callable[[], MemoryStore]:
-    return KINDS_OF_TABLES[request.param]
 
 
 def replace_files(
@@ -124,12 +111,6 @@ def test_a_job_that_only_removes_other_names_leaves_all_settled(store, table: Ta
     append_commit(store, "a", [A], table=table)
     replace_files(store, table, "b", [B], [A], kept=False, is_done=False)
     assert snapshot(store, None, table).is_settled()
-
-
-def test_a_version_that_is_not_there_is_an_error(store, table: TablePlaces):
-    append_commit(store, "a", [A], table=table)
-    with pytest.raises(TableVersionGoneError, match="has no version 3, the last one is 2"):
-        snapshot(store, 3, table)
 
 
 def test_a_file_that_was_deleted_later_is_an_error_that_names_the_version(store, table: TablePlaces):
