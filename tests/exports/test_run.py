@@ -11,11 +11,11 @@ from deltalake import DeltaTable
 
 import ray_committer
 from ray_committer.errors import ExportError, JobNotFoundError
-from ray_committer.jobs import open_job
 from ray_committer.protocol.table_paths import DELTA_LOG
-from ray_committer.testing import StoreCall, WrappedStore
+from ray_committer.testing import StoreCall
 from tests.cli.commands import run
 from tests.exports.tables import commit, new_table, rows_of, snapshot_rows
+from tests.opening import opening
 
 FILES = {"day=1/a.parquet": [1, 2], "day=2/b.parquet": [3]}
 
@@ -59,21 +59,16 @@ def test_an_export_that_fails_is_a_notice_with_the_command(dest: Path):
 
 
 @pytest.mark.parametrize("error", [RuntimeError("a defect"), OSError(5, "the disk"), ImportError("x")])
-def test_whatever_an_export_raises_the_job_is_committed(
-    dest: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
-):
+def test_whatever_an_export_raises_the_job_is_committed(dest: Path, error: Exception):
     def fails(call: StoreCall) -> None:
         if DELTA_LOG in call.paths[0]:
             raise error
 
-    table, opened = new_table(dest), open_job.open_store
-    monkeypatch.setattr(
-        open_job, "open_store", lambda spec, **_: WrappedStore(opened(spec), before=fails)
-    )
-    report = commit(table, FILES, export_delta=True)
+    table = new_table(dest)
+    with opening(before=fails):
+        report = commit(table, FILES, export_delta=True)
     assert report.outcome is ray_committer.Outcome.COMMITTED
     assert str(error) in report.notices[0]
-    monkeypatch.undo()
     ray_committer.export_delta(table)
     assert delta_rows(table) == snapshot_rows(table)
 

@@ -16,21 +16,12 @@ from hypothesis import strategies as st
 from ray_committer.errors import LeaseLostError
 from ray_committer.limits.permits import RENEW_SECONDS, Permits
 from ray_committer.limits.ratelimit import Grant, LimitStatistics, RateLimit
+from tests.clock import Clock
 from tests.threads import running_threads
 
 LEASE = 10.0
 PATIENCE = 10.0
 UNLIMITED = Grant(None, 0.0, LEASE)
-
-
-class Clock:
-    """A clock that a test moves."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @dataclass
@@ -305,17 +296,6 @@ def test_counted_permits_take_the_place_of_a_lease_without_a_limit_and_back():
         permits.acquire()
     authority.answer = UNLIMITED
     acquire(permits, 100)
-
-
-def test_who_cannot_tell_of_throttling_goes_on_and_loses_no_count():
-    authority = Authority(batch(10))
-    permits = here(authority, Clock())
-    acquire(permits, 3)
-    authority.answer = unreachable
-    permits.throttled(None)
-    authority.answer = batch(10)
-    permits.acquire()
-    assert authority.told == [0, 3]
 
 
 def test_a_failed_call_loses_no_count():

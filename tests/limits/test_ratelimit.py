@@ -25,18 +25,9 @@ from ray_committer.limits.ratelimit import (
     LimitStatistics,
     RateLimit,
 )
+from tests.clock import Clock
 
 ROUND_TRIP, BACKOFF = 0.02, 0.15
-
-
-class Clock:
-    """A clock that a test moves."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @dataclass

@@ -15,17 +15,11 @@ from ray_committer.report.commit_report import CommitReport
 from ray_committer.report.html import report_html
 from ray_committer.report.recording import MOST_POINTS, Recording
 from ray_committer.stages.commit_result import CommitResult, Outcome
+from tests.clock import Clock
 from tests.report.cases import quiet
 
 WORKERS = 8
 Ended = tuple[float, int]
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def shards(seconds: float, rate: float, size: int, *, begin: float = 0.0) -> Iterator[Ended]:
@@ -42,7 +36,7 @@ def shards(seconds: float, rate: float, size: int, *, begin: float = 0.0) -> Ite
 
 
 def recorded(ended: list[Ended]) -> CommitReport:
-    clock = Clock()
+    clock = Clock(100.0)
     recording = Recording(clock=clock)
     recording.event(StageStarted(names.RENAME_FILES))
     for at, done in in_place(ended):
@@ -87,17 +81,6 @@ def test_each_point_is_true_and_the_last_of_its_time_and_all_times_are_equally_l
     width = 12.8  # the first of 0.05 s, 0.1 s, 0.2 s, ... of which 240 are longer than these 2,400 s
     last = {int(at / width): (at, done) for at, done in in_place(ended)}
     assert points == list(last.values())
-
-
-def test_a_rate_that_changes_is_seen_when_it_changes():
-    ended = [*shards(600, 800, 200), *shards(1200, 200, 200, begin=600)]
-    ended += shards(400, 400, 200, begin=2000)
-    points = recorded(ended).files_at
-    for begin, end, rate in ((0, 600, 800), (600, 1800, 200), (2000, 2400, 400)):
-        within = [(at, files) for at, files in points if begin <= at <= end]
-        (first, before), (last, after) = within[0], within[-1]
-        assert last - first > 0.9 * (end - begin)
-        assert (after - before) / (last - first) == pytest.approx(rate, rel=0.06)
 
 
 def test_memory_does_not_grow_and_no_file_is_lost():

@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 import ray_committer
-from ray_committer.errors import EventLogError
 from ray_committer.events import Event, FilesRenamed, Notice, StageStarted
 from ray_committer.report.event_log import event_fields, event_log, event_name
 from ray_committer.version import __version__
@@ -64,22 +63,6 @@ def test_a_line_is_there_when_its_event_has_happened_and_a_file_is_appended_to(t
                 log(Notice(f"run {run} line {number}\nof two lines"))
                 assert read(path)[-1]["text"] == f"run {run} line {number}\nof two lines"
     assert [line["event"] for line in read(path)] == ["log_opened", *["notice"] * 3] * 2
-
-
-@pytest.mark.usefixtures("small_shards")
-def test_lines_of_a_commit_are_two_a_shard_and_some_a_stage(dest: Path, tmp_path: Path):
-    ray_committer.setup_job(str(dest), "job_1")
-    with ray_committer.task_attempt(str(dest), "job_1", 0) as attempt:
-        for number in range(5_000):
-            Path(attempt.path(f"p={number % 10}/f{number}")).touch()
-    path = tmp_path / "events.jsonl"
-    with event_log(path) as log:
-        options = ray_committer.CommitOptions(threads=4)
-        ray_committer.commit_job(str(dest), executor="inline", options=options, on_event=log)
-    lines = read(path)
-    assert lines[-2]["event"] == "stage_ended"
-    shards = [line for line in lines if line["event"] == "shard_renamed"]
-    assert len(lines) <= 2 * len(shards) + 50
 
 
 def all_events(kind: type[Event] = Event) -> list[type[Event]]:
@@ -201,9 +184,3 @@ def test_events_of_many_threads_are_whole_lines(tmp_path: Path):
         for thread in threads:
             thread.join()
     assert len(read(path)) == 801
-
-
-def test_the_file_is_refused_before_python_code_commits(tmp_path: Path):
-    log = event_log(tmp_path / "missing" / "e")
-    with pytest.raises(EventLogError, match="missing/e: the events cannot be written"):
-        log.__enter__()

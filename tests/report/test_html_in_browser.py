@@ -109,18 +109,6 @@ def test_no_request_leaves_and_no_script_runs(in_browser: InBrowser, file: Path)
     assert in_browser(look) == ([], 0)
 
 
-def test_a_request_would_be_seen(in_browser: InBrowser, tmp_path: Path):
-    """The test above can fail."""
-    path = tmp_path / "page.html"
-    path.write_text("<img src='http://127.0.0.1:1/picture.png'>")
-
-    async def look(page: Page) -> list[str]:
-        await page.show(path, width=400, scheme="light")
-        return page.requests
-
-    assert in_browser(look) == ["http://127.0.0.1:1/picture.png"]
-
-
 def test_a_bar_stands_where_its_stage_was(in_browser: InBrowser, tmp_path: Path):
     path = tmp_path / "report.html"
     path.write_text(report_html(quiet()))

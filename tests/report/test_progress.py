@@ -18,19 +18,12 @@ from ray_committer.events import (
 from ray_committer.protocol import statistic_names as names
 from ray_committer.report.amounts import bytes_text, counted, seconds_text
 from ray_committer.report.progress import ProgressMeter
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.clock import Clock
 
 
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(100.0)
 
 
 @pytest.fixture

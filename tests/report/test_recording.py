@@ -31,7 +31,6 @@ from ray_committer.events import (
 )
 from ray_committer.executors.threads import ThreadsExecutor
 from ray_committer.job_files.find_job import read_attempt_state
-from ray_committer.jobs import open_job
 from ray_committer.limits.ratelimit import RateLimit
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.paths import new_job_attempt
@@ -47,22 +46,15 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.testing import MemoryStore, write_job
-from ray_committer.testing.chaos_executor import Chaos
 from ray_committer.testing.faults import StoreCall, WrappedStore, throttle
-from ray_committer.testing.harness import chaos_executor
 from ray_committer.version import __version__
 from ray_committer.work.busy import BusyTimes
 from ray_committer.work.worker import Worker
+from tests.clock import Clock
+from tests.opening import opening
 
 TASKS = {task: {f"p={task}/f{n:03d}": b"x" * n for n in range(50)} for task in range(4)}
 BLANK = CommitResult(destination="/t", job_id="j", outcome=Outcome.COMMITTED)
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def shard(worker: str, files: int, seconds: float, **more: object) -> ShardRenamed:
@@ -70,7 +62,7 @@ def shard(worker: str, files: int, seconds: float, **more: object) -> ShardRenam
 
 
 def test_shards_are_added_up_by_worker_slowest_first():
-    clock = Clock()
+    clock = Clock(100.0)
     recording = Recording(clock=clock)
     recording.event(shard("worker 0", 100, 1.0, retries=2))
     recording.event(shard("worker 1", 30, 1.0))
@@ -86,7 +78,7 @@ def test_shards_are_added_up_by_worker_slowest_first():
 
 
 def test_stages_have_a_begin_and_an_error():
-    clock = Clock()
+    clock = Clock(100.0)
     recording = Recording(clock=clock)
     clock.now += 2
     recording.event(StageStarted(names.RENAME_FILES))
@@ -97,7 +89,7 @@ def test_stages_have_a_begin_and_an_error():
 
 
 def test_a_span_of_throttling_is_the_last_that_was_told_of_it():
-    clock = Clock()
+    clock = Clock(100.0)
     recording = Recording(clock=clock)
     clock.now += 10
     recording.event(Throttled(4.0, 1.0, 5, before=100, lowest=85, number=0, rate=85))
@@ -156,22 +148,13 @@ def test_a_commit_reports_what_each_of_its_threads_did(write_job, dest: Path):
     assert report.command == f"ray-committer commit {dest} --job-id job_1"
 
 
-def test_the_stages_add_up_to_the_time_of_the_run(
-    write_job, dest: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_stages_add_up_to_the_time_of_the_run(write_job, dest: Path):
     """On a store that has to be waited for, little is done between the stages."""
-    opened = open_job.open_store
-
-    def waits(_: StoreCall) -> None:
-        time.sleep(0.002)
-
-    monkeypatch.setattr(
-        open_job, "open_store", lambda *args, **named: WrappedStore(opened(*args, **named), before=waits)
-    )
     write_job({task: dict.fromkeys(files, "x") for task, files in TASKS.items()})
-    begin = time.monotonic()
-    report = ray_committer.commit_job(str(dest), executor="inline")
-    elapsed = time.monotonic() - begin
+    with opening(before=lambda _: time.sleep(0.002)):
+        begin = time.monotonic()
+        report = ray_committer.commit_job(str(dest), executor="inline")
+        elapsed = time.monotonic() - begin
     *stages, (_, other), (last, total) = stage_seconds(report)
     assert [name for name, _ in stages][:2] == ["find_job", "load_manifests"]
     assert (last, total) == ("total", report.seconds)
@@ -310,27 +293,6 @@ def test_renames_that_had_to_be_repeated_are_counted_where_they_happened():
     report = committed(WrappedStore(store, before=fail_first))
     assert report.retries == sum(row.retries for row in report.worker_rows) == len(failed) == 4
     assert report.findings == ["4 requests had to be repeated after a failed or missing answer."]
-
-
-@pytest.mark.usefixtures("small_shards")
-def test_renames_whose_results_are_lost_are_proved_in_the_report():
-    store = MemoryStore()
-    job = new_job_attempt("/bucket/table", "job_1", 0)
-    write_job(store, job, TASKS)
-    executor = chaos_executor(store, job, 5, kinds=[Chaos.NOTHING, Chaos.RESULT_LOST])
-    recording = Recording()
-    context = JobContext(
-        GuardedStore(store, executor.permits),
-        job,
-        CommitOptions(),
-        executor,
-        recording.event,
-    )
-    report = recording.report(commit_job(context, read_attempt_state(store, job)))
-    proved = sum(report.proved.values())
-    assert proved > 0
-    told = [line for line in report.findings if "found done (moved, but the answer was lost)" in line]
-    assert sum(int(line.partition(" ")[0]) for line in told) == proved
 
 
 def test_no_secret_is_in_a_report(write_job, dest: Path):

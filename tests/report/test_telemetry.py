@@ -219,13 +219,6 @@ def test_the_command_sends_spans_if_opentelemetry_starts_it(write_job, dest: Pat
     assert "rename_files" in [span["name"] for span in spans]
 
 
-def test_an_exporter_that_is_missing_does_not_stop_the_commit(write_job, dest: Path, tree):
-    write_job({0: {"a": "x"}})
-    result = command(dest, INSTRUMENT, **CONSOLE | {"OTEL_TRACES_EXPORTER": "pigeon"})
-    assert "'pigeon' not found" in result.stderr
-    assert tree() == {"a": "x"}
-
-
 def test_the_command_sends_no_spans_by_itself(write_job, dest: Path):
     write_job({0: {"a": "x"}})
     assert len(decoded(command(dest, **CONSOLE).stdout)) == 1

@@ -20,8 +20,6 @@ from ray_committer.errors import (
     CommitConflictError,
     CommitRecordExistsError,
     IncompleteJobError,
-    MissingManifestsError,
-    PreflightError,
     TaskCommitError,
 )
 from ray_committer.protocol.paths import new_job_attempt
@@ -77,34 +75,6 @@ def test_of_two_committed_attempts_of_a_task_the_named_one_counts(start, dest: P
     assert not (dest / "_temporary").exists()
 
 
-@pytest.mark.parametrize("arguments", [["--assume-complete"], ["--expect-tasks", "2"]])
-def test_nobody_else_can_commit_both_attempts_of_a_task(start, dest: Path, arguments: list[str]):
-    job = start()
-    for _ in range(2):
-        arrow_job.write_attempt(job, 0, [table(1)])
-    result = CliRunner().invoke(main, ["commit", str(dest), *arguments])
-    assert result.exit_code == 1
-    assert "belongs to the same task as" in result.output
-    assert not list(dest.glob("p=*"))
-
-
-def test_a_manifest_that_is_named_and_gone_stops_the_commit(start, dest: Path):
-    job = start()
-    results = [arrow_job.write_attempt(job, task, [table(task)]) for task in range(2)]
-    Path(new_job_attempt(str(dest), job.job_id, 0).manifests, results[0].manifest).unlink()
-    with pytest.raises(MissingManifestsError, match="2 tasks succeeded but only 1 manifests are here"):
-        commit(job, *results)
-
-
-def test_a_manifest_that_has_changed_stops_the_commit(start, dest: Path):
-    job = start()
-    results = [arrow_job.write_attempt(job, 0, [table(1)])]
-    path = Path(new_job_attempt(str(dest), job.job_id, 0).manifests, results[0].manifest)
-    path.write_bytes(path.read_bytes() + b"\n")
-    with pytest.raises(PreflightError, match="is not what the successful task attempt saved"):
-        commit(job, *results)
-
-
 def test_a_result_without_a_name_stops_the_commit(start, dest: Path):
     job = start()
     with pytest.raises(IncompleteJobError, match="1 of 2 write tasks did not return"):
@@ -138,19 +108,6 @@ def test_an_attempt_that_wakes_after_the_abort_brings_nothing_back(start, dest: 
         arrow_job.write_attempt(job, 0, aborted())
     with pytest.raises(TaskCommitError, match="is not a job that was set up"):
         arrow_job.write_attempt(job, 0, [table(1)])
-    assert not (dest / "_temporary").exists()
-
-
-def test_an_attempt_that_ends_after_the_commit_changes_nothing(start, dest: Path):
-    job = start()
-
-    def committed() -> Iterator[pa.Table]:
-        commit(job, arrow_job.write_attempt(job, 0, [table(1)]))
-        yield table(1)
-
-    with pytest.raises(TaskCommitError):
-        arrow_job.write_attempt(job, 0, committed())
-    assert ids(dest) == [1]
     assert not (dest / "_temporary").exists()
 
 
@@ -226,11 +183,6 @@ def test_a_mode_says_what_becomes_of_the_data_that_is_there(start, dest: Path):
     assert ids(dest) == [3]
     with pytest.raises(ValueError, match=r"mode 'keep': is not one of append, error, error_"):
         start("keep")
-
-
-def test_mode_ignore_writes_where_there_is_no_data(start, dest: Path):
-    commit(job := start("ignore"), arrow_job.write_attempt(job, 0, [table(1)]))
-    assert ids(dest) == [1]
 
 
 def test_data_that_came_while_the_tasks_ran_is_found_by_mode_error(start, dest: Path):
@@ -337,15 +289,6 @@ def test_partitions_with_odd_names_are_overwritten_at_a_path_and_at_a_url(
         rows = pa.table({"id": [number, number], "p": ["a b%/é", None]})
         commit(job, arrow_job.write_attempt(job, 0, [rows]))
     assert ids(dest) == [2, 2]
-
-
-def test_a_failed_overwrite_keeps_the_old_data(start, dest: Path):
-    commit(job := start(), arrow_job.write_attempt(job, 0, [table(1)]))
-    job = start("overwrite")
-    arrow_job.write_attempt(job, 0, [table(2)])
-    assert arrow_job.abort(job)
-    assert ids(dest) == [1]
-    assert not (dest / "_temporary").exists()
 
 
 def test_no_result_at_all_is_an_empty_output(start, dest: Path):

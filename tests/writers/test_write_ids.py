@@ -24,7 +24,6 @@ from tests.stages.support import at
 
 @pytest.fixture
 def table(dest: Path) -> Path:
-    dest.mkdir(exist_ok=True)
     init_table(str(dest))
     return dest
 
