@@ -12,7 +12,6 @@ from ray_committer.testing import (
     Identity,
     MemoryStore,
     SimulatedCrash,
-    StoreCall,
     WrappedStore,
     chaos_executor,
     run_commit,
@@ -20,6 +19,7 @@ from ray_committer.testing import (
     write_job,
 )
 from ray_committer.testing.harness import put_file
+from tests.stages.support import at
 
 OVERWRITE = CommitOptions(mode=ConflictMode.OVERWRITE)
 
@@ -43,13 +43,8 @@ def test_an_old_and_a_new_file_of_one_size_that_nothing_tells_apart_stop_the_com
     store, job = MemoryStore(identity=identity), new_job_attempt("/table", "job_1", 0)
     put_file(store, "/table/a", b"old")
     write_job(store, job, {0: {"a": b"new"}}, mode=ConflictMode.OVERWRITE)
-
-    def crash(call: StoreCall) -> None:
-        if call.operation == "replace":
-            raise SimulatedCrash(call)
-
     with pytest.raises(SimulatedCrash):
-        run_commit(WrappedStore(store, after=crash), job, OVERWRITE)
+        run_commit(WrappedStore(store, after=at("replace", SimulatedCrash())), job, OVERWRITE)
     with pytest.raises(CommitStateUnknownError, match="/table/a"):
         run_commit(store, job, OVERWRITE)
     assert visible_files(store, job.destination) == {"a": b"new"}

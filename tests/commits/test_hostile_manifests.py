@@ -108,18 +108,11 @@ MISPLACED = [
     pytest.param(dest_uri("file:{}/%2E%2e"), "'..'", id="encoded dot-dot at the end"),
     pytest.param(dest_uri("file:{}/p=1/.%2e"), "'..'", id="half encoded dot-dot at the end"),
     pytest.param(dest_uri("file:{}/p=1/%2e"), "'..'", id="encoded dot at the end"),
-    pytest.param(dest_uri("file:{}"), "outside the destination", id="the destination itself"),
     pytest.param(dest_uri("file:{}/"), "outside the destination", id="the destination with a slash"),
-    pytest.param(dest_uri("file:{}-2/d"), "outside the destination", id="a neighbour of like name"),
     pytest.param(
         dest_uri("file:{}/%5ftemporary/job_2/00/state/nonce.json"), "the commit itself", id="record"
     ),
     pytest.param(dest_uri("file:{}/_temporary"), "the commit itself", id="all jobs"),
-    pytest.param(dest_uri("file:{}/_SUCCESS"), "the commit itself", id="the marker"),
-    pytest.param(dest_uri("file:{}/_SUCCESS/d"), "the commit itself", id="below the marker"),
-    pytest.param(dest_uri("file:{}/" + "x" * 256), "longer than", id="a long name"),
-    pytest.param(dest_uri("file:{}/" + "x" * 256 + "/d"), "longer than", id="a long directory"),
-    pytest.param(dest_uri("file:{}" + "/x" * 2048), "longer than", id="a long path"),
     pytest.param(dest_uri("hdfs://nn{}/d"), "another store", id="another scheme"),
     pytest.param(dest_uri("file://host{}/d"), "another store", id="another authority"),
     pytest.param(dest_uri("//host{}/d"), "no scheme", id="an authority without a scheme"),
@@ -147,16 +140,11 @@ MISPLACED = [
 
 WRONG = [
     pytest.param(field(type=MANIFEST_TYPE + "0"), "not a task manifest", id="another type"),
-    pytest.param(field(version=2), "version 2", id="another version"),
-    pytest.param(field(files=None), "got `null`", id="null files"),
-    pytest.param(field(files=[None]), "got `null`", id="null entry"),
     pytest.param(field(files={}), "got `object`", id="files as an object"),
-    pytest.param(entry(z=-1), "negative size", id="negative size"),
     pytest.param(entry(z=2**63), "<= 9223372036854775807", id="size of 2^63"),
     pytest.param(entry(z=str(2**64)), "<= 9223372036854775807", id="size of 2^64 as text"),
     pytest.param(entry(z=1e400), "not JSON", id="endless size"),
     pytest.param(entry(m=2**70), "<= 9223372036854775807", id="modified after the end of time"),
-    pytest.param(entry(d=None), "got `null`", id="null destination"),
     pytest.param(field(taskAttemptID="\ud800"), "surrogate", id="half a character in an id"),
     pytest.param(field(jobId="job_2"), "belongs to job job_2", id="another job's"),
 ]
@@ -176,12 +164,7 @@ def test_a_hostile_manifest_is_refused_by_name_and_nothing_is_touched(
 @pytest.mark.parametrize(
     "data",
     [
-        pytest.param(b"", id="0 bytes"),
-        pytest.param(b"{", id="truncated"),
         pytest.param(b"null", id="null"),
-        pytest.param(b"\0" * 4096, id="NULs, as after a power cut"),
-        pytest.param(b'{"files":[],"jobId":"\xff"}', id="not UTF-8"),
-        pytest.param('{"files":[]}'.encode("utf-16"), id="UTF-16"),
         pytest.param(b'{"files":' + b"[" * 100_000 + b"]" * 100_000 + b"}", id="deep arrays"),
         pytest.param(b'{"x":' * 100_000 + b"1" + b"}" * 100_000, id="deep objects"),
         pytest.param(b'{"files":[],"version":' + b"9" * 100_000 + b"}", id="a number without end"),

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import pytest
 from msgspec import structs
@@ -19,15 +17,13 @@ from ray_committer.errors import (
 from ray_committer.job_files.find_job import read_attempt_state
 from ray_committer.job_files.job_state import read_state
 from ray_committer.options import CommitOptions
-from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.state import Phase
 from ray_committer.protocol.table_entry import TableCommit
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.commit_job import commit_job
 from ray_committer.stages.setup_job import setup_job
-from ray_committer.stores.base import StoreOperations, StoreSpec
-from ray_committer.stores.local import LocalStore
+from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.log import read_entries
 from ray_committer.tables.put import init_table
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, run_commit
@@ -50,7 +46,6 @@ from tests.commits.tables import (
 )
 from tests.stages.support import (
     JOB,
-    KINDS,
     ON_DIRECTORIES,
     ON_OBJECTS,
     OTHER_JOB,
@@ -66,11 +61,6 @@ pytestmark = pytest.mark.usefixtures("no_pauses")
 
 KEEPS = of_mode(ConflictMode.OVERWRITE, keep_replaced=True)
 DELETES = of_mode(ConflictMode.OVERWRITE, keep_replaced=False)
-
-
-@pytest.fixture(params=KINDS)
-def kind(request: pytest.FixtureRequest) -> Callable[[], MemoryStore]:
-    return KINDS[request.param]
 
 
 def kept(store: StoreOperations, claim: int = 3, table: TablePlaces = TABLE) -> dict[str, bytes]:
@@ -254,15 +244,3 @@ def test_a_file_in_the_place_of_a_directory_is_refused_before_the_record():
     with pytest.raises(CommitConflictError, match="/table/day=1: is a file where the job needs a dir"):
         run_commit(store, JOB, KEEPS)
     assert state_of(store).phase is Phase.OPEN
-
-
-def test_on_local_files_old_files_are_kept(tmp_path: Path):
-    store, table = LocalStore(StoreSpec("file")), TablePlaces(str(tmp_path / "table"))
-    table_on(store, table)
-    first = new_job_attempt(table.destination, "first", 0)
-    second = new_job_attempt(table.destination, "second", 0)
-    committed(store, OLD, first)
-    durable = KEEPS.changed(durable=True)
-    assert committed(store, NEW, second, durable) == 4
-    assert kept(store, 3, table) == OLD
-    assert data_of_log(store, table) == data_in(store, table)

@@ -68,6 +68,14 @@ def test_a_committer_that_loaded_another_attempt_than_the_record_names_goes_by_t
     assert visible_files(store, "/table") == {"b": b"22"}
 
 
+def overwriting() -> MemoryStore:
+    """A store with an old file, and a job that replaces it."""
+    store = MemoryStore()
+    put_file(store, "/table/a", b"old")
+    write_job(store, FIRST, {0: {"b": b"1"}}, mode=ConflictMode.OVERWRITE)
+    return store
+
+
 def long_ago(store: StoreOperations, job: JobAttempt, options: CommitOptions) -> CommitResult:
     """Commit as a process whose last sign of life is so old that others think it dead."""
     return commit_job(context(store, options, job=job), read_attempt_state(store, job))
@@ -98,9 +106,7 @@ def test_a_committer_that_sleeps_before_it_removes_an_old_file_removes_none_of_a
 
 def test_the_places_for_old_files_are_gone_before_the_job_is_committed():
     """A later job may be committed before the clean-up of this one has begun."""
-    store, woken = MemoryStore(), []
-    put_file(store, "/table/a", b"old")
-    write_job(store, FIRST, {0: {"b": b"1"}}, mode=ConflictMode.OVERWRITE)
+    store, woken = overwriting(), []
     write_job(store, SECOND, {0: {"a": b"2"}})
 
     def sleep(call: StoreCall) -> None:
@@ -117,9 +123,7 @@ def test_the_places_for_old_files_are_gone_before_the_job_is_committed():
 
 
 def test_a_committer_that_sleeps_before_it_makes_places_for_old_files_leaves_none_of_them():
-    store, woken = MemoryStore(), []
-    put_file(store, "/table/a", b"old")
-    write_job(store, FIRST, {0: {"b": b"1"}}, mode=ConflictMode.OVERWRITE)
+    store, woken = overwriting(), []
 
     def sleep(call: StoreCall) -> None:
         if call.operation == "mkdirs" and call.paths[0].startswith(FIRST.state) and not woken:
@@ -135,9 +139,7 @@ def test_a_committer_that_sleeps_before_it_makes_places_for_old_files_leaves_non
 
 def test_places_that_a_committer_made_of_a_job_that_was_over_hinder_nobody_and_go_with_an_abort():
     """It slept until then, made them, and died."""
-    store, woken = MemoryStore(), []
-    put_file(store, "/table/a", b"old")
-    write_job(store, FIRST, {0: {"b": b"1"}}, mode=ConflictMode.OVERWRITE)
+    store, woken = overwriting(), []
 
     def sleep(call: StoreCall) -> None:
         if call.operation == "mkdirs" and call.paths[0].startswith(FIRST.state) and not woken:

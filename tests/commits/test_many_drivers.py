@@ -60,7 +60,6 @@ def test_many_jobs_of_many_killed_drivers(tmp_path: Path, seed: int, kill_second
 def check_drivers(root: Path, size: Drivers, *, seed: int, on_ray: OnRay | None = None) -> None:
     """Run drivers at a new table, and let the oracle judge what they have left."""
     dest = root / "table"
-    dest.mkdir()
     init_table(str(dest))
     lives = drivers_at(dest, root, size.drivers, size.jobs, seed=seed, on_ray=on_ray)
     run(lives, victims=lives, kill_seconds=size.kill_seconds)

@@ -49,7 +49,6 @@ def check_readers(root: Path, size: Readers, names: list[str], *, ray: str | Non
     """Run drivers, readers and a follower at a new table, and let the oracle judge what they have
     noted."""
     dest, stop = root / "table", root / "stop"
-    dest.mkdir()
     init_table(str(dest))
 
     def reading(name: str) -> Reading:

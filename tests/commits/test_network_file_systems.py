@@ -27,6 +27,7 @@ from ray_committer.testing import (
 from ray_committer.testing.harness import commit_attempt, put_file, set_up_attempt, write_attempt
 from tests.doubles import phase_of
 from tests.network_client import NetworkClient
+from tests.stages.support import at
 
 APPEND = CommitOptions(conflict_wait_seconds=0.0)
 OVERWRITE = replace(APPEND, mode=ConflictMode.OVERWRITE, unfinished="refuse")
@@ -53,7 +54,7 @@ def look(client: NetworkClient, *directories: str) -> None:
 def commit_half(client: NetworkClient, append: JobAttempt) -> None:
     """Commit, and die once one file is moved."""
     with pytest.raises(SimulatedCrash):
-        run_commit(WrappedStore(client, after=_die_at_a_rename), append, APPEND)
+        run_commit(WrappedStore(client, after=at("rename", SimulatedCrash())), append, APPEND)
 
 
 @pytest.mark.parametrize(
@@ -117,14 +118,9 @@ def test_an_append_sees_an_overwrite_that_was_set_up_in_a_directory_that_it_writ
     look(here, table, join(table, "p=1"))
     write_job(there, overwrite, {0: {"new": b"new", "new2": b"2"}}, mode=ConflictMode.OVERWRITE)
     with pytest.raises(SimulatedCrash):
-        run_commit(WrappedStore(there, after=_die_at_a_rename), overwrite, OVERWRITE)
+        run_commit(WrappedStore(there, after=at("rename", SimulatedCrash())), overwrite, OVERWRITE)
     with pytest.raises(CommitConflictError, match="overwrite"):
         run_commit(here, append, APPEND)
-
-
-def _die_at_a_rename(call: StoreCall) -> None:
-    if call.operation == "rename":
-        raise SimulatedCrash
 
 
 def test_an_overwrite_removes_what_another_machine_has_written_before(table: str):
@@ -211,7 +207,7 @@ def test_a_manifest_that_a_task_saves_among_the_frozen_ones_changes_nothing(tabl
     def record(call: StoreCall) -> None:
         if call.operation == "write" and phase_of(here, append) is Phase.OPEN:
             with pytest.raises(SimulatedCrash):
-                run_commit(WrappedStore(here, before=_die_at_a_rename), append, APPEND)
+                run_commit(WrappedStore(here, before=at("rename", SimulatedCrash())), append, APPEND)
 
     with pytest.raises(CommitRecordExistsError):
         commit_attempt(WrappedStore(there, before=record), append, task, late)

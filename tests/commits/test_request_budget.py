@@ -17,6 +17,7 @@ from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore, run_commit
 from ray_committer.testing import write_job as memory_job
 from ray_committer.work.sources import FILES_A_LISTING
+from tests.opening import opening
 
 MOST_FIXED = 20
 """Changes of state, the declaration, the record, the freeze, ``_SUCCESS``, listings of other jobs."""
@@ -90,26 +91,6 @@ def test_a_commit_on_an_object_store_keeps_its_budget(tasks: int, files: int, di
     assert found["rename"] == tasks * files
 
 
-def test_a_job_at_work_beside_it_costs_two_requests(store, write_job):
-    unmarked = CommitOptions(validate=False, mark_success=False)
-    alone = calls_of(store, write_job(output(2, 2, 2)), unmarked)
-    for number in range(4):
-        write_job({0: {"q=1/other": "x"}}, job_id=f"other_{number}")
-    job = write_job(output(2, 2, 2, "g"), job_id="job_2")
-    beside = calls_of(store, job, unmarked)
-    assert 0 < beside.total() - alone.total() <= 2 * 4
-
-
-def test_validation_costs_one_listing_a_directory_and_no_request_a_file(store, write_job):
-    job = write_job({task: {f"p={n}/f-{task}": "x" for n in range(7)} for task in range(3)})
-    without = calls_of(store, job, CommitOptions(validate=False, mark_success=False))
-    job = write_job(
-        {task: {f"p={n}/g-{task}": "x" for n in range(7)} for task in range(3)}, job_id="job_2"
-    )
-    found = calls_of(store, job, CommitOptions(validate=True, mark_success=False))
-    assert found - without == Counter(list_status=7)
-
-
 @pytest.mark.parametrize(
     ("mode", "listings"), [(ConflictMode.OVERWRITE_PARTITIONS, 1), (ConflictMode.ERROR_PARTITIONS, 2)]
 )
@@ -133,16 +114,12 @@ def test_a_success_of_an_earlier_job_costs_six_requests(store, write_job):
     assert second - first == Counter(once, get_status=2)
 
 
-def test_a_job_that_must_be_looked_for_costs_two_listings_more(monkeypatch, store, write_job, dest):
+def test_a_job_that_must_be_looked_for_costs_two_listings_more(store, write_job, dest):
     without = CommitOptions(validate=False, mark_success=False)
     named = calls_of(store, write_job({0: {"p=1/a": "x"}}), without)
     write_job({0: {"p=1/b": "x"}}, job_id="job_2")
     calls: list[StoreCall] = []
-    monkeypatch.setattr(
-        ray_committer.jobs.open_job,
-        "open_store",
-        lambda spec, **_: WrappedStore(store, before=calls.append),
-    )
-    ray_committer.commit_job(str(dest), executor="inline", options=without)
+    with opening(before=calls.append):
+        ray_committer.commit_job(str(dest), executor="inline", options=without)
     found = Counter(call.operation for call in calls)
     assert found - named == Counter(list_status=2)

@@ -86,11 +86,6 @@ from tests.tables.support import TABLE, abort_of, claim_of, commit_of, table_on
 pytestmark = pytest.mark.usefixtures("no_pauses")
 
 
-@pytest.fixture(params=KINDS)
-def kind(request: pytest.FixtureRequest) -> Callable[[], MemoryStore]:
-    return KINDS[request.param]
-
-
 # What a commit leaves in the log
 
 
@@ -625,14 +620,12 @@ def test_the_abort_of_a_job_is_in_the_log_once_however_often_it_is_repeated(
     kind, is_late: bool, has_claim: bool
 ):
     store = begun(kind, {"day=1/a": b"1"}, ConflictMode.APPEND)
-    seen = read_state(store, JOB)
-    assert seen is not None
+    seen = require_state(store, JOB)
     if is_late:
         join_table(store, JOB, seen, TableBase("id", 2, is_late=True))
     if has_claim:
         stopped_at(store, "recorded", JOB, AT_ONCE)
-    seen = read_state(store, JOB)
-    assert seen is not None
+    seen = require_state(store, JOB)
     aborted = advance(store, JOB, seen, Phase.ABORTED).state
     for _ in range(3):
         release_own(store, JOB, aborted, 1)
@@ -676,36 +669,3 @@ def test_a_task_that_commits_after_the_claim_is_in_the_next_claim_of_the_same_co
     assert kinds_of(store)[2:] == ["claim", "claim", "commit"]
     assert in_flight(store) == []
     assert data_of_log(store) == data_in(store) == sizes(OLD, {"day=1/a": b"1", "day=3/late": b"22"})
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ON_DIRECTORIES, indirect=True)
-def test_two_jobs_of_which_the_second_runs_at_any_request_of_the_first_agree_with_the_log(kind):
-    calls: list[StoreCall] = []
-
-    def new() -> MemoryStore:
-        store = begun(kind, NEW, ConflictMode.OVERWRITE)
-        write(store, {"day=1/c": b"c"}, THIRD)
-        return store
-
-    run_commit(WrappedStore(new(), before=calls.append), JOB, OVERWRITE)
-    for call in calls:
-        store = new()
-        failed: list[RayCommitterError] = []
-
-        def second(store: MemoryStore = store, failed: list[RayCommitterError] = failed) -> None:
-            try:
-                run_commit(store, THIRD, AT_ONCE)
-            except CommitConflictError as e:
-                failed.append(e)
-
-        def hook(now: StoreCall, number: int = call.number, run: Callable[[], None] = second) -> None:
-            if now.number == number:
-                run()
-
-        run_commit(WrappedStore(store, before=hook), JOB, CommitOptions(mode=ConflictMode.OVERWRITE))
-        if failed:
-            run_commit(store, THIRD, AT_ONCE)
-        assert data_of_log(store) == data_in(store)
-        assert in_flight(store) == []
-        assert sorted(kinds_of(store)) == sorted(["claim", "commit"] * 3 + ["done"])

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import count
-from pathlib import Path
 
 import pytest
 
@@ -23,7 +22,7 @@ from ray_committer.errors import (
 )
 from ray_committer.job_files.find_job import list_job_directories
 from ray_committer.job_files.gone_jobs import sweep_all_gone
-from ray_committer.job_files.job_state import advance, read_state
+from ray_committer.job_files.job_state import advance, read_state, require_state
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.file_list import ListedFile
 from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt, parent, temporary_directory
@@ -37,19 +36,18 @@ from ray_committer.protocol.table_entry import (
     TableDefinition,
     WriteMode,
 )
-from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.commit_result import CommitResult
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.drop_partitions import drop_partitions, plan_drop
 from ray_committer.stages.table_job import dead_table_jobs
 from ray_committer.stages.undo_version import plan_undo, undo_version
-from ray_committer.stores.base import StoreOperations, StoreSpec
-from ray_committer.stores.local import LocalStore
+from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.log import read_entries
 from ray_committer.tables.put import init_table
 from ray_committer.tables.snapshot import TableSnapshot
 from ray_committer.testing import (
     MemoryStore,
+    SimulatedCrash,
     StoreCall,
     WrappedStore,
     run_abort,
@@ -57,6 +55,7 @@ from ray_committer.testing import (
     write_job,
 )
 from ray_committer.testing.harness import put_file
+from tests.commits.tables import AT_ONCE, sizes
 from tests.commits.test_table_commit import data_in, data_of_log, in_flight, kinds_of, stopped_at
 from tests.stages import support
 from tests.stages.support import (
@@ -65,6 +64,7 @@ from tests.stages.support import (
     ON_DIRECTORIES,
     ON_OBJECTS,
     OTHER_JOB,
+    at,
     do_at,
     each_crash,
     state_of,
@@ -73,8 +73,6 @@ from tests.tables.support import TABLE, append_commit, table_on
 from tests.tiers import moments
 
 pytestmark = pytest.mark.usefixtures("no_pauses")
-
-AT_ONCE = CommitOptions(conflict_wait_seconds=0.0)
 OVERWRITE = CommitOptions(mode=ConflictMode.OVERWRITE_PARTITIONS, conflict_wait_seconds=0.0)
 FILES = {"day=1/a.parquet": b"a", "day=1/b.parquet": b"bb", "day=2/c.parquet": b"c"}
 UNDO = new_job_attempt("/table", "undo-1", 0)
@@ -103,9 +101,8 @@ def committed(
     job_id: str,
     files: Mapping[str, bytes],
     options: CommitOptions = AT_ONCE,
-    table: TablePlaces = TABLE,
 ) -> int | None:
-    job = new_job_attempt(table.destination, job_id, 0)
+    job = new_job_attempt("/table", job_id, 0)
     write_job(store, job, {0: files}, mode=options.mode)
     return run_commit(store, job, options).table_version
 
@@ -162,10 +159,8 @@ def finish(store: StoreOperations, again: Run, destination: str = "/table") -> N
 # Dropped partitions
 
 
-def drop(
-    store: StoreOperations, *partitions: str, job: JobAttempt = JOB, table: TablePlaces = TABLE
-) -> CommitResult:
-    work = plan_drop(store, table, "id", partitions or ("day=1",))
+def drop(store: StoreOperations, *partitions: str, job: JobAttempt = JOB) -> CommitResult:
+    work = plan_drop(store, TABLE, "id", partitions or ("day=1",))
     return drop_partitions(context(store, job=job), work)
 
 
@@ -254,7 +249,7 @@ def test_an_undone_overwrite_brings_back_what_it_has_removed(kind):
     claim = dict(read_entries(store, TABLE))[8]
     assert isinstance(claim, TableClaim)
     assert (claim.mode, claim.partitions) == (WriteMode.REPLACE, ["day=1"])
-    assert data_in(store) == {name: len(data) for name, data in FILES.items()}
+    assert data_in(store) == sizes(FILES)
     check(store, b"abbc")
     assert store.read(TABLE.kept(5, "day=1/a.parquet")) == b"a"
 
@@ -401,19 +396,6 @@ def test_a_file_that_another_program_changes_is_kept(kind, when: str):
     assert store.get_status(UNDO.temporary) is None
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ON_OBJECTS, indirect=True)
-def test_after_a_crash_at_any_request_the_job_can_be_done(kind):
-    def again(store: StoreOperations) -> None:
-        undo_append(store, new_job_attempt("/table", f"undo-{next(_ids)}", 0))
-
-    for store in each_crash(partial(small_files, kind), undo_append):
-        is_undone = rows_in_log(store) == b"ac"
-        assert is_undone or rows_in_log(store) == b"abbc"
-        finish(store, again if not is_undone else lambda _: None)
-        check(store, b"ac")
-
-
 @pytest.mark.moments
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [AT_ONCE, OVERWRITE], ids=["an append", "an overwrite"])
@@ -496,9 +478,8 @@ def test_a_job_that_is_cancelled_after_its_record_is_finished_as_any_other(kind)
 
 def open_undo(store: StoreOperations) -> None:
     """An undo whose process has died just before the job was recorded."""
-    died = do_at("advance", partial(pytest.fail, "died"), end="declared")
-    with pytest.raises(pytest.fail.Exception):
-        undo_append(WrappedStore(store, before=died))
+    with pytest.raises(SimulatedCrash):
+        undo_append(WrappedStore(store, before=at("advance", SimulatedCrash(), "declared")))
 
 
 @pytest.mark.parametrize("options", [AT_ONCE, OVERWRITE, CommitOptions(mode=ConflictMode.OVERWRITE)])
@@ -530,9 +511,7 @@ def test_only_jobs_of_this_kind_that_are_not_at_work_are_given_up(kind):
 def test_an_aborted_job_of_this_kind_is_given_up_once_more(kind):
     store = small_files(kind)
     open_undo(store)
-    seen = read_state(store, UNDO)
-    assert seen is not None
-    advance(store, UNDO, seen, Phase.ABORTED)
+    advance(store, UNDO, require_state(store, UNDO), Phase.ABORTED)
     assert dead_table_jobs(store, "/table") == []
 
 
@@ -545,35 +524,3 @@ def test_a_table_that_was_made_anew_meanwhile_is_not_changed(kind):
         undo_version(context(store, job=UNDO), found, copy=copy)
     assert rows(store, data_in(store)) == b"abbc"
     assert store.get_status(UNDO.temporary) is None
-
-
-@pytest.mark.slow
-def test_on_local_files_a_job_at_any_crash_ends_well(tmp_path: Path):
-    calls: list[StoreCall] = []
-    for number in count(0):
-        table = TablePlaces(str(tmp_path / f"table{number}"))
-        store = LocalStore(StoreSpec("file"))
-        table_on(store, table)
-        for name in ("day=1/a.parquet", "day=1/b.parquet"):
-            committed(store, f"job_{name[6]}", {name: FILES[name]}, table=table)
-
-        def undo_last(store: StoreOperations, number: int = 1, table: TablePlaces = table) -> None:
-            job = new_job_attempt(table.destination, f"undo-{number}", 0)
-            undo_version(context(store, job=job), plan_undo(store, table, "id", 4), copy=copy)
-
-        if not number:
-            undo_last(WrappedStore(store, before=calls.append))
-            continue
-        if number > len(calls):
-            break
-
-        def stop(call: StoreCall, number: int = number) -> None:
-            if call.number == number:
-                pytest.fail("died")
-
-        with pytest.raises(pytest.fail.Exception):
-            undo_last(WrappedStore(store, after=stop))
-        is_undone = len(data_of_log(store, table)) == 1
-        again = partial(undo_last, number=2)
-        finish(store, again if not is_undone else lambda _: None, table.destination)
-        assert data_of_log(store, table) == data_in(store, table) == {"day=1/a.parquet": 1}

@@ -30,17 +30,12 @@ from tests.commits.tables import (
     stopped_at,
     write,
 )
-from tests.stages.support import JOB, KINDS, do_at, state_of
+from tests.stages.support import JOB, do_at, state_of
 from tests.tables.support import DEFINITION, TABLE
 
 pytestmark = pytest.mark.usefixtures("no_pauses")
 
 FILES = {"day=1/new": b"x"}
-
-
-@pytest.fixture(params=KINDS)
-def kind(request: pytest.FixtureRequest) -> Callable[[], MemoryStore]:
-    return KINDS[request.param]
 
 
 def other(number: int) -> JobAttempt:

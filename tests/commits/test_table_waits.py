@@ -33,7 +33,7 @@ from tests.commits.tables import (
     with_old_data,
     write,
 )
-from tests.stages.support import JOB, KINDS, ON_DIRECTORIES, ON_OBJECTS, do_at, each_crash, state_of
+from tests.stages.support import JOB, ON_DIRECTORIES, ON_OBJECTS, do_at, each_crash, state_of
 from tests.tables.support import TABLE
 
 pytestmark = pytest.mark.usefixtures("no_pauses")
@@ -41,11 +41,6 @@ pytestmark = pytest.mark.usefixtures("no_pauses")
 READS = of_mode(ConflictMode.APPEND, reads=("day=1",))
 DATA = {"day=1/old": 1, "day=2/old": 2, "day=1/c": 1}
 FINISHES = CommitOptions(conflict_wait_seconds=0.0, finish_others=True)
-
-
-@pytest.fixture(params=KINDS)
-def kind(request: pytest.FixtureRequest) -> Callable[[], MemoryStore]:
-    return KINDS[request.param]
 
 
 def with_claim(kind: Callable[[], MemoryStore], phase: Phase = Phase.OPEN) -> MemoryStore:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ray_committer.errors import CommitStateUnknownError, PreflightError
-from ray_committer.job_files.job_state import read_state
+from ray_committer.job_files.job_state import require_state
 from ray_committer.job_files.other_attempts import refuse_other_attempts
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt
@@ -73,8 +73,7 @@ def test_a_job_that_writes_to_a_log_is_refused_before_its_record(store, job, nam
     write_job(store, job, {0: {"day=2/a": b"a"}, 1: {name: b"b"}})
     with pytest.raises(PreflightError, match=r"is a name that the commit itself needs|can make"):
         run_commit(store, job)
-    seen = read_state(store, job)
-    assert seen is not None
+    seen = require_state(store, job)
     assert seen.phase is Phase.OPEN
 
 

@@ -104,7 +104,6 @@ def test_an_abort_that_died_after_its_decision_is_told_by_the_next_one(write_job
 
 
 def test_the_claim_that_ends_is_told(dest: Path, write_job):
-    dest.mkdir(exist_ok=True)
     init_table(str(dest))
     (dest / "p=1").mkdir()
     (dest / "p=1" / "a").write_text("of nobody")

@@ -99,7 +99,6 @@ def write_one(dest: Path, name: str) -> str:
 
 def local_table(dest: Path) -> Path:
     """A table with four entries, and an open job `job_b`."""
-    dest.mkdir(exist_ok=True)
     init_table(str(dest))
     ray_committer.commit_job(str(dest), write_one(dest, "a"))
     write_one(dest, "b")
@@ -154,18 +153,6 @@ def test_a_command_names_the_damage_and_its_page(dest: Path, damage: str, comman
     assert "ray-committer table log DEST" in second
     assert third.endswith(f"ray-committer explain {error.id}")
     assert (snapshot(dest / "_ray_committer/log"), snapshot(dest / "day=1")) == before
-
-
-def test_init_says_what_is_there_already(dest: Path):
-    local_table(dest)
-    before = snapshot(dest)
-    again = run("table", "init", str(dest))
-    assert (again.exit_code, "is a table with a log already" in again.stderr) == (4, True)
-    inside = run("table", "init", str(dest / "day=1"))
-    assert (inside.exit_code, "is a table with a log, and a job" in inside.stderr) == (1, True)
-    above = run("table", "init", str(dest.parent))
-    assert (above.exit_code, f"{dest} is a table with a log" in above.stderr) == (1, True)
-    assert snapshot(dest) == before
 
 
 def test_init_of_a_tree_with_a_job_at_work_names_the_commands(dest: Path):

@@ -115,7 +115,6 @@ def test_a_quiet_destination_costs_a_listing_and_a_read_however_many_files_it_ha
 
 
 def test_the_last_commit_of_a_table_is_in_its_log(write_job, dest: Path, calls: list[str]):
-    dest.mkdir()
     init_table(str(dest))
     for number in (1, 2):
         commit(write_job, dest, {f"p={number}/a": "x"}, f"job_{number}", mark_success=number == 1)
@@ -128,7 +127,6 @@ def test_the_last_commit_of_a_table_is_in_its_log(write_job, dest: Path, calls: 
 
 
 def test_a_log_that_cannot_be_read_is_a_problem_and_no_error(write_job, dest: Path):
-    dest.mkdir()
     init_table(str(dest))
     commit(write_job, dest, {"a": "x"})
     for entry in (dest / "_ray_committer/log").rglob("*.entry"):
@@ -139,7 +137,6 @@ def test_a_log_that_cannot_be_read_is_a_problem_and_no_error(write_job, dest: Pa
 
 
 def test_the_marker_is_told_if_only_its_jobs_can_be_read_in_the_log(write_job, dest: Path):
-    dest.mkdir()
     init_table(str(dest))
     commit(write_job, dest, {"a": "x"})
     read = set[str]()
@@ -293,7 +290,6 @@ def test_a_commit_that_ends_at_any_moment_of_a_look_is_seen(write_job, dest: Pat
 
 def test_at_each_moment_of_a_commit_there_is_an_answer(write_job, dest: Path):
     """So there is one after a process has died at any request."""
-    dest.mkdir()
     init_table(str(dest))
     write_job({0: {"p=1/a": "x"}, 1: {"p=2/b": "y"}})
     found: list[DestinationStatus] = []

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ray_committer.errors import CatalogTableError, JobNotFoundError, TableVersionGoneError
+from ray_committer.errors import CatalogTableError, JobNotFoundError
 from ray_committer.jobs.partitions import MOST_ALONE, TablePartitions, open_partitions, tell_catalog
 from ray_committer.jobs.table import init_table
 from ray_committer.jobs.table_maintenance import drop_partition
@@ -94,11 +94,6 @@ def test_a_removed_partition_is_gone(table: str):
     drop_partition(table, ["day=5"])
     assert since(table, version)[:2] == ([], ["day=5"])
     assert since(table, 2)[:2] == (["day=6"], ["day=5"])
-
-
-def test_a_version_that_is_not_there_is_an_error(table: str):
-    with pytest.raises(TableVersionGoneError, match="version 99"):
-        since(table, 99)
 
 
 def test_many_partitions_are_found_in_one_list(table: str):

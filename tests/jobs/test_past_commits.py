@@ -195,7 +195,6 @@ def test_a_report_from_before_the_marker_is_of_an_earlier_job_with_the_same_id(d
 
 
 def test_a_table_has_all_its_commits_and_reports_add_to_them(dest: Path, reports: Path):
-    dest.mkdir()
     init_table(str(dest))
     for number in range(4):
         write(dest, f"job_{number}", {f"{number}": "x"}, reports if number > 1 else None)
@@ -212,7 +211,6 @@ def test_a_table_has_all_its_commits_and_reports_add_to_them(dest: Path, reports
 
 
 def test_a_log_that_cannot_be_read_is_a_row_before_those_of_the_reports(dest: Path, reports: Path):
-    dest.mkdir()
     init_table(str(dest))
     write(dest, "job_1", {"a": "x"}, reports)
     for entry in (dest / "_ray_committer/log").rglob("*.entry"):
@@ -224,7 +222,6 @@ def test_a_log_that_cannot_be_read_is_a_row_before_those_of_the_reports(dest: Pa
 
 
 def test_a_job_id_that_is_used_again_is_two_commits_of_a_table(dest: Path, reports: Path):
-    dest.mkdir()
     init_table(str(dest))
     for name in ("a", "b"):
         write(dest, "nightly", {name: "x"}, reports)
@@ -234,7 +231,6 @@ def test_a_job_id_that_is_used_again_is_two_commits_of_a_table(dest: Path, repor
 
 
 def test_the_last_commits_of_a_long_log_cost_few_requests(dest: Path, calls: list[str]):
-    dest.mkdir()
     init_table(str(dest))
     for number in range(12):
         write(dest, f"job_{number}", {f"{number}": "x"}, None)
@@ -244,7 +240,6 @@ def test_the_last_commits_of_a_long_log_cost_few_requests(dest: Path, calls: lis
 
 
 def test_a_commit_behind_many_jobs_that_were_refused_is_found(dest: Path):
-    dest.mkdir()
     init_table(str(dest))
     write(dest, "job_0", {"a": "x"}, None)
     for number in range(3):

@@ -121,7 +121,6 @@ def test_an_old_file_whose_name_a_committed_job_has_still_to_take_is_not_read_as
 
 
 def test_a_file_that_was_kept_is_where_the_job_keeps_it(dest: Path):
-    dest.mkdir()
     init_table(str(dest))
     commit(str(dest), "a", ["day=1/a"])
     found = ray_committer.snapshot(str(dest))

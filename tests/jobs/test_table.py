@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import ray_committer
+from ray_committer import CommitOptions
 from ray_committer.errors import CommitConflictError, JobNotFoundError, PreflightError, SettingsError
 from ray_committer.jobs.table import init_table, table_log
 from ray_committer.protocol.paths import new_job_attempt
@@ -19,16 +20,22 @@ from ray_committer.stores.local import LocalStore
 from ray_committer.tables.log import read_definition
 from tests.cli.commands import run
 
+APPEND = CommitOptions()
 
-def commit(dest: Path, name: str, mode: str = "append") -> ray_committer.CommitReport:
-    options = ray_committer.CommitOptions(mode=ray_committer.ConflictMode(mode))
+
+def write(dest: Path, name: str, options: CommitOptions = APPEND, directory: str = "day=1") -> str:
     job = ray_committer.setup_job(str(dest), f"job_{name}", options=options)
     with (
         ray_committer.task_attempt(str(dest), job, task=0) as attempt,
-        attempt.open(f"day=1/{name}") as file,
+        attempt.open(f"{directory}/{name}") as file,
     ):
         file.write(b"x")
-    return ray_committer.commit_job(str(dest), job, options=options)
+    return job
+
+
+def commit(dest: Path, name: str, mode: str = "append") -> ray_committer.CommitReport:
+    options = CommitOptions(mode=ray_committer.ConflictMode(mode))
+    return ray_committer.commit_job(str(dest), write(dest, name, options), options=options)
 
 
 def test_a_table_shows_every_job_since_it_was_made(dest: Path):
@@ -139,7 +146,6 @@ def test_a_word_that_is_not_that_of_a_setting_is_refused(dest: Path):
 
 
 def test_a_job_that_only_its_own_process_can_finish_comes_with_the_one_command_that_ends_it(dest: Path):
-    dest.mkdir(exist_ok=True)
     init_table(str(dest))
     job = new_job_attempt(str(dest), "undo-1", 0)
     setup_job(LocalStore(StoreSpec("file")), job, from_log=True)
@@ -155,7 +161,6 @@ def test_a_job_that_only_its_own_process_can_finish_comes_with_the_one_command_t
 
 
 def test_commands_name_the_claim_of_a_job_that_was_refused(dest: Path):
-    dest.mkdir(exist_ok=True)
     init_table(str(dest))
     commit(dest, "before")
     with pytest.raises(CommitConflictError, match=r"still has the claim of this job \(version 5\)"):
@@ -182,17 +187,11 @@ def test_commands_name_the_claim_of_a_job_that_was_refused(dest: Path):
 
 
 def test_a_dry_run_names_what_would_be_claimed_and_waited_for(dest: Path):
-    dest.mkdir(exist_ok=True)
     init_table(str(dest))
     commit(dest, "before")
     with pytest.raises(CommitConflictError):
         commit(dest, "a", "error_partitions")
-    job = ray_committer.setup_job(str(dest), "job_b")
-    with (
-        ray_committer.task_attempt(str(dest), job, task=0) as attempt,
-        attempt.open("day=1/b") as file,
-    ):
-        file.write(b"x")
+    job = write(dest, "b")
     plan = ray_committer.plan_job(str(dest), job)
     assert (plan.claims, plan.claim) == (("day=1",), None)
     assert "job job_a (version 5) is at work in day=1; the commit would wait" in plan.unfinished[0]
@@ -202,14 +201,8 @@ def test_a_dry_run_names_what_would_be_claimed_and_waited_for(dest: Path):
 
 
 def test_the_command_line_says_what_a_job_has_read(dest: Path):
-    dest.mkdir(exist_ok=True)
     init_table(str(dest))
-    job = ray_committer.setup_job(str(dest), "job_a")
-    with (
-        ray_committer.task_attempt(str(dest), job, task=0) as attempt,
-        attempt.open("sums/a") as file,
-    ):
-        file.write(b"x")
+    job = write(dest, "a", directory="sums")
     commit(dest, "b")
     words = ["commit", str(dest), "--job-id", job, "--assume-complete", "--reads", "day=1"]
     refused = run(*words, "--reads", "day=2")

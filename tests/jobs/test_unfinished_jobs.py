@@ -116,7 +116,6 @@ def test_a_job_that_died_is_ended_on_the_executor_of_the_commit(
 def test_a_job_made_from_the_log_of_a_table_ends_a_job_that_died(
     die: Die, dest: Path, dies_at: str, options: CommitOptions, left: list[str]
 ):
-    dest.mkdir()
     init_table(str(dest))
     write(dest, "old", {"day=1/old": "0"}, CommitOptions())
     ray_committer.commit_job(str(dest), "old", executor="inline")
