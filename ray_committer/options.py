@@ -20,11 +20,11 @@ ENVIRONMENT_PREFIX = "RAY_COMMITTER_"
 NOT_OPTIONS = ("commit", "executor", "command")
 """The other Spark settings with our prefix: what commits a job, and where."""
 COMMAND_LINE = {
-    "accept_lost", "allowed_root", "assume_complete", "attempt", "back", "command", "commit",
-    "driver", "dry_run", "events", "exact", "executor", "expect_tasks", "forward",
+    "accept_lost", "allowed_root", "assume_complete", "attempt", "command", "commit",
+    "driver", "dry_run", "events", "exact", "executor", "expect_tasks",
     "format", "html_file", "import_foreign", "isolation", "job_id", "latency_ms", "limit",
     "metastore", "mode", "older_than", "output", "partition", "partition_types", "partitions",
-    "reads", "remove_orphans", "replace", "since", "storage_options", "table", "target_bytes", "tasks",
+    "reads", "replace", "since", "storage_options", "table", "tasks",
     "undo", "verbose", "watch", "with_locations",
 }  # fmt: skip
 """The other environment variables with our prefix: the options of the command line that are not

@@ -62,7 +62,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "table files": ("ray-committer table files /shared/table --version 41",),
     "table init": ("ray-committer table init /shared/table",),
     "table log": ("ray-committer table log /shared/table",),
-    "table resolve": ("ray-committer table resolve /shared/table job_1 --back",),
+    "table resolve": ("ray-committer table resolve /shared/table job_1",),
     "table scan": ("ray-committer table scan /shared/table",),
     "table undo": ("ray-committer table undo /shared/table 41",),
     "vacuum": ("ray-committer vacuum /shared/table --older-than 7d --dry-run",),

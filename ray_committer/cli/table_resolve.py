@@ -1,4 +1,4 @@
-"""``ray-committer table resolve``: commit the claim of a job that is gone, or give it up."""
+"""``ray-committer table resolve``: end the claim of a job that is gone."""
 
 from __future__ import annotations
 
@@ -19,15 +19,9 @@ from ray_committer.jobs.resolve_claim import ResolvedClaim, resolve_claim
 @click.argument("job_id", metavar="JOB")
 @shared.attempt_option
 @click.option(
-    "--forward",
-    is_flag=True,
-    help="Commit the job in the log, if each of its new files is in its place.",
-)
-@click.option("--back", is_flag=True, help="Give the job up, and remove its new files.")
-@click.option(
     "--accept-lost",
     is_flag=True,
-    help="With --forward, also end a job that is committed in the log and has lost new files.",
+    help="Also end a job that is committed in the log and has lost new files.",
 )
 @shared.settings(("retry_seconds", "conflict_wait_seconds"))
 @shared.storage_option
@@ -36,25 +30,20 @@ def resolve(
     destination: str,
     job_id: str,
     attempt: int | None,
-    forward: bool,
-    back: bool,
     accept_lost: bool,
     storage_options: tuple[tuple[str, str], ...],
     output: str,
     **_settings: Any,
 ) -> None:
-    """Resolve the claim of JOB, whose directory below DEST/_temporary was deleted.
+    """Give up JOB, whose directory below DEST/_temporary was deleted, and remove its new files.
 
-    As long as that directory is there, use commit or abort instead. --forward also removes the old files
-    that the job replaces; --back removes its new files. A file is removed only with proof that it is the
-    one that the log names.
+    If the log says that JOB is committed, remove the old files that it replaces instead. A file is
+    removed only with proof that it is the one that the log names. As long as the directory of JOB is
+    there, use commit or abort.
     """
-    if forward is back:
-        raise click.UsageError("use --forward or --back")
     found = resolve_claim(
         destination,
         job_id,
-        forward=forward,
         job_attempt=attempt,
         accept_lost=accept_lost,
         options=shared.commit_options(),
@@ -65,10 +54,9 @@ def resolve(
 
 def _lines(destination: str, found: ResolvedClaim) -> Iterator[Text | str]:
     what = "is committed" if found.is_committed else "is given up"
-    which = "old" if found.is_committed else "new"
     yield Text(
         f"{destination}: job {found.job_id} {what} (version {found.version}), "
-        f"{count_text(found.removed, f'{which} file')} removed"
+        f"{count_text(found.removed, 'file')} removed"
     )
     for text in found.kept:
         yield Text(f"  kept: {text}")

@@ -20,14 +20,12 @@ from ray_committer.jobs.scan_table import ScannedClaim, TableScan, scan_table
 @click.command(cls=Command)
 @click.argument("destination", metavar="DEST")
 @click.option("--import", "import_foreign", is_flag=True, help="Put the foreign files into the log.")
-@click.option("--remove-orphans", is_flag=True, help="Remove the orphans.")
 @shared.settings(("retry_seconds", "conflict_wait_seconds"))
 @shared.storage_option
 @shared.output_option
 def scan(
     destination: str,
     import_foreign: bool,
-    remove_orphans: bool,
     storage_options: tuple[tuple[str, str], ...],
     output: str,
     **_settings: Any,
@@ -41,7 +39,6 @@ def scan(
     found = scan_table(
         destination,
         import_foreign=import_foreign,
-        remove_orphans=remove_orphans,
         options=shared.commit_options(),
         storage_options=dict(storage_options),
     )
@@ -57,11 +54,9 @@ def _lines(found: TableScan) -> Iterator[Text | str]:
     yield from _named("changed", found.changed)
     yield from _named("foreign, which no entry of the log names", found.foreign)
     yield from _named("orphans of jobs that were given up", found.orphans)
+    yield from (Text(f"  {command}") for command in found.orphan_commands)
     if found.imported:
         yield f"{count_text(found.imported, 'foreign file')} put into the log"
-    if found.removed:
-        yield f"{count_text(found.removed, 'orphan')} removed"
-    yield from _named("kept", found.kept)
     for claim in found.claims:
         yield from _claim(claim)
     yield "the files and the log agree" if found.agrees else "the files and the log do not agree"

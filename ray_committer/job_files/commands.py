@@ -58,13 +58,11 @@ def is_beside_others(store: StoreOperations, job: JobAttempt) -> bool:
         return True
 
 
-def resolve_command(
-    store: StoreOperations, destination: str, claim: TableClaim, *, forward: bool
-) -> str:
-    """The command that commits the claim of a job that is gone, or gives it up."""
+def resolve_command(store: StoreOperations, destination: str, claim: TableClaim) -> str:
+    """The command that ends the claim of a job that is gone."""
     words = ["table", "resolve", shown_url(store.spec, destination), claim.job_id]
     attempt = ["--attempt", str(claim.job_attempt)] if claim.job_attempt else []
-    return shlex.join(["ray-committer", *words, *attempt, "--forward" if forward else "--back"])
+    return shlex.join(["ray-committer", *words, *attempt])
 
 
 def export_command(store: StoreOperations, destination: str) -> str:

@@ -1,4 +1,4 @@
-"""Resolve the claim of a job that is gone: commit it in the table's log, or give it up."""
+"""End the claim of a job that is gone: finish it if the log says that it is committed, or give it up."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ from ray_committer.stages.resolve_claim import (
     Logged,
     files_of,
     find_claim,
-    resolve_back,
-    resolve_forward,
+    finish_committed,
+    give_up_claims,
 )
 from ray_committer.stores.base import StoreOperations
-from ray_committer.stores.registry import shown_url
 from ray_committer.tables.claim import Waiting
 
 _DEFAULTS = CommitOptions()
@@ -52,24 +51,20 @@ def resolve_claim(
     dest: str,
     job_id: str,
     *,
-    forward: bool,
     job_attempt: int | None = None,
     accept_lost: bool = False,
     options: CommitOptions = _DEFAULTS,
     storage_options: StorageOptions | None = None,
 ) -> ResolvedClaim:
-    """Commit the claim of a job whose directory below ``_temporary`` was deleted, or give it up;
-    idempotent.
+    """End the claim of a job whose directory below ``_temporary`` was deleted; idempotent.
 
-    With `forward`, each new file of the job must be in its place with proof; then the job is committed
-    in the log, and the old files that it replaces are removed. Otherwise the claim is given up, and the
-    new files that are in their places with proof are removed. If the log says already that the job is
-    committed, only `forward` is possible; with `accept_lost` also if new files are lost.
+    If the log says that the job is committed, the old files that it replaces are removed. If new files
+    are lost then, nothing is removed, unless `accept_lost`. Otherwise the job is given up, and its new
+    files that are in their places with proof are removed.
 
-    `TableClaimError` if the job is there, if the log has the other decision, or if it does not show
-    which old files the job replaces. `ValidationError` if a new file is not in its place.
+    `TableClaimError` if the job is there. `ValidationError` if a new file of a committed job is lost.
     `JobNotFoundError` if the log has no claim of the job. `CommitConflictError` if another job is at
-    work where new files of a claim that was given up are: `scan_table` removes them later.
+    work where new files of a job that was given up are: they stay until the next call.
     """
     with (
         open_here(dest, options, storage_options) as (store, destination),
@@ -79,7 +74,6 @@ def resolve_claim(
             store,
             destination,
             job_id,
-            forward=forward,
             job_attempt=job_attempt,
             accept_lost=accept_lost,
             waiting=Waiting(options.conflict_wait_seconds),
@@ -91,7 +85,6 @@ def resolve_on(
     destination: str,
     job_id: str,
     *,
-    forward: bool,
     job_attempt: int | None = None,
     accept_lost: bool = False,
     waiting: Waiting,
@@ -100,13 +93,17 @@ def resolve_on(
     table, definition = require_table(store, destination)
     one = find_claim(store, table, definition, job_id, job_attempt)
     now, claim = time.time_ns() // 1_000_000, one.claim
-    if forward:
-        version, removal = resolve_forward(store, table, definition, one, now, accepts_lost=accept_lost)
+    if one.committed is not None:
+        version = one.committed
+        removal = finish_committed(store, table, one, version, now, accepts_lost=accept_lost)
     else:
-        version = resolve_back(store, table, one, now)
-        removal = _remove(store, table, definition, one, version, now, waiting)
-    number, removed = claim.job_attempt, removal.removed
-    return ResolvedClaim(claim.job_id, number, one.version, version, forward, removed, removal.kept)
+        version, removal = give_up_claims(store, table, one, now), Removal()
+    orphans = _remove(store, table, definition, one, version, now, waiting)
+    removed, kept = removal.removed + orphans.removed, (*removal.kept, *orphans.kept)
+    is_committed = one.committed is not None
+    return ResolvedClaim(
+        claim.job_id, claim.job_attempt, one.version, version, is_committed, removed, kept
+    )
 
 
 @contextmanager
@@ -130,17 +127,16 @@ def _remove(
     now_milliseconds: int,
     waiting: Waiting,
 ) -> Removal:
-    """Remove the new files of a claim that was given up at `version`; those of an import stay."""
-    if one.claim.is_import:
-        return Removal()
-    claims = [other.claim for other in one.others] + [one.claim]
+    """Remove the new files of the claims of a job that were given up; those of an import stay."""
+    own = [] if one.committed is not None else [*(other.claim for other in one.others), one.claim]
+    claims = [claim for claim in (*one.given_up, *own) if not claim.is_import]
     files = {file.p: file for claim in claims for file in files_of(store, table, claim, claim.files)}
+    if not files:
+        return Removal()
     try:
         return remove_orphans(store, table, definition, [*files.values()], now_milliseconds, waiting)
     except CommitConflictError as e:
-        url = shown_url(store.spec, table.destination)
         raise CommitConflictError(
             f"{e.what}. The claim of job {one.claim.job_id} is given up (version {version})",
-            f"its new files were not removed: remove them later with: ray-committer table scan {url} "
-            f"--remove-orphans",
+            "its new files were not removed: run the same command again when that job has ended",
         ) from e

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 
 from ray_committer.job_files.commands import abort_command, commit_command, resolve_command
 from ray_committer.jobs.open_job import StorageOptions, open_here
 from ray_committer.jobs.resolve_claim import unknown_if_it_fails
 from ray_committer.jobs.table import require_table
 from ray_committer.options import CommitOptions
-from ray_committer.protocol.file_list import ListedFile
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.state import UNDECIDED, Phase
 from ray_committer.protocol.table_entry import TableDefinition
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import ClaimInFlight
-from ray_committer.stages import remove_orphans as removal_stage
 from ray_committer.stages import scan_table as stage
+from ray_committer.stages.remove_orphans import end_interrupted
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.registry import shown_url
 from ray_committer.tables.checkpoint import read_state
@@ -51,11 +51,10 @@ class TableScan:
 
     compared: the number of files of the log.
     foreign: files that no entry names, except those that were `imported`.
-    orphans: files that only a claim names that was given up, except those that were `removed`.
+    orphans: files that only a claim names that was given up; `orphan_commands` remove them.
     missing, changed: files of the log that are not there, or are others than the log says.
     claims: the claims in flight.
-    imported, removed: the numbers of files that this scan has put into the log, or has removed; `kept`:
-        orphans that were not removed, and why.
+    imported: the number of files that this scan has put into the log.
     """
 
     destination: str
@@ -63,12 +62,11 @@ class TableScan:
     compared: int
     foreign: tuple[str, ...] = ()
     orphans: tuple[str, ...] = ()
+    orphan_commands: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     claims: tuple[ScannedClaim, ...] = ()
     imported: int = 0
-    removed: int = 0
-    kept: tuple[str, ...] = ()
 
     @property
     def agrees(self) -> bool:
@@ -81,28 +79,23 @@ def scan_table(
     dest: str,
     *,
     import_foreign: bool = False,
-    remove_orphans: bool = False,
     options: CommitOptions = _DEFAULTS,
     storage_options: StorageOptions | None = None,
 ) -> TableScan:
     """Compare the files at `dest` with the log of the table; jobs can be at work.
 
-    With `import_foreign`, the log gets a job that names the foreign files. With `remove_orphans`, the
-    orphans are removed. Both wait for jobs that are at work in the same partitions.
+    With `import_foreign`, the log gets a job that names the foreign files. It waits for jobs that are at
+    work in the same partitions.
 
     `JobNotFoundError` if `dest` is not a table with a log. `CommitConflictError` if another job is at
     work there for too long.
     """
-    with open_here(dest, options, storage_options) as (store, destination):
-        changes = import_foreign or remove_orphans
-        with unknown_if_it_fails(destination) if changes else nullcontext():
-            return scan_on(
-                store,
-                destination,
-                import_foreign=import_foreign,
-                remove_orphans=remove_orphans,
-                waiting=Waiting(options.conflict_wait_seconds),
-            )
+    waiting = Waiting(options.conflict_wait_seconds)
+    with (
+        open_here(dest, options, storage_options) as (store, destination),
+        unknown_if_it_fails(destination) if import_foreign else nullcontext(),
+    ):
+        return scan_on(store, destination, import_foreign=import_foreign, waiting=waiting)
 
 
 def scan_on(
@@ -110,19 +103,15 @@ def scan_on(
     destination: str,
     *,
     import_foreign: bool = False,
-    remove_orphans: bool = False,
     waiting: Waiting,
 ) -> TableScan:
     """`scan_table` on a store that is open."""
     table, definition = require_table(store, destination)
     now = time.time_ns() // 1_000_000
-    if import_foreign or remove_orphans:
-        removal_stage.end_interrupted(store, table, definition, now)
+    if import_foreign:
+        end_interrupted(store, table, definition, now)
     found = stage.scan_table(store, table, definition)
     result = _result(store, table, definition, found)
-    if remove_orphans and found.orphans:
-        removal = removal_stage.remove_orphans(store, table, definition, found.orphans, now, waiting)
-        result = replace(result, orphans=(), removed=removal.removed, kept=removal.kept)
     if import_foreign and found.foreign:
         stage.import_foreign(store, table, definition, found.foreign, now, waiting)
         result = replace(result, foreign=(), imported=len(found.foreign))
@@ -132,12 +121,14 @@ def scan_on(
 def _result(
     store: StoreOperations, table: TablePlaces, definition: TableDefinition, found: stage.Scanned
 ) -> TableScan:
+    resolve = partial(resolve_command, store, table.destination)
     return TableScan(
         shown_url(store.spec, table.destination),
         found.state.version,
         found.compared,
-        _paths(found.foreign),
-        _paths(found.orphans),
+        tuple(file.p for file in found.foreign),
+        tuple(found.orphans),
+        tuple(dict.fromkeys(map(resolve, found.orphans.values()))),
         tuple(found.missing),
         tuple(found.changed),
         tuple(_claims(store, table, definition, found)),
@@ -156,18 +147,13 @@ def _claims(
     yield from (one for one in claims if one.version in now)
 
 
-def _paths(files: Sequence[ListedFile]) -> tuple[str, ...]:
-    return tuple(file.p for file in files)
-
-
 def _scanned(store: StoreOperations, table: TablePlaces, one: ClaimInFlight) -> ScannedClaim:
     claim = one.claim
     job = new_job_attempt(table.destination, claim.job_id, claim.job_attempt)
     seen = job_of(store, table, claim)
     is_committed = one.committed is not None
     if seen is None:
-        both = [resolve_command(store, table.destination, claim, forward=to) for to in (True, False)]
-        commands = both[:1] if is_committed else both
+        commands = [resolve_command(store, table.destination, claim)]
     elif seen.phase in (Phase.UNDOING, Phase.ABORTED) or seen.state.is_bound:
         commands = [abort_command(store, job, undo=seen.phase is Phase.UNDOING)]
     else:

@@ -1,14 +1,14 @@
 """Resolve a claim whose job is gone, because its directory below ``_temporary`` was deleted.
 
-As long as the state of the job is there, it decides. Without it, only the log can, so a person chooses:
-forward, if each new file is in its place with proof, or back. The decision is an entry of the log, and
-of several at once the first one counts. No file is deleted before it is in the log.
+As long as the state of the job is there, it decides. Without it, only the log can. A job that is
+committed there is finished: its old files are removed, and ``done`` is appended. Other jobs wait until
+then. Any other job is given up. The decision is an entry of the log, and of several at once the first
+one counts.
 
-Forward appends ``commit``, removes the old files that it names, and appends ``done``. Other jobs wait
-until then. Back appends ``abort``, which lets other jobs start, before it deletes new files. The other
-order is not safe: another person could commit the claim meanwhile, and the table would lose these files.
-So from the ``abort`` on, the new files are orphans: no entry that counts names them. `remove_orphans`
-deletes them under a claim of its own, when no other job works there.
+To give a job up appends ``abort``, which lets other jobs start, before new files are deleted. The other
+order is not safe: the job can be committed meanwhile, and the table would lose these files. So from the
+``abort`` on, the new files are orphans: no entry that counts names them. `remove_orphans` deletes them
+under a claim of its own, when no other job works there.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from ray_committer.errors import (
     some_of,
 )
 from ray_committer.job_files.commands import abort_command, commit_command, resolve_command
-from ray_committer.protocol.claims import is_in
-from ray_committer.protocol.file_list import NO_FILES, FileSet, ListedFile
+from ray_committer.protocol.file_list import FileSet, ListedFile
 from ray_committer.protocol.paths import join, new_job_attempt
 from ray_committer.protocol.table_entry import (
     LogEntry,
@@ -35,7 +34,6 @@ from ray_committer.protocol.table_entry import (
     TableCommit,
     TableDefinition,
     TableDone,
-    WriteMode,
 )
 from ray_committer.protocol.table_paths import TablePlaces, is_hidden
 from ray_committer.protocol.table_state import ClaimInFlight
@@ -45,17 +43,16 @@ from ray_committer.stages.table_files import find_listed, list_table
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables import checkpoint
 from ray_committer.tables.append import append, decide
-from ray_committer.tables.file_sets import read_file_set, save_file_set
+from ray_committer.tables.file_sets import read_file_set
 from ray_committer.tables.log import read_entries, read_entry
 from ray_committer.tables.release import job_of
-
-_ADDS = (WriteMode.APPEND, WriteMode.CREATE)
 
 
 @dataclass(frozen=True, slots=True)
 class Logged:
     """A claim, and the versions of the entries about it: `committed`, `aborted`, or both None; and
-    whether it is in flight. `others` are earlier claims in flight of the same job attempt."""
+    whether it is in flight. `others` are earlier claims in flight of the same job attempt; `given_up`
+    are all claims of the job id that were given up, if none is in flight."""
 
     version: int
     claim: TableClaim
@@ -63,6 +60,7 @@ class Logged:
     aborted: int | None = None
     in_flight: bool = True
     others: tuple[ClaimInFlight, ...] = ()
+    given_up: tuple[TableClaim, ...] = ()
 
 
 def find_claim(
@@ -89,55 +87,52 @@ def find_claim(
         first = next((one for one in mine if job_of(store, table, one.claim) is None), mine[0])
         *others, last = (one for one in mine if first.claim.repeats(one.claim))
         return Logged(last.version, last.claim, last.committed, others=tuple(others))
-    ended = _last_claim(read_entries(store, table), job_id, job_attempt)
+    entries = read_entries(store, table)
+    ended = _last_claim(entries, job_id, job_attempt)
     if ended is None:
         raise JobNotFoundError(
             f"{table.log}: has no claim of job {job_id}",
             "look at the log with: ray-committer table log DEST",
         )
-    return ended
+    claims = {version: one for version, one in entries if isinstance(one, TableClaim)}
+    aborted = [
+        claims[one.claim] for _, one in entries if isinstance(one, TableAbort) and one.claim in claims
+    ]
+    given_up = tuple(claim for claim in aborted if _is_named(claim, job_id, job_attempt))
+    return replace(ended, given_up=given_up)
 
 
-def resolve_forward(
+def finish_committed(
     store: StoreOperations,
     table: TablePlaces,
-    definition: TableDefinition,
     one: Logged,
+    committed: int,
     now_milliseconds: int,
     *,
-    accepts_lost: bool = False,
-) -> tuple[int, Removal]:
-    """Commit a claim whose job is gone, and remove its old files; idempotent.
+    accepts_lost: bool,
+) -> Removal:
+    """Remove the old files of a job that is gone and that the log says is `committed`; idempotent.
 
-    Returns the version of the commit. `ValidationError` if a new file is not in its place with proof; if
-    the commit is in the log already, that is accepted with `accepts_lost`. `TableClaimError` if the
-    job is not gone, the claim was given up, or the log does not show which old files the job removes.
+    `TableClaimError` if the job is not gone. `ValidationError` if a new file is not in its place with
+    proof, unless that is accepted: those that were to take the names of old files are moved last.
     """
-    if one.aborted is not None:
-        raise _decided(store, table, one, TableAbort, one.aborted)
-    if not one.in_flight and one.committed is not None:
-        return one.committed, Removal()
+    if not one.in_flight:
+        return Removal()
     _refuse_job(store, table, one.claim)
-    committed = one.committed
-    if committed is None:
-        entry = _commit_of(store, table, definition, one, now_milliseconds)
-        committed, decision = decide(store, table, entry)
-        if isinstance(decision, TableAbort) or decision.claim != one.version:
-            raise _decided(store, table, one, type(decision), committed)
-    elif not accepts_lost:
+    if not accepts_lost:
         _refuse_lost(store, table, one)
-    return committed, finish_removal(store, table, one, committed, now_milliseconds)
+    return finish_removal(store, table, one, committed, now_milliseconds)
 
 
-def resolve_back(store: StoreOperations, table: TablePlaces, one: Logged, now_milliseconds: int) -> int:
+def give_up_claims(
+    store: StoreOperations, table: TablePlaces, one: Logged, now_milliseconds: int
+) -> int:
     """Give up a claim whose job is gone, and the other claims of that attempt; the new files are orphans
     then, until `remove_orphans`.
 
-    Returns the version of the abort; idempotent. `TableClaimError` if the job is not gone, or the claim
-    is committed.
+    Returns the version of the abort; idempotent. `TableClaimError` if the job is not gone, or was
+    committed meanwhile.
     """
-    if one.committed is not None:
-        raise _decided(store, table, one, TableCommit, one.committed)
     if one.aborted is not None:
         return one.aborted
     _refuse_job(store, table, one.claim)
@@ -145,7 +140,10 @@ def resolve_back(store: StoreOperations, table: TablePlaces, one: Logged, now_mi
     for each in claims:
         version, decision = give_up(store, table, each, "a person has given it up", now_milliseconds)
         if isinstance(decision, TableCommit):
-            raise _decided(store, table, one, TableCommit, version)
+            raise TableClaimError(
+                f"{table.entry(version)}: says that job {one.claim.job_id} is committed since",
+                "nothing was changed: run the same command again, which finishes the job",
+            )
     return version
 
 
@@ -272,105 +270,17 @@ def _refuse_job(store: StoreOperations, table: TablePlaces, claim: TableClaim) -
         )
 
 
-def _commit_of(
-    store: StoreOperations,
-    table: TablePlaces,
-    definition: TableDefinition,
-    one: Logged,
-    now_milliseconds: int,
-) -> TableCommit:
-    """The commit of a claim whose new files are all in place, with the old files that the job replaces.
-
-    The claim is in flight, so no other job has changed anything where it replaces files: the old files
-    are all that the log names there. Files that no entry names stay, although the job would have removed
-    them.
-    """
-    claim = one.claim
-    _refuse_undecidable(store, table, one)
-    _refuse_other_attempt(store, table, one)
-    wrong = _wrong_files(store, table, claim)
-    if wrong:
-        raise ValidationError(
-            f"{table.destination}: {len(wrong)} of {claim.files.files} new files of job {claim.job_id} "
-            f"are not in their places with proof: {some_of(wrong)}",
-            f"nothing was changed: give the claim up with: "
-            f"{resolve_command(store, table.destination, claim, forward=False)}",
-        )
-    removed = NO_FILES
-    if claim.replaces:
-        roots = set(claim.replaces)
-        _, files = checkpoint.read_files(store, table, definition.table_id)
-        old = [
-            file
-            for partition in sorted(files)
-            if is_in(partition, roots)
-            for file in files[partition].values()
-        ]
-        save = partial(save_file_set, job_id=claim.job_id, job_attempt=claim.job_attempt)
-        removed = save(store, table, old)
-    return TableCommit(
-        job_id=claim.job_id,
-        job_attempt=claim.job_attempt,
-        claim=one.version,
-        removed=removed,
-        kept=claim.keeps and removed.files > 0,
-        at_milliseconds=now_milliseconds,
-    )
-
-
-def _refuse_undecidable(store: StoreOperations, table: TablePlaces, one: Logged) -> None:
-    """`TableClaimError` if the claim does not show whether the job was decided, or which old files it
-    removes.
-
-    A job that replaces data and has no new file leaves no sign that it was decided. The files of an
-    import were there before, so they are no sign, and another import can have put them into the log.
-    """
-    claim = one.claim
-    why = None
-    if one.others:
-        why = "has several claims in flight, and nothing shows which of them counts"
-    elif claim.is_import:
-        why = "puts files into the log that were there before"
-    elif claim.mode in _ADDS:
-        return
-    elif claim.replaces is None:
-        why = "replaces more than its claim names"
-    elif not claim.files.files:
-        why = "replaces data and has no new file, so nothing shows that it was decided"
-    if why is not None:
-        raise TableClaimError(
-            f"{table.entry(one.version)}: job {claim.job_id} {why}",
-            f"nothing was changed: give the claim up with: "
-            f"{resolve_command(store, table.destination, claim, forward=False)}; then run its "
-            f"application again",
-        )
-
-
-def _refuse_other_attempt(store: StoreOperations, table: TablePlaces, one: Logged) -> None:
-    """`TableClaimError` if another attempt of the job was committed meanwhile: its rows would double."""
-    claim = one.claim
-    for version, entry in read_entries(store, table, one.version):
-        is_other = entry.job_id == claim.job_id and entry.job_attempt != claim.job_attempt
-        if isinstance(entry, TableCommit) and is_other:
-            raise TableClaimError(
-                f"{table.entry(version)}: attempt {entry.job_attempt} of job {claim.job_id} is "
-                f"committed, so attempt {claim.job_attempt} must not be",
-                f"nothing was changed: give its claim up with: "
-                f"{resolve_command(store, table.destination, claim, forward=False)}",
-            )
-
-
 def _refuse_lost(store: StoreOperations, table: TablePlaces, one: Logged) -> None:
     """`ValidationError` if a new file of a claim that is committed in the log is lost."""
     wrong = _wrong_files(store, table, one.claim)
     if wrong:
-        forward = resolve_command(store, table.destination, one.claim, forward=True)
+        command = resolve_command(store, table.destination, one.claim)
         raise ValidationError(
             f"{table.destination}: job {one.claim.job_id} is committed in the log, but {len(wrong)} of "
             f"its {one.claim.files.files} new files are not in their places with proof: "
             f"{some_of(wrong)}",
             f"nothing was changed: restore these files from soft delete or a snapshot, and run the same "
-            f"command. If they are lost, end the claim with: {forward} --accept-lost, then run the "
+            f"command. If they are lost, end the claim with: {command} --accept-lost, then run the "
             f"job's application again",
         )
 
@@ -379,24 +289,3 @@ def _wrong_files(store: StoreOperations, table: TablePlaces, claim: TableClaim) 
     """What is wrong with the new files of a claim that are not in place with proof."""
     files = files_of(store, table, claim, claim.files)
     return [str(one) for one in find_listed(store, table, files) if not one.is_proved]
-
-
-def _decided(
-    store: StoreOperations,
-    table: TablePlaces,
-    one: Logged,
-    decision: type[TableCommit] | type[TableAbort],
-    version: int,
-) -> TableClaimError:
-    """The error for a claim that has the other decision."""
-    job_id, entry = one.claim.job_id, table.entry(version)
-    if decision is TableAbort:
-        return TableClaimError(
-            f"{entry}: says that the claim of job {job_id} was given up",
-            "nothing was changed: run the job's application again",
-        )
-    return TableClaimError(
-        f"{entry}: says that job {job_id} is committed, so its claim cannot be given up any more",
-        f"nothing was changed: if the log shows no `done` of it, finish it with: "
-        f"{resolve_command(store, table.destination, one.claim, forward=True)}",
-    )

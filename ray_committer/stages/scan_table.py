@@ -45,14 +45,15 @@ class Scanned:
     """The differences between a table's directory and its log, of which `state` is the end.
 
     compared: the number of files of the log.
-    foreign: files that no entry names; orphans: files that only a claim names that was given up.
+    foreign: files that no entry names; orphans: files that only a claim names that was given up, and
+        that claim.
     missing, changed: files of the log that are not there, or are others.
     """
 
     state: TableState
     compared: int
     foreign: list[ListedFile] = field(default_factory=list)
-    orphans: list[ListedFile] = field(default_factory=list)
+    orphans: dict[str, TableClaim] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
 
@@ -73,9 +74,10 @@ def scan_table(store: StoreOperations, table: TablePlaces, definition: TableDefi
     result.missing = sorted({path for named in files.values() for path in named} - busy)
     result.changed = [text for path, text in sorted(changed.items()) if path not in busy]
     unnamed = {path: status for path, status in sorted(unnamed.items()) if path not in busy}
-    orphans = set(_orphans(store, table, before.version, unnamed)) if unnamed else set()
-    for path, status in unnamed.items():
-        (result.orphans if path in orphans else result.foreign).append(as_listed(path, status))
+    if unnamed:
+        result.orphans = dict(sorted(_orphans(store, table, before.version, unnamed)))
+    foreign = [item for item in unnamed.items() if item[0] not in result.orphans]
+    result.foreign = [as_listed(path, status) for path, status in foreign]
     return result
 
 
@@ -147,8 +149,8 @@ def _busy(
 
 def _orphans(
     store: StoreOperations, table: TablePlaces, until: int, unnamed: Mapping[str, FileStatus]
-) -> Iterator[str]:
-    """The paths of files that are, with proof, those of a claim that was given up."""
+) -> Iterator[tuple[str, TableClaim]]:
+    """The paths of files that are, with proof, those of a claim that was given up, and that claim."""
     claims: dict[int, TableClaim] = {}
     for version, entry in read_entries(store, table, 0, until):
         if isinstance(entry, TableClaim):
@@ -158,4 +160,4 @@ def _orphans(
         if isinstance(entry, TableAbort) and claim is not None and not claim.is_import:
             for file in files_of(store, table, claim, claim.files):
                 if compare(file, unnamed.get(file.p)).is_proved:
-                    yield file.p
+                    yield file.p, claim

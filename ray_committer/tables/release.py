@@ -72,10 +72,10 @@ def how_to_end(store: StoreOperations, table: TablePlaces, one: ClaimInFlight) -
     """The commands that end the job of a claim in flight or, if the job is gone, the claim."""
     claim = one.claim
     if (seen := job_of(store, table, claim)) is None:
-        both = [resolve_command(store, table.destination, claim, forward=way) for way in (True, False)]
+        command = resolve_command(store, table.destination, claim)
         if one.committed is not None:
-            return f"that job is gone, but it is committed: finish it with: {both[0]}"
-        return f"that job is gone: commit it with: {both[0]}, or give it up with: {both[1]}"
+            return f"that job is gone, but it is committed: finish it with: {command}"
+        return f"that job is gone: give it up with: {command}"
     job = new_job_attempt(table.destination, claim.job_id, claim.job_attempt)
     finish, give_up = commit_command(store, job), abort_command(store, job)
     if one.committed is not None:

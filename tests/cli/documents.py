@@ -187,6 +187,7 @@ class TableScan(Document):
     compared: int
     foreign: list[str]
     orphans: list[str]
+    orphan_commands: list[str]
     missing: list[str]
     changed: list[str]
     agrees: bool

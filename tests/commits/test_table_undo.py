@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from ray_committer.errors import CommitConflictError, PathError
+from ray_committer.jobs.resolve_claim import resolve_on
 from ray_committer.jobs.scan_table import scan_on
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import new_job_attempt
@@ -76,7 +77,7 @@ def test_a_removal_of_orphans_does_not_hinder_an_undo(kind):
     assert status is not None
     append(store, TABLE, claim_of("job_2", [as_listed("day=1/orphan", status)]), 2)
     append(store, TABLE, abort_of(3, "job_2"), 3)
-    assert scan_on(store, "/table", remove_orphans=True, waiting=Waiting(0.0)).removed == 1
+    assert resolve_on(store, "/table", "job_2", waiting=Waiting(0.0)).removed == 1
     undo(store, 2)
     assert data_of_log(store) == data_in(store) == {}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 import pytest
@@ -96,14 +95,8 @@ def stopped_after_commit(
     return stopped(store, options, files, after=do_at("rename", die, end="004.entry"))
 
 
-def resolved(
-    store: StoreOperations, *, forward: bool, job_id: str = JOB.job_id, **how: Any
-) -> ResolvedClaim:
-    return resolve_on(store, "/table", job_id, forward=forward, waiting=Waiting(0.0), **how)
-
-
-forward = partial(resolved, forward=True)
-back = partial(resolved, forward=False)
+def resolve(store: StoreOperations, *, job_id: str = JOB.job_id, **how: Any) -> ResolvedClaim:
+    return resolve_on(store, "/table", job_id, waiting=Waiting(0.0), **how)
 
 
 def scanned(store: StoreOperations, **how: bool) -> TableScan:

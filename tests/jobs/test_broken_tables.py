@@ -109,15 +109,13 @@ CALLS: dict[str, Callable[[str], object]] = {
     "table_log": table_log,
     "scan_table": ray_committer.scan_table,
     "import": partial(ray_committer.scan_table, import_foreign=True),
-    "remove_orphans": partial(ray_committer.scan_table, remove_orphans=True),
-    "forward": lambda dest: ray_committer.resolve_claim(dest, "job_a", forward=True),
-    "back": lambda dest: ray_committer.resolve_claim(dest, "job_a", forward=False),
+    "resolve": lambda dest: ray_committer.resolve_claim(dest, "job_a"),
     "commit_job": lambda dest: ray_committer.commit_job(dest, "job_b"),
 }
 COMMANDS = {
     "log": ("table", "log", "DEST"),
-    "scan": ("table", "scan", "DEST", "--import", "--remove-orphans"),
-    "resolve": ("table", "resolve", "DEST", "job_a", "--back"),
+    "scan": ("table", "scan", "DEST", "--import"),
+    "resolve": ("table", "resolve", "DEST", "job_a"),
     "commit": ("commit", "DEST", "--job-id", "job_b", "--assume-complete"),
 }
 

@@ -1,4 +1,4 @@
-"""The claim of a job whose directory somebody deleted is committed or given up, and no data is lost."""
+"""The claim of a job whose directory somebody deleted is ended, and no data is lost."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ray_committer.protocol import file_list
 from ray_committer.protocol.file_list import ListedFile, inline_set
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.table_entry import TableCommit, WriteMode
-from ray_committer.stages import claim_table, remove_listed_files
+from ray_committer.stages import remove_listed_files
 from ray_committer.stages.make_table import make_table
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
@@ -41,14 +41,13 @@ from tests.jobs.tables_in_use import (
     OVERWRITE_PARTITIONS,
     THIRD,
     Died,
-    back,
     committed,
     data_in,
     data_of_log,
     die,
-    forward,
     in_flight,
     kinds_of,
+    resolve,
     scanned,
     sizes,
     stopped,
@@ -86,124 +85,12 @@ def options(request: pytest.FixtureRequest) -> ray_committer.CommitOptions:
     return MODES[request.param]
 
 
-# Forward
-
-
-def test_an_append_goes_forward(kind: Kind):
-    store = stopped(kind())
-    found = forward(store)
-    assert (found.claim, found.version, found.is_committed, found.removed) == (3, 4, True, 0)
-    assert kinds_of(store) == ["claim", "commit"]
-    assert data_of_log(store) == data_in(store) == sizes(OLD, NEW)
-    assert in_flight(store) == []
-
-
-def test_an_overwrite_goes_forward_and_removes_the_old_files(kind: Kind):
-    store = stopped(kind(), OVERWRITE)
-    found = forward(store)
-    assert (found.version, found.removed, found.kept) == (4, 2, ())
-    assert kinds_of(store) == ["claim", "commit", "done"]
-    assert data_of_log(store) == data_in(store) == sizes(NEW)
-    assert in_flight(store) == []
-
-
-def test_an_overwrite_of_partitions_removes_only_what_is_in_them(kind: Kind):
-    store = stopped(kind(), OVERWRITE_PARTITIONS)
-    assert forward(store).removed == 1
-    assert data_of_log(store) == data_in(store) == sizes({"day=2/old": b"22"}, NEW)
-
-
-def test_old_files_where_a_job_writes_but_replaces_nothing_stay(kind: Kind):
-    store = stopped(kind(), OVERWRITE_ONE, {"day=1/new": b"333", "day=2/new": b"4444"})
-    assert forward(store).removed == 1
-    assert set(data_in(store)) == {"day=1/new", "day=2/new", "day=2/old"}
-    assert data_of_log(store) == data_in(store)
-
-
-def test_files_that_no_entry_names_stay_and_are_named(kind: Kind):
-    store = stopped(kind(), OVERWRITE)
-    put_file(store, "/table/day=2/strange", b"?")
-    put_file(store, "/table/day=2/.hidden", b"?")
-    assert forward(store).kept == ("day=2/strange: no entry of the log names it",)
-    assert set(data_in(store)) == {*NEW, "day=2/strange", "day=2/.hidden"}
-
-
-def test_an_old_file_that_was_changed_stays_and_is_named(kind: Kind):
-    store = stopped(kind(), OVERWRITE)
-    store.write("/table/day=2/old", b"changed")
-    found = forward(store)
-    assert (found.removed, found.kept) == (1, ("day=2/old: has 7 bytes, not 2",))
-    assert store.read("/table/day=2/old") == b"changed"
-    assert in_flight(store) == []
-
-
-def test_many_files_are_in_lists(kind: Kind, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(file_list, "MOST_INLINE", 1)
-    monkeypatch.setattr(remove_listed_files, "FILES_ASIDE", 1)
-    store = stopped(kind(), OVERWRITE)
-    assert forward(store).removed == 2
-    assert data_of_log(store) == data_in(store) == sizes(NEW)
-
-
-@pytest.mark.parametrize(
-    ("data", "said"),
-    [
-        (None, "day=1/new: is missing"),
-        (b"longer", "day=1/new: has 6 bytes, not 3"),
-        (b"xxx", "day=1/new: was changed"),
-    ],
-)
-def test_a_new_file_that_is_not_in_its_place_keeps_a_claim_from_going_forward(
-    kind: Kind, options, data: bytes | None, said: str
-):
-    store = stopped(kind(), options)
-    if data is None:
-        store.delete_file("/table/day=1/new")
-    else:
-        store.write("/table/day=1/new", data)
-    before = store.files()
-    with pytest.raises(ValidationError, match=f"1 of 2 new files of job job_1 .*: {said}") as caught:
-        forward(store)
-    assert caught.value.exit_code == 5
-    assert "table resolve memory://test/table job_1 --back" in caught.value.advice
-    assert store.files() == before
-
-
-def test_a_size_alone_is_no_proof():
-    store = stopped(MemoryStore(identity=Identity.SIZE_ONLY), OVERWRITE)
-    with pytest.raises(ValidationError, match="only its size shows that it is the file"):
-        forward(store)
-    found = back(store)
-    assert found.removed == 0
-    assert len(found.kept) == 2
-    assert set(data_in(store)) == {*OLD, *NEW}
-
-
-def test_a_job_that_may_replace_more_than_it_claims_cannot_go_forward(
-    kind: Kind, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(claim_table, "MOST_PARTITIONS", 0)
-    store = stopped(kind(), OVERWRITE_PARTITIONS)
-    with pytest.raises(TableClaimError, match="replaces more than its claim names"):
-        forward(store)
-    assert data_in(store) == sizes(OLD, NEW)
-
-
-def test_an_overwrite_without_new_files_shows_no_decision_and_cannot_go_forward(kind: Kind):
-    store = table_with_old_files(kind())
-    append(store, TABLE, claim_of("job_1", mode=WriteMode.OVERWRITE, partitions=[""], replaces=[""]), 2)
-    with pytest.raises(TableClaimError, match="nothing shows that it was decided"):
-        forward(store)
-    assert data_in(store) == sizes(OLD)
-    assert back(store).version == 4
-
-
-# Back
+# A job that is not committed
 
 
 def test_a_claim_is_given_up_and_its_new_files_go(kind: Kind, options):
     store = stopped(kind(), options)
-    found = back(store)
+    found = resolve(store)
     assert (found.claim, found.version, found.is_committed, found.removed) == (3, 4, False, 2)
     assert kinds_of(store) == ["claim", "abort", "claim", "commit", "done"]
     assert data_of_log(store) == data_in(store) == sizes(OLD)
@@ -212,14 +99,14 @@ def test_a_claim_is_given_up_and_its_new_files_go(kind: Kind, options):
 
 def test_a_claim_of_a_job_that_moved_nothing_is_only_given_up(kind: Kind):
     store = stopped(kind(), before=do_at("advance", die, end="recorded"))
-    assert (back(store).removed, kinds_of(store)) == (0, ["claim", "abort"])
+    assert (resolve(store).removed, kinds_of(store)) == (0, ["claim", "abort"])
     assert data_of_log(store) == data_in(store) == sizes(OLD)
 
 
 def test_a_new_file_that_was_changed_stays(kind: Kind):
     store = stopped(kind())
     store.write("/table/day=1/new", b"xxx")
-    found = back(store)
+    found = resolve(store)
     assert (found.removed, found.kept) == (1, ("day=1/new: was changed",))
     assert store.read("/table/day=1/new") == b"xxx"
 
@@ -228,12 +115,12 @@ def test_a_file_that_another_job_has_committed_stays_even_if_it_is_the_same(kind
     store = stopped(kind(), before=do_at("advance", die, end="sealed"))
     hook = do_at("rename", die, end="005.entry")
     with pytest.raises(Died):
-        back(WrappedStore(store, before=hook))
+        resolve(WrappedStore(store, before=hook))
     assert kinds_of(store) == ["claim", "abort"]
     committed(store, {"day=1/new": b"333"}, options=OVERWRITE)
     if kind().capabilities.versions.value == "listed":  # the same content has the same checksum
         assert scanned(store).orphans == ()
-    back(store)
+    resolve(store)
     assert data_of_log(store) == data_in(store) == {"day=1/new": 3}
 
 
@@ -241,11 +128,13 @@ def test_files_are_not_removed_beside_a_job_at_work(kind: Kind):
     store = stopped(kind())
     append(store, TABLE, claim_of("other", partitions=["day=1"]), 3)
     with pytest.raises(CommitConflictError, match=r"job other .*is given up \(version 5\)") as caught:
-        back(store)
-    assert "table scan memory://test/table --remove-orphans" in caught.value.advice
+        resolve(store)
+    assert "run the same command again" in caught.value.advice
     assert set(NEW) <= set(data_in(store))
     append_commit(store, "x", partitions=["day=9"])
-    assert scanned(store).orphans == tuple(sorted(NEW))
+    found = scanned(store)
+    assert found.orphans == tuple(sorted(NEW))
+    assert found.orphan_commands == ("ray-committer table resolve memory://test/table job_1",)
 
 
 def test_files_that_were_there_before_stay_when_their_import_is_given_up(kind: Kind):
@@ -255,7 +144,7 @@ def test_files_that_were_there_before_stay_when_their_import_is_given_up(kind: K
     hook = do_at("rename", die, end="002.entry")
     with pytest.raises(Died):
         make_table(WrappedStore(store, before=hook), TABLE, DEFINITION, NOW)
-    found = back(store, job_id="import-id")
+    found = resolve(store, job_id="import-id")
     assert (found.removed, kinds_of(store, 0)) == (0, ["claim", "abort"])
     assert scanned(store).orphans == ()
     assert scanned(store).foreign == tuple(sorted(OLD))
@@ -263,25 +152,16 @@ def test_files_that_were_there_before_stay_when_their_import_is_given_up(kind: K
     assert data_of_log(store) == data_in(store) == sizes(OLD)
 
 
-# A commit without done
+# A job that is committed, without done
 
 
 def test_old_files_of_a_committed_job_are_removed(kind: Kind):
     store = stopped_after_commit(kind())
     assert set(data_in(store)) == {*OLD, *NEW}
-    found = forward(store)
+    found = resolve(store)
     assert (found.version, found.removed) == (4, 2)
     assert kinds_of(store) == ["claim", "commit", "done"]
     assert data_of_log(store) == data_in(store) == sizes(NEW)
-
-
-def test_a_committed_job_cannot_be_given_up(kind: Kind):
-    store = stopped_after_commit(kind())
-    before = store.files()
-    with pytest.raises(TableClaimError, match=r"004.entry: says that job job_1 is committed") as caught:
-        back(store)
-    assert "table resolve memory://test/table job_1 --forward" in caught.value.advice
-    assert store.files() == before
 
 
 def test_a_lost_new_file_is_named_and_no_old_one_goes_unless_that_is_accepted(kind: Kind):
@@ -291,10 +171,10 @@ def test_a_lost_new_file_is_named_and_no_old_one_goes_unless_that_is_accepted(ki
     with pytest.raises(
         ValidationError, match="committed in the log, but 1 of its 2 new files"
     ) as caught:
-        forward(store)
-    assert "table resolve memory://test/table job_1 --forward --accept-lost" in caught.value.advice
+        resolve(store)
+    assert "table resolve memory://test/table job_1 --accept-lost" in caught.value.advice
     assert store.files() == before
-    found = forward(store, accept_lost=True)
+    found = resolve(store, accept_lost=True)
     assert found.removed == 1
     assert data_in(store) == {"day=1/new": 3, "day=2/old": 2}
     assert in_flight(store) == []
@@ -308,7 +188,10 @@ def test_a_new_file_is_never_removed_as_the_old_file_of_its_name(kind: Kind):
     same = [ListedFile("day=1/old", 1, status.modified_milliseconds, status.etag)]
     claim = claim_of("job_1", same, mode=WriteMode.OVERWRITE, replaces=["day=1"])
     append(store, TABLE, claim, 2)
-    assert (forward(store).removed, data_in(store)) == (0, sizes(OLD))
+    removed = inline_set(same)
+    commit = TableCommit(job_id="job_1", job_attempt=0, claim=3, at_milliseconds=1, removed=removed)
+    append(store, TABLE, commit, 3)
+    assert (resolve(store).removed, data_in(store)) == (0, sizes(OLD))
     assert data_of_log(store) == data_in(store)
 
 
@@ -324,18 +207,88 @@ def test_a_commit_that_keeps_its_old_files_moves_them(kind: Kind):
         job_id="job_1", job_attempt=0, claim=3, at_milliseconds=1, removed=inline_set(old), kept=True
     )
     append(store, TABLE, commit, 3)
-    for one in each_crash(store.copy, forward):
-        forward(one)
+    for one in each_crash(store.copy, resolve):
+        resolve(one)
         assert data_of_log(one) == data_in(one) == sizes(NEW)
         assert {name: one.read(TABLE.kept(3, name)) for name in OLD} == OLD
         assert kinds_of(one) == ["claim", "commit", "done"]
 
 
+def test_an_overwrite_of_partitions_removes_only_what_is_in_them(kind: Kind):
+    store = stopped_after_commit(kind(), OVERWRITE_PARTITIONS)
+    assert resolve(store).removed == 1
+    assert data_of_log(store) == data_in(store) == sizes({"day=2/old": b"22"}, NEW)
+
+
+def test_old_files_where_a_job_writes_but_replaces_nothing_stay(kind: Kind):
+    store = stopped_after_commit(kind(), OVERWRITE_ONE, {"day=1/new": b"333", "day=2/new": b"4444"})
+    assert resolve(store).removed == 1
+    assert set(data_in(store)) == {"day=1/new", "day=2/new", "day=2/old"}
+    assert data_of_log(store) == data_in(store)
+
+
+def test_files_that_no_entry_names_stay_and_are_named(kind: Kind):
+    store = stopped_after_commit(kind(), OVERWRITE)
+    put_file(store, "/table/day=2/strange", b"?")
+    put_file(store, "/table/day=2/.hidden", b"?")
+    assert resolve(store).kept == ("day=2/strange: no entry of the log names it",)
+    assert set(data_in(store)) == {*NEW, "day=2/strange", "day=2/.hidden"}
+
+
+def test_an_old_file_that_was_changed_stays_and_is_named(kind: Kind):
+    store = stopped_after_commit(kind(), OVERWRITE)
+    store.write("/table/day=2/old", b"changed")
+    found = resolve(store)
+    assert (found.removed, found.kept) == (1, ("day=2/old: has 7 bytes, not 2",))
+    assert store.read("/table/day=2/old") == b"changed"
+    assert in_flight(store) == []
+
+
+def test_many_files_are_in_lists(kind: Kind, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(file_list, "MOST_INLINE", 1)
+    monkeypatch.setattr(remove_listed_files, "FILES_ASIDE", 1)
+    store = stopped_after_commit(kind(), OVERWRITE)
+    assert resolve(store).removed == 2
+    assert data_of_log(store) == data_in(store) == sizes(NEW)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (None, "day=1/new: is missing"),
+        (b"longer", "day=1/new: has 6 bytes, not 3"),
+        (b"xxx", "day=1/new: was changed"),
+    ],
+)
+def test_a_new_file_that_is_not_in_its_place_keeps_old_files(kind: Kind, data: bytes | None, said: str):
+    store = stopped_after_commit(kind())
+    if data is None:
+        store.delete_file("/table/day=1/new")
+    else:
+        store.write("/table/day=1/new", data)
+    before = store.files()
+    with pytest.raises(ValidationError, match=f"but 1 of its 2 new files .*: {said}") as caught:
+        resolve(store)
+    assert caught.value.exit_code == 5
+    assert "table resolve memory://test/table job_1 --accept-lost" in caught.value.advice
+    assert store.files() == before
+
+
+def test_a_size_alone_is_no_proof():
+    store = stopped_after_commit(MemoryStore(identity=Identity.SIZE_ONLY))
+    with pytest.raises(ValidationError, match="only its size shows that it is the file"):
+        resolve(store)
+    store = stopped(MemoryStore(identity=Identity.SIZE_ONLY), OVERWRITE)
+    found = resolve(store)
+    assert found.removed == 0
+    assert len(found.kept) == 2
+    assert set(data_in(store)) == {*OLD, *NEW}
+
+
 # Which claim
 
 
-@pytest.mark.parametrize("resolve", [forward, back])
-def test_as_long_as_the_job_is_there_its_state_decides(kind: Kind, resolve):
+def test_as_long_as_the_job_is_there_its_state_decides(kind: Kind):
     store = table_with_old_files(kind())
     write(store, NEW, JOB, AT_ONCE)
     with pytest.raises(Died):
@@ -352,25 +305,44 @@ def test_as_long_as_the_job_is_there_its_state_decides(kind: Kind, resolve):
 def test_another_job_of_the_same_id_is_not_the_job_of_the_claim(kind: Kind):
     store = stopped(kind())
     write(store, {"day=7/new": b"7"}, JOB, AT_ONCE)
-    assert forward(store).version == 4
-    assert run_commit(store, JOB, AT_ONCE).table_version == 6
+    assert resolve(store).version == 4
+    assert run_commit(store, JOB, AT_ONCE).table_version == 9
     assert data_of_log(store) == data_in(store)
 
 
-def test_the_last_decision_is_reported_again_and_never_reversed(kind: Kind):
-    store = stopped(kind(), OVERWRITE)
-    assert forward(store).version == forward(store).version == 4
-    with pytest.raises(TableClaimError, match="is committed"):
-        back(store)
+def test_the_last_decision_is_reported_again(kind: Kind):
+    store = stopped_after_commit(kind())
+    assert resolve(store).version == resolve(store).version == 4
     other = stopped(kind())
-    assert back(other).version == back(other).version == 4
-    with pytest.raises(TableClaimError, match=r"004.entry: says that the claim of job job_1 was given"):
-        forward(other)
+    assert resolve(other).version == resolve(other).version == 4
+    assert data_of_log(other) == data_in(other) == sizes(OLD)
+
+
+def test_what_a_job_has_left_is_removed_also_after_its_id_was_used_again(kind: Kind):
+    store = stopped(kind())
+    with pytest.raises(Died):
+        resolve(WrappedStore(store, before=do_at("rename", die, end="005.entry")))
+    committed(store, {"day=1/again": b"5"}, JOB)
+    assert scanned(store).orphans == tuple(sorted(NEW))
+    found = resolve(store)
+    assert (found.is_committed, found.removed) == (True, 2)
+    assert data_of_log(store) == data_in(store) == sizes(OLD, {"day=1/again": b"5"})
+
+
+def test_a_job_that_is_committed_meanwhile_is_finished_and_not_given_up(kind: Kind):
+    store = stopped(kind())
+    commit = TableCommit(job_id="job_1", job_attempt=0, claim=3, at_milliseconds=1)
+    late = do_at("rename", lambda: append(store, TABLE, commit, 3), end="004.entry")
+    with pytest.raises(TableClaimError, match=r"004.entry: says that job job_1 is committed") as caught:
+        resolve(WrappedStore(store, before=late))
+    assert "run the same command again" in caught.value.advice
+    assert (resolve(store).is_committed, kinds_of(store)) == (True, ["claim", "commit"])
+    assert data_of_log(store) == data_in(store) == sizes(OLD, NEW)
 
 
 def test_a_job_without_a_claim_is_not_found(kind: Kind):
     with pytest.raises(JobNotFoundError, match="has no claim of job job_9"):
-        forward(table_with_old_files(kind()), job_id="job_9")
+        resolve(table_with_old_files(kind()), job_id="job_9")
 
 
 def test_of_several_attempts_one_must_be_named(kind: Kind):
@@ -378,9 +350,9 @@ def test_of_several_attempts_one_must_be_named(kind: Kind):
     for number in (0, 1):
         append(store, TABLE, claim_of("job_1", job_attempt=number, nonce=f"n{number}"), 2)
     with pytest.raises(AmbiguousJobError, match=r"attempts \[0, 1\] of job job_1"):
-        back(store)
-    assert back(store, job_attempt=1).job_attempt == 1
-    assert back(store).job_attempt == 0
+        resolve(store)
+    assert resolve(store, job_attempt=1).job_attempt == 1
+    assert resolve(store).job_attempt == 0
 
 
 # Several claims of one attempt
@@ -402,26 +374,13 @@ def test_all_claims_of_an_attempt_that_is_gone_are_given_up(kind: Kind):
     store = with_several_claims(kind, AT_ONCE, OVERWRITE_ONE)
     store.delete_directory("/table/_temporary")
     assert [one.state for one in scanned(store).claims] == [None, None]
-    back(store)
+    resolve(store)
     assert in_flight(store) == []
     assert data_of_log(store) == data_in(store) == sizes(OLD)
     assert committed(store, {"day=1/later": b"5"}, options=OVERWRITE) is not None
 
 
-def test_an_attempt_with_several_claims_does_not_go_forward(kind: Kind):
-    store = with_several_claims(kind, AT_ONCE, OVERWRITE_ONE)
-    with pytest.raises(Died):
-        run_commit(WrappedStore(store, before=do_at("advance", die, end="sealed")), JOB, AT_ONCE)
-    store.delete_directory("/table/_temporary")
-    with pytest.raises(TableClaimError, match="has several claims in flight"):
-        forward(store)
-    assert back(store).removed == 2
-    assert in_flight(store) == []
-    assert data_of_log(store) == data_in(store) == sizes(OLD)
-
-
 def test_a_claim_is_not_used_again_by_a_run_that_replaces_other_directories(kind: Kind):
-    """Otherwise `forward` removes old files that this run did not replace."""
     store = with_several_claims(kind)
     there = {"day=3/old": b"55555"}
     committed(store, there)
@@ -429,9 +388,7 @@ def test_a_claim_is_not_used_again_by_a_run_that_replaces_other_directories(kind
         with pytest.raises(Died):
             run_commit(WrappedStore(store, before=do_at("advance", die, end=phase)), JOB, one)
     store.delete_directory("/table/_temporary")
-    with pytest.raises(TableClaimError, match="has several claims in flight"):
-        forward(store)
-    back(store)
+    resolve(store)
     assert data_of_log(store) == data_in(store) == sizes(OLD, there)
 
 
@@ -441,9 +398,7 @@ def test_a_claim_that_ended_with_the_commit_of_another_is_not_resolved(kind: Kin
     later = {"day=1/later": b"55555"}
     committed(store, later)
     there = kinds_of(store)
-    assert (forward(store).version, forward(store).removed) == (5, 0)
-    with pytest.raises(TableClaimError, match=r"005.entry: says that job job_1 is committed"):
-        back(store)
+    assert (resolve(store).version, resolve(store).removed) == (5, 0)
     assert kinds_of(store) == there
     assert data_of_log(store) == data_in(store) == sizes(OLD, NEW, later)
 
@@ -453,52 +408,22 @@ def test_a_claim_that_ended_with_the_commit_of_another_is_not_resolved(kind: Kin
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ON_OBJECTS, indirect=True)
-@pytest.mark.parametrize("new", [stopped, stopped_after_commit])
-def test_after_a_crash_at_any_request_forward_ends_it(kind: Kind, new):
-    for store in each_crash(lambda: new(kind(), OVERWRITE), forward):
+def test_after_a_crash_at_any_request_a_committed_job_is_finished(kind: Kind):
+    for store in each_crash(lambda: stopped_after_commit(kind()), resolve):
         assert set(NEW) <= set(data_in(store))
-        if "commit" not in kinds_of(store):
-            assert data_in(store) == sizes(OLD, NEW)
-        forward(store)
+        resolve(store)
         assert kinds_of(store) == ["claim", "commit", "done"]
         assert data_of_log(store) == data_in(store) == sizes(NEW)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ON_DIRECTORIES, indirect=True)
-def test_after_a_crash_at_any_request_back_ends_it(kind: Kind, options):
-    for store in each_crash(lambda: stopped(kind(), options), back):
+def test_after_a_crash_at_any_request_a_job_is_given_up(kind: Kind, options):
+    for store in each_crash(lambda: stopped(kind(), options), resolve):
         if "abort" not in kinds_of(store):
             assert data_in(store) == sizes(OLD, NEW)
-        back(store)
+        resolve(store)
         assert data_of_log(store) == data_in(store) == sizes(OLD)
-        assert in_flight(store) == []
-
-
-def beside(new: Callable[[], MemoryStore], first, second) -> None:
-    """Run `second` as a whole at each request of `first`; nothing may depend on which is faster."""
-    calls: list[StoreCall] = []
-    first(WrappedStore(new(), before=calls.append))
-    for call in moments(calls):
-        store = new()
-
-        def hook(now: StoreCall, number: int = call.number, store: MemoryStore = store) -> None:
-            if now.number == number:
-                second(store)
-
-        with suppress(RayCommitterError):
-            first(WrappedStore(store, before=hook))
-        kinds = kinds_of(store)
-        decisions = [one for one in kinds[:3] if one in ("commit", "abort")]
-        assert kinds[0] == "claim"
-        assert decisions
-        for _ in range(2):
-            with suppress(TableClaimError):
-                forward(store)
-            with suppress(TableClaimError):
-                back(store)
-        end = sizes(NEW) if kinds[1] == "commit" else sizes(OLD)
-        assert data_of_log(store) == data_in(store) == end
         assert in_flight(store) == []
 
 
@@ -507,68 +432,75 @@ def beside(new: Callable[[], MemoryStore], first, second) -> None:
 @pytest.mark.alternate
 @pytest.mark.parametrize("kind", ON_OBJECTS, indirect=True)
 @pytest.mark.parametrize("new", [stopped, stopped_after_commit])
-@pytest.mark.parametrize("first", [forward, back])
-@pytest.mark.parametrize("second", [forward, back])
-def test_two_people_at_once_make_one_decision(kind: Kind, new, first, second):
-    if new is stopped_after_commit and back in (first, second):
-        return
+def test_two_people_at_once_make_one_decision(kind: Kind, new):
+    calls: list[StoreCall] = []
+    resolve(WrappedStore(new(kind(), OVERWRITE), before=calls.append))
+    for call in moments(calls):
+        store = new(kind(), OVERWRITE)
 
-    def tried(store: MemoryStore) -> None:
+        def hook(now: StoreCall, number: int = call.number, store: MemoryStore = store) -> None:
+            if now.number == number:
+                with suppress(RayCommitterError):
+                    resolve(store)
+
         with suppress(RayCommitterError):
-            second(store)
-
-    beside(lambda: new(kind(), OVERWRITE), first, tried)
+            resolve(WrappedStore(store, before=hook))
+        resolve(store)
+        assert kinds_of(store)[:2] == ["claim", "commit" if new is stopped_after_commit else "abort"]
+        end = sizes(NEW) if new is stopped_after_commit else sizes(OLD)
+        assert data_of_log(store) == data_in(store) == end
+        assert in_flight(store) == []
 
 
 @pytest.mark.moments
 @pytest.mark.slow
 @pytest.mark.alternate
-@pytest.mark.parametrize(("run_first", "name"), [(forward, "day=1/old"), (back, "day=1/new")])
-def test_a_run_that_wakes_up_late_removes_no_file_of_a_later_job(kind: Kind, run_first, name: str):
+@pytest.mark.parametrize(("new", "name"), [(stopped_after_commit, "day=1/old"), (stopped, "day=1/new")])
+def test_a_run_that_wakes_up_late_removes_no_file_of_a_later_job(kind: Kind, new, name: str):
     if kind is KINDS["flat"]:  # it can neither name a version nor put a file aside
         return
     calls: list[StoreCall] = []
-    run_first(WrappedStore(stopped(kind(), OVERWRITE), before=calls.append))
+    resolve(WrappedStore(new(kind(), OVERWRITE), before=calls.append))
     data = b"333" if kind in KINDS.values() else b"of the later job"  # S3's etag is that of the content
     for call in moments(calls):
-        store = stopped(kind(), OVERWRITE)
+        store = new(kind(), OVERWRITE)
 
         def hook(now: StoreCall, number: int = call.number, store: MemoryStore = store) -> None:
             if now.number == number:
-                run_first(store)
+                resolve(store)
                 committed(store, {name: data})
 
         with suppress(RayCommitterError):
-            run_first(WrappedStore(store, before=hook))
+            resolve(WrappedStore(store, before=hook))
         with suppress(RayCommitterError):
-            run_first(store)
+            resolve(store)
         assert store.read(f"/table/{name}") == data
         assert data_of_log(store) == data_in(store)
 
 
 def test_a_file_that_changes_after_the_look_at_it_is_moved_back_and_named():
-    store = stopped(MemoryStore(), OVERWRITE)
+    store = stopped_after_commit(MemoryStore())
     change = do_at("set_aside", lambda: store.write("/table/day=1/old", b"changed"))
-    found = forward(WrappedStore(store, before=change))
+    found = resolve(WrappedStore(store, before=change))
     assert (found.removed, found.kept) == (2, ("day=1/old: has 7 bytes, not 1",))
     assert store.read("/table/day=1/old") == b"changed"
     assert in_flight(store) == []
 
 
 @pytest.mark.slow
-def test_after_a_crash_what_was_put_aside_by_mistake_is_moved_back():
-    store = stopped(MemoryStore(), OVERWRITE)
+def test_after_a_crash_what_was_put_aside_by_mistake_is_moved_resolve():
+    store = stopped_after_commit(MemoryStore())
     change = do_at("set_aside", lambda: store.write("/table/day=1/old", b"changed"))
     dies = WrappedStore(store, before=change, after=do_at("set_aside", die))
     with pytest.raises(Died):
-        forward(dies)
+        resolve(dies)
     assert store.get_status("/table/day=1/old") is None
-    assert forward(store).kept == ("day=1/old: has 7 bytes, not 1",)
+    assert resolve(store).kept == ("day=1/old: has 7 bytes, not 1",)
     assert store.read("/table/day=1/old") == b"changed"
 
 
 def test_no_run_can_make_the_place_of_old_files_again_after_the_claim_has_ended():
-    store = stopped(MemoryStore(), OVERWRITE)
+    store = stopped_after_commit(MemoryStore())
     place = f"{TABLE.aside(3)}/0"
 
     def third_run() -> None:
@@ -576,19 +508,19 @@ def test_no_run_can_make_the_place_of_old_files_again_after_the_claim_has_ended(
             store.mkdirs(place)
 
     def others() -> None:
-        forward(WrappedStore(store, before=do_at("rename", third_run, end="005.entry")))
+        resolve(WrappedStore(store, before=do_at("rename", third_run, end="005.entry")))
         committed(store, {"day=1/old": b"of a later job"})
 
     late = WrappedStore(store, before=do_at("set_aside", others), after=do_at("set_aside", die))
     with suppress(OSError, RayCommitterError, Died):
-        forward(late)
+        resolve(late)
     assert store.read("/table/day=1/old") == b"of a later job"
 
 
 def test_a_place_that_another_run_makes_again_is_closed():
-    store = stopped(MemoryStore(), OVERWRITE)
+    store = stopped_after_commit(MemoryStore())
     again = do_at("delete_directory", lambda: store.mkdirs(f"{TABLE.aside(3)}/0"), end="aside-3")
-    assert forward(WrappedStore(store, after=again)).removed == 2
+    assert resolve(WrappedStore(store, after=again)).removed == 2
     status = store.get_status(TABLE.aside(3))
     assert status is not None
     assert not status.is_directory
@@ -598,10 +530,7 @@ def test_a_place_that_another_run_makes_again_is_closed():
 @pytest.mark.slow
 @pytest.mark.alternate
 @pytest.mark.parametrize("kind", ON_DIRECTORIES, indirect=True)
-@pytest.mark.parametrize("resolve", [forward, back])
-def test_a_commit_whose_directory_is_deleted_and_whose_claim_is_resolved_stops(
-    kind: Kind, options, resolve
-):
+def test_a_commit_whose_directory_is_deleted_and_whose_claim_is_resolved_stops(kind: Kind, options):
     calls: list[StoreCall] = []
 
     def new() -> MemoryStore:
@@ -621,10 +550,8 @@ def test_a_commit_whose_directory_is_deleted_and_whose_claim_is_resolved_stops(
 
         with suppress(RayCommitterError, OSError):
             run_commit(WrappedStore(store, before=hook), JOB, options)
-        for one in (forward, back):
-            with suppress(RayCommitterError):
-                one(store)
-        scanned(store, remove_orphans=True)
+        with suppress(JobNotFoundError):  # it had made no claim
+            resolve(store)
         assert in_flight(store) == []
         assert data_of_log(store) == data_in(store)
         assert data_in(store) in (sizes(OLD), sizes(OLD, NEW), sizes(NEW), after_partitions())
@@ -658,52 +585,35 @@ def broken_table(dest: Path) -> None:
 
 def test_the_public_function_on_local_files(dest: Path):
     broken_table(dest)
-    found = resolve_claim(str(dest), "job_b", forward=False)
+    found = resolve_claim(str(dest), "job_b")
     assert (found.is_committed, found.removed) == (False, 1)
     assert [path.name for path in (dest / "day=1").iterdir()] == ["a"]
 
 
-@pytest.mark.parametrize(
-    ("way", "said", "left"),
-    [
-        ("--forward", "is committed (version 6), 0 old files removed", ["a", "b"]),
-        ("--back", "is given up (version 6), 1 new file removed", ["a"]),
-    ],
-)
-def test_the_command_on_local_files(dest: Path, way: str, said: str, left: list[str]):
+def test_the_command_on_local_files(dest: Path):
     broken_table(dest)
-    done = run("table", "resolve", str(dest), "job_b", way)
-    assert (done.exit_code, done.stderr) == (0, "")
-    assert f"job job_b {said}" in done.stdout
-    assert sorted(path.name for path in (dest / "day=1").iterdir()) == left
-    other = "--back" if way == "--forward" else "--forward"
-    refused = run("table", "resolve", str(dest), "job_b", other)
-    assert refused.exit_code == 4
-    assert "ray-committer explain RC-table-claim" in refused.stderr
-
-
-def test_the_command_needs_a_direction(dest: Path):
-    broken_table(dest)
-    assert run("table", "resolve", str(dest), "job_b").exit_code == 2
-    assert run("table", "resolve", str(dest), "job_x", "--back").exit_code == 1
+    for removed in ("1 file removed", "0 files removed"):
+        done = run("table", "resolve", str(dest), "job_b")
+        assert (done.exit_code, done.stderr) == (0, "")
+        assert f"job job_b is given up (version 6), {removed}" in done.stdout
+    assert [path.name for path in (dest / "day=1").iterdir()] == ["a"]
+    assert run("table", "resolve", str(dest), "job_x").exit_code == 1
 
 
 def test_a_stopped_removal_is_ended_with_done_once(kind: Kind):
     store = stopped_after_commit(kind())
-    forward(store)
+    resolve(store)
     assert append(store, TABLE, done_of(3), 4) == 5
     assert len(read_entries(store, TABLE)) == 5
 
 
-def test_a_later_job_goes_on_after_a_claim_was_resolved(kind: Kind):
-    for resolve in (forward, back):
-        store = stopped(kind(), OVERWRITE)
-        write(store, {"day=1/later": b"5"}, THIRD, AT_ONCE)
-        with pytest.raises(CommitConflictError) as caught:
-            run_commit(store, THIRD, AT_ONCE)
-        for way in ("--forward", "--back"):
-            command = f"ray-committer table resolve memory://test/table job_1 {way}"
-            assert command in caught.value.advice
-        resolve(store)
+@pytest.mark.parametrize("new", [stopped, stopped_after_commit])
+def test_a_later_job_goes_on_after_a_claim_was_resolved(kind: Kind, new):
+    store = new(kind(), OVERWRITE)
+    write(store, {"day=1/later": b"5"}, THIRD, AT_ONCE)
+    with pytest.raises(CommitConflictError) as caught:
         run_commit(store, THIRD, AT_ONCE)
-        assert data_of_log(store) == data_in(store)
+    assert "ray-committer table resolve memory://test/table job_1" in caught.value.advice
+    resolve(store)
+    run_commit(store, THIRD, AT_ONCE)
+    assert data_of_log(store) == data_in(store)

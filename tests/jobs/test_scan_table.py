@@ -43,14 +43,13 @@ from tests.jobs.tables_in_use import (
     OVERWRITE_PARTITIONS,
     THIRD,
     Died,
-    back,
     committed,
     data_in,
     data_of_log,
     die,
-    forward,
     in_flight,
     kinds_of,
+    resolve,
     scanned,
     sizes,
     stopped,
@@ -77,7 +76,6 @@ pytestmark = pytest.mark.usefixtures("no_pauses")
 
 Kind = Callable[[], MemoryStore]
 imports = partial(scanned, import_foreign=True)
-removes = partial(scanned, remove_orphans=True)
 
 
 @pytest.fixture(params=EACH_TABLE)
@@ -96,7 +94,7 @@ def with_orphans(store: MemoryStore) -> MemoryStore:
     """A table whose job was given up, and whose new files are still there."""
     stopped(store)
     with pytest.raises(Died):
-        back(WrappedStore(store, before=do_at("rename", die, end="005.entry")))
+        resolve(WrappedStore(store, before=do_at("rename", die, end="005.entry")))
     return store
 
 
@@ -209,9 +207,9 @@ def test_claims_in_flight_come_with_the_commands_that_end_them(kind: Kind):
     found = scanned(store)
     (claim,) = found.claims
     assert (claim.state, found.agrees) == (None, False)
-    assert [command.split()[-1] for command in claim.commands] == ["--forward", "--back"]
+    assert [command.split()[-1] for command in claim.commands] == ["job_1"]
     (claim,) = scanned(stopped_after_commit(kind())).claims
-    assert [command.split()[-1] for command in claim.commands] == ["--forward"]
+    assert [command.split()[-1] for command in claim.commands] == ["job_1"]
 
 
 # Jobs at work
@@ -356,31 +354,26 @@ def test_a_file_that_changes_before_the_import_is_not_imported(kind: Kind):
     assert imports(store).imported == 2
 
 
-# --remove-orphans
+# Orphans
 
 
 def test_orphans_are_removed_and_nothing_else(kind: Kind):
     store = with_orphans(kind())
     put_file(store, "/table/day=1/strange", b"?")
-    found = removes(store)
-    assert (found.removed, found.orphans, found.foreign) == (2, (), ("day=1/strange",))
+    (command,) = scanned(store).orphan_commands
+    assert command == "ray-committer table resolve memory://test/table job_1"
+    assert resolve(store).removed == 2
+    found = scanned(store)
+    assert (found.orphans, found.orphan_commands, found.foreign) == ((), (), ("day=1/strange",))
     assert data_in(store) == sizes(OLD, {"day=1/strange": b"?"})
     assert data_of_log(store) == sizes(OLD)
     assert in_flight(store) == []
 
 
-def test_both_at_once(kind: Kind):
-    store = with_orphans(kind())
-    put_file(store, "/table/day=1/strange", b"?")
-    found = scanned(store, import_foreign=True, remove_orphans=True)
-    assert (found.removed, found.imported, found.agrees) == (2, 1, True)
-    assert data_of_log(store) == data_in(store)
-
-
 def test_an_orphan_that_changes_before_it_is_removed_stays(kind: Kind):
     store = with_orphans(kind())
     change = do_at("rename", lambda: store.write("/table/day=1/new", b"longer"), end="005.entry")
-    found = removes(WrappedStore(store, before=change))
+    found = resolve(WrappedStore(store, before=change))
     assert (found.removed, found.kept) == (1, ("day=1/new: has 6 bytes, not 3",))
     assert store.read("/table/day=1/new") == b"longer"
     assert in_flight(store) == []
@@ -389,8 +382,8 @@ def test_an_orphan_that_changes_before_it_is_removed_stays(kind: Kind):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ON_OBJECTS, indirect=True)
 def test_after_a_crash_at_any_request_the_same_command_removes_them(kind: Kind):
-    for store in each_crash(lambda: with_orphans(kind()), removes):
-        removes(store)
+    for store in each_crash(lambda: with_orphans(kind()), resolve):
+        resolve(store)
         assert data_of_log(store) == data_in(store) == sizes(OLD)
         assert in_flight(store) == []
         assert scanned(store).agrees
@@ -403,22 +396,22 @@ def test_a_job_at_any_moment_of_a_removal_loses_nothing(kind: Kind):
     if kind is KINDS["flat"]:  # it can neither name a version nor put a file aside
         return
     calls: list[StoreCall] = []
-    removes(WrappedStore(with_orphans(kind()), before=calls.append))
+    resolve(WrappedStore(with_orphans(kind()), before=calls.append))
     for call in moments(calls):
         store = with_orphans(kind())
 
         def hook(now: StoreCall, number: int = call.number, store: MemoryStore = store) -> None:
             if now.number == number:
                 with suppress(RayCommitterError):
-                    removes(store)
+                    resolve(store)
                 with suppress(RayCommitterError):
                     committed(store, {"day=1/new": b"333"})
 
         with suppress(TableClaimError, CommitConflictError):
-            removes(WrappedStore(store, before=hook))
+            resolve(WrappedStore(store, before=hook))
         with suppress(RayCommitterError):
             run_commit(store, THIRD, AT_ONCE)
-        removes(store)
+        resolve(store)
         assert data_of_log(store) == data_in(store) == sizes(OLD, {"day=1/new": b"333"})
 
 
@@ -426,7 +419,7 @@ def test_a_job_with_an_open_claim_is_waited_for(kind: Kind):
     store = with_orphans(kind())
     append(store, TABLE, claim_of("other", partitions=["day=3"]), 4)
     with pytest.raises(CommitConflictError, match="job other"):
-        removes(store)
+        resolve(store)
     assert set(NEW) <= set(data_in(store))
 
 
@@ -457,7 +450,7 @@ def test_a_damaged_list_of_a_claim_is_named(kind: Kind, monkeypatch: pytest.Monk
         else:
             store.write(path, damage)
         before = store.files()
-        for call in (scanned, imports, removes, forward):
+        for call in (scanned, imports):
             with pytest.raises(TableLogError, match=f"^{path}: is "):
                 call(store)
         assert store.files() == before
@@ -489,7 +482,7 @@ def test_the_command_repairs_a_table_on_local_files(dest: Path):
     shown = run("table", "scan", str(dest))
     assert (shown.exit_code, shown.stderr) == (5, "")
     assert "1 file foreign, which no entry of the log names:\n  day=2/strange\n" in shown.stdout
-    command = next(line for line in shown.stdout.splitlines() if line.endswith("--back"))
+    command = next(line for line in shown.stdout.splitlines() if " table resolve " in line)
     assert run(*command.split()[1:]).exit_code == 0
     assert run("table", "scan", str(dest), "--import").exit_code == 0
     found = json.loads(run("table", "scan", str(dest), "--output", "json").stdout)
@@ -500,5 +493,5 @@ def test_the_command_repairs_a_table_on_local_files(dest: Path):
 
 def test_the_command_needs_a_table(dest: Path):
     dest.mkdir(exist_ok=True)
-    result = run("table", "scan", str(dest), "--remove-orphans")
+    result = run("table", "scan", str(dest), "--import")
     assert (result.exit_code, "is not a table with a log" in result.stderr) == (1, True)

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from msgspec import structs
 
-from ray_committer.errors import TableClaimError
 from ray_committer.protocol.paths import new_job_attempt
-from ray_committer.protocol.table_entry import TableClaim, TableDefinition
-from ray_committer.tables.append import append
+from ray_committer.protocol.table_entry import TableDefinition
 from ray_committer.tables.log import find_head, read_entry
 from ray_committer.tables.put import init_table
 from ray_committer.testing import MemoryStore, WrappedStore, run_abort, run_commit
@@ -21,21 +18,20 @@ from tests.jobs.tables_in_use import (
     OVERWRITE,
     OVERWRITE_PARTITIONS,
     Died,
-    back,
     committed,
     data_in,
     data_of_log,
     die,
-    forward,
     in_flight,
     kinds_of,
+    resolve,
     sizes,
     stopped,
     table_with_old_files,
     write,
 )
 from tests.stages.support import EACH_TABLE, JOB, KINDS, KINDS_OF_TABLES, OTHER_JOB, do_at
-from tests.tables.support import TABLE, commit_of
+from tests.tables.support import TABLE
 
 pytestmark = pytest.mark.usefixtures("no_pauses")
 
@@ -62,20 +58,17 @@ def two_claims(store: MemoryStore) -> MemoryStore:
 def test_all_claims_of_an_attempt_are_given_up(kind: Kind):
     store = two_claims(kind())
     store.delete_directory("/table/_temporary")
-    back(store)
+    resolve(store)
     assert in_flight(store) == []
     assert data_of_log(store) == data_in(store) == sizes(OLD)
 
 
-def test_an_attempt_with_several_claims_does_not_go_forward(kind: Kind):
+def test_all_claims_of_an_attempt_that_has_moved_its_files_are_given_up(kind: Kind):
     store = two_claims(kind())
     with pytest.raises(Died):
         run_commit(WrappedStore(store, before=do_at("advance", die, end="sealed")), JOB, OVERWRITE)
     store.delete_directory("/table/_temporary")
-    with pytest.raises(TableClaimError, match="several claims") as caught:
-        forward(store)
-    assert "job_1 --back" in caught.value.advice
-    back(store)
+    assert resolve(store).removed == 2
     assert in_flight(store) == []
     assert data_of_log(store) == data_in(store) == sizes(OLD)
 
@@ -86,38 +79,22 @@ def test_a_claim_that_ended_with_another_of_its_attempt_is_not_committed_later(k
     assert data_of_log(store) == data_in(store) == sizes(NEW)
     later = {"day=1/later": b"55555"}
     committed(store, later)
-    forward(store)
+    resolve(store)
     assert data_of_log(store) == data_in(store) == sizes(NEW, later)
 
 
-def test_a_claim_is_not_committed_at_the_same_time_as_another_of_its_attempt(kind: Kind):
-    store = stopped(kind())
-
-    def commit_other_claim() -> None:
-        own = read_entry(store, TABLE, 3)
-        assert isinstance(own, TableClaim)
-        append(store, TABLE, structs.replace(own, partitions=["day=1"]), 3)
-        append(store, TABLE, structs.replace(commit_of(4), job_id=JOB.job_id), 4)
-
-    with pytest.raises(TableClaimError, match=r"005.entry: says that job job_1 is committed"):
-        forward(WrappedStore(store, before=do_at("rename", commit_other_claim, end="004.entry")))
-    assert kinds_of(store) == ["claim", "claim", "commit"]
-
-
-def test_of_two_attempts_only_one_is_committed(kind: Kind):
+def test_an_attempt_is_given_up_beside_another_that_is_committed(kind: Kind):
     store = stopped(kind())
     again = new_job_attempt("/table", JOB.job_id, 1)
     committed(store, {"day=1/again": b"333", "day=3/again": b"4444"}, again)
-    with pytest.raises(TableClaimError, match="attempt 1 of job job_1 is committed"):
-        forward(store, job_attempt=0)
-    back(store, job_attempt=0)
+    resolve(store, job_attempt=0)
     assert data_of_log(store) == sizes(OLD, {"day=1/again": b"333", "day=3/again": b"4444"})
 
 
 def test_the_end_of_an_earlier_claim_does_not_abort_a_job_of_the_same_id(kind: Kind):
     store = stopped(kind())
     write(store, {"day=7/new": b"7"}, JOB, AT_ONCE)
-    back(store)
+    resolve(store)
     assert run_commit(store, JOB, AT_ONCE).table_version is not None
     assert data_of_log(store) == data_in(store) == sizes(OLD, {"day=7/new": b"7"})
 
@@ -125,15 +102,14 @@ def test_the_end_of_an_earlier_claim_does_not_abort_a_job_of_the_same_id(kind: K
 def test_an_aborted_job_is_told_in_the_log_beside_the_end_of_an_earlier_claim(kind: Kind):
     store = stopped(kind())
     write(store, {"day=7/new": b"7"}, JOB, AT_ONCE)
-    back(store)
+    resolve(store)
     run_abort(store, JOB)
     last = read_entry(store, TABLE, find_head(store, TABLE))
     assert kinds_of(store)[-1] == "abort"
     assert last.claim == 0
 
 
-@pytest.mark.parametrize("resolve", [forward, back])
-def test_the_claim_whose_job_is_gone_is_resolved_beside_that_of_a_job_at_work(kind: Kind, resolve):
+def test_the_claim_whose_job_is_gone_is_resolved_beside_that_of_a_job_at_work(kind: Kind):
     store = stopped(kind())
     write(store, {"day=7/new": b"7"}, JOB, AT_ONCE)
     with pytest.raises(Died):
@@ -151,8 +127,8 @@ def test_old_files_are_kept_where_the_table_keeps_them(kind: Kind):
     committed(store, OLD, OTHER_JOB)
     write(store, NEW, JOB, OVERWRITE)
     with pytest.raises(Died):
-        run_commit(WrappedStore(store, before=do_at("rename", die, end="004.entry")), JOB, OVERWRITE)
+        run_commit(WrappedStore(store, after=do_at("rename", die, end="004.entry")), JOB, OVERWRITE)
     store.delete_directory("/table/_temporary")
-    forward(store)
+    resolve(store)
     assert data_of_log(store) == data_in(store) == sizes(NEW)
     assert {name: store.read(TABLE.kept(3, name)) for name in OLD} == OLD
