@@ -298,17 +298,6 @@ def test_behind_a_link_under_the_name_of_hadoops_documentation_no_job_is_looked_
     assert calls == []
 
 
-def test_status_lists_an_attempt_that_is_a_link_by_its_number_beside_the_others(
-    job: JobAttempt, dest: Path, tmp_path: Path
-):
-    for number in (1, 3):
-        ray_committer.setup_job(str(dest), "job_1", options=CommitOptions(job_attempt=number))
-    (tmp_path / "archive").mkdir()
-    Path(job.job_directory, "02").symlink_to(tmp_path / "archive")
-    found = [(one.job_attempt, one.state) for one in ray_committer.list_jobs(str(dest))]
-    assert found == [(0, "running"), (1, "running"), (2, "unknown"), (3, "running")]
-
-
 def test_an_attempt_is_not_committed_beside_a_link_in_the_place_of_another(
     job: JobAttempt, dest: Path, tmp_path: Path
 ):

@@ -620,13 +620,11 @@ def test_the_abort_of_a_job_is_in_the_log_once_however_often_it_is_repeated(
     kind, is_late: bool, has_claim: bool
 ):
     store = begun(kind, {"day=1/a": b"1"}, ConflictMode.APPEND)
-    seen = require_state(store, JOB)
     if is_late:
-        join_table(store, JOB, seen, TableBase("id", 2, is_late=True))
+        join_table(store, JOB, require_state(store, JOB), TableBase("id", 2, is_late=True))
     if has_claim:
         stopped_at(store, "recorded", JOB, AT_ONCE)
-    seen = require_state(store, JOB)
-    aborted = advance(store, JOB, seen, Phase.ABORTED).state
+    aborted = advance(store, JOB, require_state(store, JOB), Phase.ABORTED).state
     for _ in range(3):
         release_own(store, JOB, aborted, 1)
         committed(store, {f"day=1/{len(kinds_of(store))}": b"c"}, THIRD)

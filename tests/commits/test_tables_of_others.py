@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from ray_committer.errors import CommitStateUnknownError, PreflightError
-from ray_committer.job_files.job_state import require_state
 from ray_committer.job_files.other_attempts import refuse_other_attempts
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt
@@ -21,7 +20,7 @@ from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import run_commit, write_job
 from ray_committer.testing.harness import put_file, run_abort, run_undo, visible_files
-from tests.stages.support import KINDS, record, requests
+from tests.stages.support import KINDS, record, requests, state_of
 from tests.tables.support import table_on
 
 OVERWRITE = CommitOptions(mode=ConflictMode.OVERWRITE)
@@ -73,8 +72,7 @@ def test_a_job_that_writes_to_a_log_is_refused_before_its_record(store, job, nam
     write_job(store, job, {0: {"day=2/a": b"a"}, 1: {name: b"b"}})
     with pytest.raises(PreflightError, match=r"is a name that the commit itself needs|can make"):
         run_commit(store, job)
-    seen = require_state(store, job)
-    assert seen.phase is Phase.OPEN
+    assert state_of(store, job).phase is Phase.OPEN
 
 
 def test_a_record_that_names_a_file_of_a_log_changes_nothing(store, job):

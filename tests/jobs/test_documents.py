@@ -11,10 +11,7 @@ import pytest
 import ray_committer
 from ray_committer import DocumentKind
 from ray_committer.errors import JobNotFoundError, ManifestError
-from ray_committer.job_files.job_state import read_state
-from ray_committer.protocol.paths import JobAttempt
-from ray_committer.stores.base import StoreSpec
-from ray_committer.stores.local import LocalStore
+from tests.stages.support import state_of
 
 HADOOP = Path(__file__).parents[1] / "data" / "hadoop"
 
@@ -40,11 +37,11 @@ def test_hadoops_manifests_are_read_under_any_name(path: Path, name: str, tmp_pa
     assert len(found.manifest.files) == len(json.loads(path.read_bytes())["files"])
 
 
-def test_ours_are_read(write_job, dest: Path):
+def test_ours_are_read(write_job, dest: Path, store):
     job = write_job({0: {"a": "x"}})
     assert ray_committer.read_document(job.manifest("task_1_m_000000")).kind is DocumentKind.MANIFEST
     ray_committer.record_job(str(dest))
-    path = record_of(job)
+    path = job.content(state_of(store, job).record or "")
     record = ray_committer.read_document(path)
     assert record.kind is DocumentKind.RECORD
     assert record.record is not None
@@ -57,13 +54,6 @@ def test_ours_are_read(write_job, dest: Path):
         assert found.kind is DocumentKind.SUCCESS
         assert found.success is not None
         assert found.success.job_id == "job_1"
-
-
-def record_of(job: JobAttempt) -> str:
-    """Where the commit record of a job is."""
-    seen = read_state(LocalStore(StoreSpec("file")), job)
-    assert seen is not None
-    return job.content(seen.state.record or "")
 
 
 @pytest.mark.parametrize("content", [b"", b"\n"])

@@ -314,22 +314,6 @@ def test_a_vacuum_that_died_or_lost_an_answer_is_run_again(fake: FakeS3):
     assert vacuum() == []
 
 
-@pytest.mark.parametrize(
-    ("denied", "right"),
-    [
-        (("GET", "uploads"), "s3:ListBucketMultipartUploads"),
-        (("GET", "uploadId"), "s3:ListMultipartUploadParts"),
-        (("DELETE", "uploadId"), "s3:AbortMultipartUpload"),
-    ],
-)
-def test_a_missing_right_is_named(fake: FakeS3, denied: tuple[str, str], right: str):
-    begin(fake, f"{TABLE}/a")
-    fake.denied = {denied}
-    with pytest.raises(PermissionError, match=f"it needs the right {right}"):
-        vacuum()
-    assert len(fake.uploads) == 1
-
-
 def test_the_job_of_a_removed_job_is_not_an_orphan_and_a_left_job_is_kept(fake: FakeS3, store: S3Store):
     write_job(store, new_job_attempt(TABLE, "job_1", 0), {0: {"a": b"1"}})
     named_by_a_pendingset(store)

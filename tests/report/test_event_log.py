@@ -7,7 +7,6 @@ import os
 import resource
 import subprocess
 import sys
-import threading
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,6 +17,7 @@ import ray_committer
 from ray_committer.events import Event, FilesRenamed, Notice, StageStarted
 from ray_committer.report.event_log import event_fields, event_log, event_name
 from ray_committer.version import __version__
+from tests.threads import at_once
 
 COMMAND = [sys.executable, "-m", "ray_committer.cli", "commit"]
 
@@ -175,12 +175,5 @@ def test_the_command_says_so_if_events_cannot_be_written_any_more(write_job, des
 def test_events_of_many_threads_are_whole_lines(tmp_path: Path):
     path = tmp_path / "events.jsonl"
     with event_log(path) as log:
-        threads = [
-            threading.Thread(target=lambda: [log(FilesRenamed(n, 99)) for n in range(100)])
-            for _ in range(8)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        at_once([lambda: [log(FilesRenamed(n, 99)) for n in range(100)]] * 8)
     assert len(read(path)) == 801

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ from ray_committer.tables.changes import committed_since
 from ray_committer.tables.save_checkpoint import save_checkpoint
 from tests.stages.support import requests
 from tests.tables.support import TABLE, abort_of, append_commit, claim_of, commit_of, done_of, table_on
+from tests.threads import at_once
 
 
 def since(store: StoreOperations, version: int) -> list[tuple[int, str]]:
@@ -45,23 +46,25 @@ def test_each_commit_after_a_version_is_there_once(kind):
 def test_a_consumer_beside_many_writers_sees_each_commit_once(tmp_path: Path):
     store, table = LocalStore(StoreSpec("file")), TablePlaces(str(tmp_path / "table"))
     table_on(store, table)
-    threads = [threading.Thread(target=write_jobs, args=(store, table, number)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    seen, last, is_over = list[str](), 0, False
-    while not is_over:
-        is_over = not any(thread.is_alive() for thread in threads)
-        for one in committed_since(store, table, "id", last):
-            seen.append(one.claim.job_id)
-            last = one.version
+    seen, ended = list[str](), list[int]()
+
+    def write_jobs(number: int) -> None:
+        for job in range(20):
+            append_commit(store, f"job_{number}_{job}", table=table)
+            if job % 7 == number:
+                save_checkpoint(store, table, "id")
+        ended.append(number)
+
+    def consume() -> None:
+        last, is_over = 0, False
+        while not is_over:
+            is_over = len(ended) == 4
+            for one in committed_since(store, table, "id", last):
+                seen.append(one.claim.job_id)
+                last = one.version
+
+    at_once([consume, *(partial(write_jobs, number) for number in range(4))])
     assert sorted(seen) == sorted(f"job_{number}_{job}" for number in range(4) for job in range(20))
-
-
-def write_jobs(store: StoreOperations, table: TablePlaces, number: int) -> None:
-    for job in range(20):
-        append_commit(store, f"job_{number}_{job}", table=table)
-        if job % 7 == number:
-            save_checkpoint(store, table, "id")
 
 
 def test_an_entry_about_a_job_that_has_ended_is_no_change(kind):

@@ -316,14 +316,6 @@ def test_a_durable_job_forces_its_files_to_disk(dest: Path, monkeypatch: pytest.
         assert data == (["p=1", "p=0"] if durable else [])
 
 
-def test_two_jobs_beside_each_other_keep_out_of_each_others_way(start, dest: Path):
-    jobs = [start(), start()]
-    results = [arrow_job.write_attempt(job, 0, [table(number)]) for number, job in enumerate(jobs)]
-    for job, result in zip(jobs, results, strict=True):
-        commit(job, result)
-    assert ids(dest) == [0, 1]
-
-
 def test_a_token_is_not_shown():
     layout = FileLayout("parquet")
     job = ArrowJob("/t", "job_1", layout, WriteMode.APPEND, CommitOptions(), {"token": "secret"})
