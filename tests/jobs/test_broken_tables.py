@@ -28,23 +28,9 @@ from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.state import Phase
 from ray_committer.testing import MemoryStore, WrappedStore, run_commit
 from tests.cli.commands import error_lines, run, snapshot
-from tests.jobs.tables_in_use import (
-    AT_ONCE,
-    NEW,
-    OLD,
-    OVERWRITE,
-    Died,
-    committed,
-    data_in,
-    data_of_log,
-    die,
-    kinds_of,
-    of_mode,
-    sizes,
-    table_with_old_files,
-    write,
-)
-from tests.stages.support import EACH_TABLE, JOB, KINDS, KINDS_OF_TABLES, do_at, state_of
+from tests.commits.tables import AT_ONCE, OLD, OVERWRITE, data_in, data_of_log, of_mode, sizes
+from tests.jobs.tables_in_use import NEW, Died, committed, die, kinds_of, table_with_old_files, write
+from tests.stages.support import JOB, KINDS, do_at, state_of
 from tests.tables.support import TABLE
 
 pytestmark = pytest.mark.usefixtures("no_pauses")
@@ -80,11 +66,6 @@ DAMAGES: dict[str, tuple[str, Damage, type[TableLogError], str]] = {
     "an empty definition": (DEFINITION, partial(text_instead, b""), TableLogError, "is not a file of"),
     "a newer definition": (DEFINITION, partial(text_instead, b'{"format":2}'), TableFormatError, "has"),
 }
-
-
-@pytest.fixture(params=EACH_TABLE)
-def kind(request: pytest.FixtureRequest) -> Kind:
-    return KINDS_OF_TABLES[request.param]
 
 
 def write_one(dest: Path, name: str) -> str:

@@ -17,7 +17,6 @@ from ray_committer.errors import (
     TableClaimError,
     ValidationError,
 )
-from ray_committer.jobs.resolve_claim import resolve_claim
 from ray_committer.jobs.table import init_table
 from ray_committer.protocol import file_list
 from ray_committer.protocol.file_list import ListedFile, inline_set
@@ -32,34 +31,25 @@ from ray_committer.tables.log import read_entries
 from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore, run_commit
 from ray_committer.testing.harness import put_file
 from tests.cli.commands import run
+from tests.commits.tables import AT_ONCE, OLD, OVERWRITE, THIRD, data_in, data_of_log, in_flight, sizes
 from tests.jobs.tables_in_use import (
-    AT_ONCE,
     NEW,
-    OLD,
-    OVERWRITE,
     OVERWRITE_ONE,
     OVERWRITE_PARTITIONS,
-    THIRD,
     Died,
     committed,
-    data_in,
-    data_of_log,
     die,
-    in_flight,
     kinds_of,
     resolve,
     scanned,
-    sizes,
     stopped,
     stopped_after_commit,
     table_with_old_files,
     write,
 )
 from tests.stages.support import (
-    EACH_TABLE,
     JOB,
     KINDS,
-    KINDS_OF_TABLES,
     NOW,
     ON_DIRECTORIES,
     ON_OBJECTS,
@@ -73,11 +63,6 @@ pytestmark = pytest.mark.usefixtures("no_pauses")
 
 Kind = Callable[[], MemoryStore]
 MODES = {"append": AT_ONCE, "overwrite": OVERWRITE, "partitions": OVERWRITE_PARTITIONS}
-
-
-@pytest.fixture(params=EACH_TABLE)
-def kind(request: pytest.FixtureRequest) -> Kind:
-    return KINDS_OF_TABLES[request.param]
 
 
 @pytest.fixture(params=MODES)
@@ -581,13 +566,6 @@ def broken_table(dest: Path) -> None:
     with pytest.raises(Died):
         run_commit(store, new_job_attempt(str(dest), "job_b", 0), AT_ONCE)
     LocalStore(StoreSpec("file")).delete_directory(str(dest / "_temporary"))
-
-
-def test_the_public_function_on_local_files(dest: Path):
-    broken_table(dest)
-    found = resolve_claim(str(dest), "job_b")
-    assert (found.is_committed, found.removed) == (False, 1)
-    assert [path.name for path in (dest / "day=1").iterdir()] == ["a"]
 
 
 def test_the_command_on_local_files(dest: Path):

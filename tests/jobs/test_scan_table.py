@@ -17,7 +17,6 @@ from ray_committer.errors import (
     JobNotFoundError,
     PreflightError,
     RayCommitterError,
-    TableClaimError,
     TableLogError,
 )
 from ray_committer.job_files.job_state import advance, read_state
@@ -35,23 +34,16 @@ from ray_committer.tables.release import how_to_end
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, run_abort, run_commit
 from ray_committer.testing.harness import put_file, run_undo
 from tests.cli.commands import run
+from tests.commits.tables import AT_ONCE, OLD, OVERWRITE, THIRD, data_in, data_of_log, in_flight, sizes
 from tests.jobs.tables_in_use import (
-    AT_ONCE,
     NEW,
-    OLD,
-    OVERWRITE,
     OVERWRITE_PARTITIONS,
-    THIRD,
     Died,
     committed,
-    data_in,
-    data_of_log,
     die,
-    in_flight,
     kinds_of,
     resolve,
     scanned,
-    sizes,
     stopped,
     stopped_after_commit,
     table_with_old_files,
@@ -59,10 +51,7 @@ from tests.jobs.tables_in_use import (
 )
 from tests.jobs.test_resolve_claim import broken_table
 from tests.stages.support import (
-    EACH_TABLE,
     JOB,
-    KINDS,
-    KINDS_OF_TABLES,
     ON_DIRECTORIES,
     ON_OBJECTS,
     do_at,
@@ -76,11 +65,6 @@ pytestmark = pytest.mark.usefixtures("no_pauses")
 
 Kind = Callable[[], MemoryStore]
 imports = partial(scanned, import_foreign=True)
-
-
-@pytest.fixture(params=EACH_TABLE)
-def kind(request: pytest.FixtureRequest) -> Kind:
-    return KINDS_OF_TABLES[request.param]
 
 
 def with_foreign(store: MemoryStore) -> MemoryStore:
@@ -379,50 +363,6 @@ def test_an_orphan_that_changes_before_it_is_removed_stays(kind: Kind):
     assert in_flight(store) == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ON_OBJECTS, indirect=True)
-def test_after_a_crash_at_any_request_the_same_command_removes_them(kind: Kind):
-    for store in each_crash(lambda: with_orphans(kind()), resolve):
-        resolve(store)
-        assert data_of_log(store) == data_in(store) == sizes(OLD)
-        assert in_flight(store) == []
-        assert scanned(store).agrees
-
-
-@pytest.mark.moments
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ON_DIRECTORIES, indirect=True)
-def test_a_job_at_any_moment_of_a_removal_loses_nothing(kind: Kind):
-    if kind is KINDS["flat"]:  # it can neither name a version nor put a file aside
-        return
-    calls: list[StoreCall] = []
-    resolve(WrappedStore(with_orphans(kind()), before=calls.append))
-    for call in moments(calls):
-        store = with_orphans(kind())
-
-        def hook(now: StoreCall, number: int = call.number, store: MemoryStore = store) -> None:
-            if now.number == number:
-                with suppress(RayCommitterError):
-                    resolve(store)
-                with suppress(RayCommitterError):
-                    committed(store, {"day=1/new": b"333"})
-
-        with suppress(TableClaimError, CommitConflictError):
-            resolve(WrappedStore(store, before=hook))
-        with suppress(RayCommitterError):
-            run_commit(store, THIRD, AT_ONCE)
-        resolve(store)
-        assert data_of_log(store) == data_in(store) == sizes(OLD, {"day=1/new": b"333"})
-
-
-def test_a_job_with_an_open_claim_is_waited_for(kind: Kind):
-    store = with_orphans(kind())
-    append(store, TABLE, claim_of("other", partitions=["day=3"]), 4)
-    with pytest.raises(CommitConflictError, match="job other"):
-        resolve(store)
-    assert set(NEW) <= set(data_in(store))
-
-
 # What is wrong with a table
 
 
@@ -489,9 +429,3 @@ def test_the_command_repairs_a_table_on_local_files(dest: Path):
     assert (found["agrees"], found["compared"], found["foreign"]) == (True, 2, [])
     shown = run("table", "scan", str(dest)).stdout
     assert shown.endswith("the files and the log agree\n")
-
-
-def test_the_command_needs_a_table(dest: Path):
-    dest.mkdir(exist_ok=True)
-    result = run("table", "scan", str(dest), "--import")
-    assert (result.exit_code, "is not a table with a log" in result.stderr) == (1, True)

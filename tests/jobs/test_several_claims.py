@@ -11,36 +11,25 @@ from ray_committer.protocol.table_entry import TableDefinition
 from ray_committer.tables.log import find_head, read_entry
 from ray_committer.tables.put import init_table
 from ray_committer.testing import MemoryStore, WrappedStore, run_abort, run_commit
+from tests.commits.tables import AT_ONCE, OLD, OVERWRITE, data_in, data_of_log, in_flight, sizes
 from tests.jobs.tables_in_use import (
-    AT_ONCE,
     NEW,
-    OLD,
-    OVERWRITE,
     OVERWRITE_PARTITIONS,
     Died,
     committed,
-    data_in,
-    data_of_log,
     die,
-    in_flight,
     kinds_of,
     resolve,
-    sizes,
     stopped,
     table_with_old_files,
     write,
 )
-from tests.stages.support import EACH_TABLE, JOB, KINDS, KINDS_OF_TABLES, OTHER_JOB, do_at
+from tests.stages.support import JOB, KINDS, OTHER_JOB, do_at
 from tests.tables.support import TABLE
 
 pytestmark = pytest.mark.usefixtures("no_pauses")
 
 Kind = Callable[[], MemoryStore]
-
-
-@pytest.fixture(params=EACH_TABLE)
-def kind(request: pytest.FixtureRequest) -> Kind:
-    return KINDS_OF_TABLES[request.param]
 
 
 def two_claims(store: MemoryStore) -> MemoryStore:
@@ -55,14 +44,6 @@ def two_claims(store: MemoryStore) -> MemoryStore:
     return store
 
 
-def test_all_claims_of_an_attempt_are_given_up(kind: Kind):
-    store = two_claims(kind())
-    store.delete_directory("/table/_temporary")
-    resolve(store)
-    assert in_flight(store) == []
-    assert data_of_log(store) == data_in(store) == sizes(OLD)
-
-
 def test_all_claims_of_an_attempt_that_has_moved_its_files_are_given_up(kind: Kind):
     store = two_claims(kind())
     with pytest.raises(Died):
@@ -71,16 +52,6 @@ def test_all_claims_of_an_attempt_that_has_moved_its_files_are_given_up(kind: Ki
     assert resolve(store).removed == 2
     assert in_flight(store) == []
     assert data_of_log(store) == data_in(store) == sizes(OLD)
-
-
-def test_a_claim_that_ended_with_another_of_its_attempt_is_not_committed_later(kind: Kind):
-    store = two_claims(kind())
-    run_commit(store, JOB, OVERWRITE)
-    assert data_of_log(store) == data_in(store) == sizes(NEW)
-    later = {"day=1/later": b"55555"}
-    committed(store, later)
-    resolve(store)
-    assert data_of_log(store) == data_in(store) == sizes(NEW, later)
 
 
 def test_an_attempt_is_given_up_beside_another_that_is_committed(kind: Kind):

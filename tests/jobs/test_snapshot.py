@@ -23,7 +23,8 @@ from ray_committer.stores.local import LocalStore
 from ray_committer.tables.append import append
 from ray_committer.tables.snapshot import TableSnapshot
 from ray_committer.testing import MemoryStore
-from tests.jobs.tables_in_use import OVERWRITE, stopped_after_commit
+from tests.commits.tables import OVERWRITE
+from tests.jobs.tables_in_use import stopped_after_commit
 from tests.tables.support import TABLE, claim_of, done_of
 
 
