@@ -90,7 +90,7 @@ def _lines_of_writer(found: WrittenFile) -> Iterator[str]:
     job = found.job_id if not found.job_attempt else f"{found.job_id}, attempt {found.job_attempt}"
     yield (
         f"{found.path}: written by job {job} ({found.mode}), version {found.version} of the table at "
-        f"{found.table}, write id {found.claim}"
+        f"{found.table}"
     )
     if found.removed is not None:
         yield f"It was removed at version {found.removed}."

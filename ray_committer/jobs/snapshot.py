@@ -12,7 +12,6 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol.file_list import ListedFile, partition_of
 from ray_committer.protocol.table_entry import TableDefinition
 from ray_committer.protocol.table_paths import TablePlaces, is_hidden
-from ray_committer.protocol.table_state import WriteIds
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.registry import fsspec_url
 from ray_committer.tables.log import read_definition
@@ -51,12 +50,6 @@ class Snapshot:
     def table_id(self) -> str:
         """The id of the table; one that is made at the same place later has another."""
         return self._files.table_id
-
-    @property
-    def write_ids(self) -> WriteIds:
-        """The jobs whose files are part of this version. The write id of a job is the version of its
-        claim, and a job that was aborted has no files."""
-        return self._files.state.write_ids
 
     def partitions(self) -> list[str]:
         """The directories with files, relative to the table, in order; reads the list of all files."""

@@ -46,7 +46,7 @@ class TableChange:
 class CommittedJob:
     """One job in the history of a table.
 
-    version: that of its commit. claim: that of its claim, which is its write id.
+    version: that of its commit. claim: that of its claim.
     partitions: those that it has claimed; an empty one is the whole table.
     files, bytes: what it has added. removed_files, removed_bytes: the old files that it has removed.
     """

@@ -2,7 +2,7 @@
 
 A job claims the partitions that it writes, commits its claim when all of its new files are in place,
 and says when the old files are gone; or it is aborted. The version of an entry is its place in the log,
-so it is not stored. The version of a claim is also the write id of its job.
+so it is not stored.
 
 A file of the log is one JSON object: the version of the format, which every release can read, the
 SHA-256 of the content, and the content. That is one entry, or a list of entries with consecutive

@@ -7,7 +7,6 @@ partition, are only for those who read it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import msgspec
 from msgspec import structs
@@ -23,21 +22,6 @@ from ray_committer.protocol.table_entry import (
 
 Files = dict[str, dict[str, ListedFile]]
 """The files of a table by path, of each partition."""
-
-
-@dataclass(frozen=True, slots=True)
-class WriteIds:
-    """The jobs whose files are part of a table, by the versions of their claims: all up to `highest`,
-    but for the `exceptions`, in ascending order."""
-
-    highest: int
-    exceptions: tuple[int, ...] = ()
-
-    def __contains__(self, write_id: int) -> bool:
-        return write_id <= self.highest and write_id not in self.exceptions
-
-    def __str__(self) -> str:
-        return f"{self.highest}:{','.join(map(str, self.exceptions))}"
 
 
 class ClaimInFlight(msgspec.Struct, frozen=True):
@@ -62,22 +46,14 @@ class ClaimCommitted(msgspec.Struct, frozen=True):
 
 
 class TableState(msgspec.Struct, frozen=True):
-    """The claims in flight at a version, the last version that is a claim, and the last one at which no
-    claim was in flight, as far as that is known."""
+    """The claims in flight at a version, and the last version at which none was, as far as that is
+    known."""
 
     version: int = 0
-    last_claim: int = 0
     in_flight: list[ClaimInFlight] = []
     quiet: int = 0
     named: int = 0
     """How many files the entries name, as far as that is known."""
-
-    @property
-    def write_ids(self) -> WriteIds:
-        """The claims whose files are part of the table."""
-        return WriteIds(
-            self.last_claim, tuple(one.version for one in self.in_flight if one.committed is None)
-        )
 
     def own(self, claim: TableClaim) -> ClaimInFlight | None:
         """The claim in flight for the same work of the same job attempt, made by another run of its
@@ -96,12 +72,12 @@ def follow(
     `TableLogError` if an entry cannot follow.
     """
     in_flight = {one.version: one for one in state.in_flight}
-    version, last_claim, quiet = state.version, state.last_claim, state.quiet
+    version, quiet = state.version, state.quiet
     named = state.named
     committed = list[ClaimCommitted]()
     for version, entry in entries:
         if isinstance(entry, TableClaim):
-            last_claim, in_flight[version] = version, ClaimInFlight(version, entry)
+            in_flight[version] = ClaimInFlight(version, entry)
         elif (seen := in_flight.pop(entry.claim, None)) is not None:
             if isinstance(entry, TableCommit) and seen.committed is None:
                 committed.append(
@@ -120,7 +96,7 @@ def follow(
         quiet = quiet if in_flight else version
         named = max(named, entry.named)
     claims = sorted(in_flight.values(), key=lambda one: one.version)
-    return TableState(version, last_claim, claims, quiet, named), committed
+    return TableState(version, claims, quiet, named), committed
 
 
 def quiet_at(version: int, entry: LogEntry) -> int:

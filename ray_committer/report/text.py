@@ -135,8 +135,7 @@ def detail_texts(report: RunData) -> Iterator[str]:
     if report.replaced:
         yield f"{report.replaced:,} replaced files removed"
     if report.table_version is not None:
-        write_id = "" if report.write_id is None else f", write id {report.write_id:,}"
-        yield f"version {report.table_version:,} of the table{write_id}"
+        yield f"version {report.table_version:,} of the table"
     if report.validated:
         yield f"{report.validated:,} files compared with their manifests"
 

@@ -64,7 +64,6 @@ class CommitProgress:
             validated=self.validated,
             table_version=self.table_version,
             partitions=self.partitions,
-            write_id=record.table.version if record and record.table else None,
             requests=limit.requests,
             throttled=limit.throttled,
             lowest_rate=limit.lowest,

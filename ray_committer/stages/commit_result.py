@@ -28,7 +28,7 @@ class CommitResult(msgspec.Struct, frozen=True, kw_only=True):
     `destination` is a URL, or a local path. `files` counts the files of the whole job. This run moved
     `moved` of them, and proved that `proved` of them, by kind of proof, had been moved before.
     `resumed` shows that an earlier run had begun the commit. If the destination is a table with a log,
-    `table_version` is the version of the table with this job's files, and `write_id` that of its claim.
+    `table_version` is the version of the table with this job's files.
     If the job's options name a table of a catalog, `partitions` are the directories in which this run
     has moved or removed files, relative to the destination; None if it did not load the job.
     The store refused `throttled` of the `requests` because there were too many; `lowest_rate` is the
@@ -56,7 +56,6 @@ class CommitResult(msgspec.Struct, frozen=True, kw_only=True):
     replaced: int = 0
     validated: int = 0
     table_version: int | None = None
-    write_id: int | None = None
     partitions: list[str] | None = None
     requests: int = 0
     throttled: int = 0

@@ -155,17 +155,9 @@ def commit(
         ignore_other_attempts=True,
     )
     try:
-        report = commit_job(
+        return commit_job(
             job.dest, job.job_id, executor=executor, options=options, storage_options=job.storage_options
         )
-        if report.write_id is not None:
-            _log.info(
-                "job %s is version %s of the table, with write id %d",
-                job.job_id,
-                report.table_version,
-                report.write_id,
-            )
-        return report
     except CommitConflictError:
         ignored = job.mode is WriteMode.IGNORE and _holds_data(job.dest, options, job.storage_options)
         if ignored and abort(job):

@@ -26,7 +26,7 @@ CLAIM = TableClaim(
     job_id="job", job_attempt=0, nonce="n", mode=WriteMode.APPEND, partitions=["a"], at_milliseconds=1
 )
 CHECKPOINT = Checkpoint(
-    table_id="id", state=TableState(64, 60, [ClaimInFlight(60, CLAIM)]), parts=[Part("00", 1, 2, 3, "")]
+    table_id="id", state=TableState(64, [ClaimInFlight(60, CLAIM)]), parts=[Part("00", 1, 2, 3, "")]
 )
 
 

@@ -23,7 +23,6 @@ from ray_committer.protocol.table_state import (
     ClaimCommitted,
     ClaimInFlight,
     TableState,
-    WriteIds,
     by_partition,
     ended_since,
     follow,
@@ -62,27 +61,25 @@ def after(*entries: LogEntry) -> TableState:
 
 
 @pytest.mark.parametrize(
-    ("entries", "in_flight", "write_ids"),
+    ("entries", "in_flight"),
     [
-        ((), [], WriteIds(0)),
-        ((claim(),), [ClaimInFlight(1, claim())], WriteIds(1, (1,))),
-        ((claim(), commit(1)), [], WriteIds(1)),
-        ((claim(), commit(1, replaces=True)), [ClaimInFlight(1, claim(), 2)], WriteIds(1)),
-        ((claim(), commit(1, replaces=True), done(1)), [], WriteIds(1)),
-        ((claim(), abort(1)), [], WriteIds(1)),
+        ((), []),
+        ((claim(),), [ClaimInFlight(1, claim())]),
+        ((claim(), commit(1)), []),
+        ((claim(), commit(1, replaces=True)), [ClaimInFlight(1, claim(), 2)]),
+        ((claim(), commit(1, replaces=True), done(1)), []),
+        ((claim(), abort(1)), []),
         (
             (claim(), claim("job_2"), claim("job_3"), commit(2)),
             [ClaimInFlight(1, claim()), ClaimInFlight(3, claim("job_3"))],
-            WriteIds(3, (1, 3)),
         ),
     ],
 )
 def test_a_claim_is_in_flight_until_it_is_aborted_or_its_old_files_are_gone(
-    entries: tuple[LogEntry, ...], in_flight: list[ClaimInFlight], write_ids: WriteIds
+    entries: tuple[LogEntry, ...], in_flight: list[ClaimInFlight]
 ):
     state = after(*entries)
     assert state.in_flight == in_flight
-    assert state.write_ids == write_ids
     assert state.version == len(entries)
 
 
@@ -207,22 +204,3 @@ def test_files_are_listed_by_partition():
         "day=2": ["day=2/b"],
         "": ["c"],
     }
-
-
-@pytest.mark.parametrize(
-    ("ids", "shown", "hidden"),
-    [
-        (WriteIds(1), [1], [2]),
-        (WriteIds(5, (2, 4)), [1, 3, 5], [2, 4, 6]),
-        (WriteIds(12, (7, 8, 12)), [1, 2, 3, 4, 5, 6, 9, 10, 11], [7, 8, 12, 13]),
-    ],
-)
-def test_all_write_ids_up_to_the_highest_are_part_of_the_table_but_for_the_exceptions(
-    ids: WriteIds, shown: list[int], hidden: list[int]
-):
-    assert [one for one in shown if one not in ids] == []
-    assert [one for one in hidden if one in ids] == []
-
-
-def test_write_ids_are_printed_in_short():
-    assert str(WriteIds(5, (2, 4))) == "5:2,4"

@@ -135,8 +135,8 @@ def test_a_commit_to_a_table_names_its_version():
     assert "of the table" not in report_html(quiet())
     report = msgspec.structs.replace(quiet(), table_version=1234)
     assert ">version 1,234 of the table</p>" in report_html(report)
-    report = msgspec.structs.replace(report, write_id=1233, validated=7)
-    assert ">version 1,234 of the table, write id 1,233</p>" in report_html(report)
+    report = msgspec.structs.replace(report, validated=7)
+    assert ">version 1,234 of the table</p>" in report_html(report)
     assert ">7 files compared with their manifests</p>" in report_html(report)
 
 

@@ -92,8 +92,7 @@ def test_a_commit_to_a_table_names_its_version():
     assert not any("of the table" in line for line in report_lines(quiet()))
     report = msgspec.structs.replace(quiet(), table_version=1234)
     assert "  version 1,234 of the table" in report_lines(report)
-    report = msgspec.structs.replace(report, write_id=1233)
-    assert "  version 1,234 of the table, write id 1,233" in report_lines(report)
+    assert "  version 1,234 of the table" in report_lines(report)
 
 
 def test_lines_fit_into_80_columns_but_for_paths_and_commands():

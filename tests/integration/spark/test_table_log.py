@@ -55,26 +55,25 @@ def assert_log_is_the_directory(dest: Path) -> None:
     there = {name for name in data_files(dest) if not name.startswith("_ray_committer/")}
     last = snapshot(str(dest))
     assert replayed(dest) == {file.path for file in last.files()} == there
-    assert last.write_ids.exceptions == ()
     assert list_jobs(str(dest)) == []
 
 
-def test_each_write_is_in_the_log_with_its_version_and_its_write_id(
+def test_each_write_is_in_the_log_with_its_version(
     spark: SparkSession, installation: Installation, rows: DataFrame, table: Path
 ):
     some = rows.where("p = 1").limit(5)
-    writes: list[tuple[Callable[[DataFrameWriter], DataFrameWriter], DataFrame, int, int, int]] = [
-        (appending, rows, 3, 4, 600),
-        (appending, some, 5, 6, 605),
-        (dynamic, some, 7, 8, 455),
-        (lambda writer: writer.mode("overwrite"), some, 10, 11, 5),
-        (appending, rows.where("id < 0"), 13, 14, 5),
+    writes: list[tuple[Callable[[DataFrameWriter], DataFrameWriter], DataFrame, int, int]] = [
+        (appending, rows, 4, 600),
+        (appending, some, 6, 605),
+        (dynamic, some, 8, 455),
+        (lambda writer: writer.mode("overwrite"), some, 11, 5),
+        (appending, rows.where("id < 0"), 14, 5),
     ]
-    for how, frame, write_id, version, count in writes:
+    for how, frame, version, count in writes:
         how(frame.write.partitionBy("p")).parquet(str(table))
         report = installation.last_report
         assert report is not None
-        assert (report.write_id, report.table_version) == (write_id, version)
+        assert report.table_version == version
         assert_log_is_the_directory(table)
         assert spark.read.parquet(str(table)).count() == count
     assert [(one.claim, one.version, one.mode, one.partitions) for one in history(str(table))][1:] == [

@@ -1,4 +1,4 @@
-"""Writes to a table with a log: the write id of each, and what a write that has failed leaves."""
+"""Writes to a table with a log: the version of each, and what a write that has failed leaves."""
 
 from __future__ import annotations
 
@@ -48,18 +48,16 @@ def rows(dest: Path) -> list[int]:
     return found.dataset().to_table().column("x").to_pylist() if found.files() else []
 
 
-def test_a_write_says_its_write_id_and_its_version(table: Path):
+def test_a_write_says_its_version(table: Path):
     first, second = written(table, 1), written(table, 2)
-    assert [(one.write_id, one.table_version) for one in (first, second)] == [(3, 4), (5, 6)]
+    assert [one.table_version for one in (first, second)] == [4, 6]
     path = next(str(table / one.p) for one in ray_committer.snapshot(str(table), 4).files())
     found = ray_committer.who_wrote(path)
     assert (found.claim, found.version, found.job_id) == (3, 4, first.job_id)
-    assert 3 in ray_committer.snapshot(str(table)).write_ids
 
 
-def test_without_a_log_a_write_has_no_write_id(dest: Path):
-    report = written(dest, 1)
-    assert (report.write_id, report.table_version) == (None, None)
+def test_without_a_log_a_write_has_no_version(dest: Path):
+    assert written(dest, 1).table_version is None
 
 
 def test_rows_of_a_failed_write_are_never_part_of_the_table(table: Path):
@@ -70,7 +68,7 @@ def test_rows_of_a_failed_write_are_never_part_of_the_table(table: Path):
         arrow_job.commit(job, [result, None], executor="inline")
     assert rows(table) == [1]
     assert not (table / "_temporary").exists()
-    assert written(table, 3).write_id == 6  # after the abort of the job that failed
+    assert written(table, 3).table_version == 7  # after the abort of the job that failed
 
 
 @pytest.mark.parametrize(
@@ -83,7 +81,7 @@ def test_rows_of_a_failed_write_are_never_part_of_the_table(table: Path):
         ("advance", "committed", True),
     ],
 )
-def test_rows_of_an_interrupted_write_count_from_its_entry_and_its_write_id_finds_the_rest(
+def test_rows_of_an_interrupted_write_count_from_its_entry_and_its_claim_finds_the_rest(
     table: Path, operation: str, end: str, is_committed: bool
 ):
     written(table, 1)
@@ -94,8 +92,7 @@ def test_rows_of_an_interrupted_write_count_from_its_entry_and_its_write_id_find
         run_commit(store, new_job_attempt(str(table), job.job_id, 0))
     assert sorted(rows(table)) == ([1, 2] if is_committed else [1])
     claims = [one for one in table_log(str(table), since=4) if one.kind == "claim"]
-    write_ids = ray_committer.snapshot(str(table)).write_ids
-    assert [one.claim in write_ids for one in claims] == ([] if end == "declared" else [is_committed])
+    assert len(claims) == (end != "declared")
     job_id = claims[0].job_id if claims else job.job_id
     assert _end(table, job_id) is is_committed
     assert sorted(rows(table)) == ([1, 2] if is_committed else [1])
@@ -103,7 +100,7 @@ def test_rows_of_an_interrupted_write_count_from_its_entry_and_its_write_id_find
 
 
 def _end(dest: Path, job_id: str) -> bool:
-    """End a job as a person does that finds its write id in the log; whether it is committed then."""
+    """End a job as a person does that finds its claim in the log; whether it is committed then."""
     for undo in (False, True):
         with suppress(CommitRecordExistsError):
             assert ray_committer.abort_job(str(dest), job_id, undo=undo)
