@@ -20,7 +20,7 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import IOStatistics
 from ray_committer.protocol.manifest import TaskManifest
-from ray_committer.protocol.paths import SUCCESS, TEMPORARY
+from ray_committer.protocol.paths import MANIFEST_SUFFIX, SUCCESS, TEMPORARY
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.success import MAX_FILENAMES, SuccessData
 from ray_committer.report.old_job import report_of_success
@@ -81,9 +81,10 @@ def _found(path: str, options: CommitOptions, storage: dict[str, str]) -> Docume
 
 
 def _can_be_data(path: str) -> bool:
-    """Whether the name of a file is not that of one of a job's own files."""
+    """Whether a file can be data by its place and name, as ``part-0.json`` can."""
     name = path.rstrip("/").rpartition("/")[2]
-    return name != SUCCESS and not name.endswith(".json") and f"/{TEMPORARY}/" not in path
+    is_own = name == SUCCESS or name.startswith("summary-") or name.endswith(MANIFEST_SUFFIX)
+    return not is_own and f"/{TEMPORARY}/" not in path
 
 
 def _lines_of_writer(found: WrittenFile) -> Iterator[str]:

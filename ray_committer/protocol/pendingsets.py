@@ -36,7 +36,6 @@ SMALLEST_PART = 5 * 1024 * 1024
 
 _NEWER = "commit it with the release of Hadoop that wrote it"
 _AGAIN = "run the task again"
-_ATTEMPT = "task.attempt.id"
 _TOKEN = re.compile(r"[!#-;=?-~]{1,1024}")
 """One word of visible ASCII, as upload ids and etags are, without quotes and angle brackets."""
 _NO_XML = "\ufffe\uffff"

@@ -106,7 +106,9 @@ def is_blocked(store: StoreOperations, blocking: Mapping[str, str]) -> CommitCon
     remove = store_command(store.spec, "rm", *paths[:SHOWN])
     return CommitConflictError(
         some_of([f"{path}: {blocking[path]}" for path in paths]),
-        f"nothing was changed: remove what is there, and run the same command: {remove}",
+        "nothing was changed: let the tasks write under other names. Only if no job has committed what "
+        "is there (in a table with a log, `ray-committer show FILE` names the job), remove it and run "
+        f"the same command: {remove}",
     )
 
 

@@ -73,7 +73,9 @@ def _make(store: StoreOperations, path: str) -> None:
         where = blocking or path
         raise CommitConflictError(
             f"{where}: {in_the_way(store, where)}",
-            f"remove it, and run the same command: {store_command(store.spec, 'rm', where)}",
+            "the job's files are kept: give it up with `ray-committer abort DEST --undo`. Only if no "
+            "job has committed what is there, remove it and run the same command: "
+            f"{store_command(store.spec, 'rm', where)}",
         ) from e
     except OSError as e:
         raise _cannot_be_made(path, e) from e

@@ -212,6 +212,14 @@ def test_show_reads_markers_and_manifests(write_job, dest: Path):
     assert "classic committer" in run("show", str(dest)).stdout
 
 
+def test_show_names_the_job_that_has_written_a_file_of_json_lines(write_job, dest: Path):
+    dest.mkdir()
+    ray_committer.init_table(str(dest))
+    write_job({0: {"p=1/part-0.json": '{"x": 1}\n{"x": 2}\n'}})
+    run("commit", str(dest), "--assume-complete")
+    assert "written by job job_1 (append)" in run("show", str(dest / "p=1" / "part-0.json")).stdout
+
+
 @pytest.mark.parametrize(
     "arguments", [["--expect-tasks", "x"], ["--executor", "mapreduce"], ["-o", "k"]]
 )

@@ -183,8 +183,9 @@ def test_an_old_file_in_the_place_of_a_directory_is_refused_with_the_command_tha
     assert refused(store, OVERWRITE) == (
         "memory://test/table/p=1: is a file where the job needs a directory | "
         "/table/p=2: is a file where the job needs a directory; "
-        "nothing was changed: remove what is there, and run the same command: "
-        "hdfs dfs -rm memory://test/table/p=1 memory://test/table/p=2"
+        "nothing was changed: let the tasks write under other names. Only if no job has committed what "
+        "is there (in a table with a log, `ray-committer show FILE` names the job), remove it and run "
+        "the same command: hdfs dfs -rm memory://test/table/p=1 memory://test/table/p=2"
     )
     for name in ("p=1", "p=2"):
         store.delete_file(f"/table/{name}")

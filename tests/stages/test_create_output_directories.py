@@ -170,6 +170,7 @@ def test_a_file_at_any_height_is_refused_by_its_own_name(blocking: str):
         CommitConflictError, match=f"^{blocking}: is a file where the job needs"
     ) as caught:
         make(store)
+    assert "give it up with `ray-committer abort DEST --undo`" in caught.value.advice
     assert caught.value.advice.endswith(f"run the same command: hdfs dfs -rm memory://test{blocking}")
     assert store.files() == {blocking: b"in the way"}
 

@@ -83,8 +83,8 @@ final class SnapshotTables implements Serializable {
     static Long version(Configuration conf) {
         String text = conf.get(VERSION, "").trim();
         if (!text.isEmpty() && !text.matches("[0-9]{1,18}")) {
-            throw new IllegalArgumentException(VERSION + "=" + text + ": is not a version; the first column"
-                    + " of `ray-committer table history DEST` has the versions of a table");
+            throw new IllegalArgumentException(VERSION + "=" + text + ": is not a version;"
+                    + " `ray-committer history DEST` shows the versions of a table");
         }
         return text.isEmpty() ? null : Long.valueOf(text);
     }

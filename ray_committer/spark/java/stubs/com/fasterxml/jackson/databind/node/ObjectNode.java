@@ -16,6 +16,5 @@ public abstract class ObjectNode extends JsonNode {
 
     public abstract ObjectNode putObject(String name);
 
-
     public abstract <T extends JsonNode> T set(String name, JsonNode value);
 }
