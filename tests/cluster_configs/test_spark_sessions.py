@@ -1,4 +1,4 @@
-"""A real driver started with the file for mounted tables."""
+"""A driver that `spark-submit` starts with the file for mounted tables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 from ray_committer.spark import install
 
 target = sys.argv[1]
-spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+spark = SparkSession.builder.getOrCreate()
 said = {"conf": dict(spark.sparkContext.getConf().getAll())}
 try:
     spark.range(5).write.parquet(target)
@@ -42,12 +42,12 @@ spark.stop()
 """
 
 
-def environment(conf: Path) -> dict[str, str]:
+def environment() -> dict[str, str]:
     variables = {
         key: value for key, value in os.environ.items() if key not in ("RAY_ADDRESS", "SPARK_HOME")
     }
     path = os.pathsep.join([str(ROOT), variables.get("PYTHONPATH", "")])
-    return {**variables, "PYTHONPATH": path, "SPARK_CONF_DIR": str(conf), "LC_ALL": "C.UTF-8"}
+    return {**variables, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable, "LC_ALL": "C.UTF-8"}
 
 
 def copied(name: str, directory: Path) -> Path:
@@ -55,17 +55,20 @@ def copied(name: str, directory: Path) -> Path:
     text = (DIRECTORY / name).read_text()
     settings = settings_of(DIRECTORY / name)
     text = text.replace(settings["spark.jars"], jar_path())
-    path = directory / "spark-defaults.conf"
+    path = directory / name
     path.write_text(text)
     return path
 
 
-@pytest.mark.wide
-def test_a_session_takes_the_file_refuses_to_write_without_install_and_then_commits(tmp_path: Path):
-    copied("raydp-file.conf", tmp_path)
+def test_a_driver_takes_the_file_refuses_to_write_without_install_and_then_commits(tmp_path: Path):
+    script = tmp_path / "session.py"
+    script.write_text(SESSION)
+    submit = Path(sys.executable).with_name("spark-submit")
+    given = ["--master", "local[2]", "--conf", "spark.ui.enabled=false"]
+    conf = copied("raydp-file.conf", tmp_path)
     result = subprocess.run(
-        [sys.executable, "-c", SESSION, str(tmp_path / "table")],
-        env=environment(tmp_path),
+        [submit, *given, "--properties-file", conf, script, tmp_path / "table"],
+        env=environment(),
         capture_output=True,
         text=True,
         timeout=380,

@@ -116,6 +116,7 @@ def steps(url: str, format_: str, by: str | None, *, is_oracle: bool = False) ->
         some = writer(frame(1000, 1000 + ROWS, 2), format_, by).mode("overwrite")
         some.option("partitionOverwriteMode", "dynamic").save(url)
         found.append(content(url, format_))
+    session().conf.set("spark.ray_committer.commit", "ray")
     return found
 
 
