@@ -49,6 +49,9 @@ from ray_committer.stages.other_tables import refuse_partitions_of_tables
 from ray_committer.stores.base import StoreOperations, list_anew
 from ray_committer.stores.registry import store_command
 
+CLEAN_UPS = 8
+"""How many clean-ups of other jobs can remove ``_temporary`` while a set-up makes a directory in it."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -138,7 +141,7 @@ def _no_directory(store: StoreOperations, path: str, kind: str) -> CommitConflic
 def _begin(store: StoreOperations, job: JobAttempt, intent: Intent, *, needs_table: bool) -> str:
     """Make the job's directories and its state; return its stamp."""
     if store.capabilities.moves_directories:
-        store.mkdirs(job.directory)
+        _make_directory(store, job)
     try:
         seen = begin_state(store, job, new_state(intent))
     except (FileExistsError, FileNotFoundError) as e:
@@ -158,6 +161,15 @@ def _begin(store: StoreOperations, job: JobAttempt, intent: Intent, *, needs_tab
         _give_up(store, job, seen)
         raise
     return seen.state.stamp
+
+
+def _make_directory(store: StoreOperations, job: JobAttempt) -> None:
+    """Make the job's directory, again if the clean-up of another job has just removed ``_temporary``."""
+    for _ in range(CLEAN_UPS):
+        with suppress(FileNotFoundError):
+            store.mkdirs(job.directory)
+            return
+    store.mkdirs(job.directory)
 
 
 def _look(store: StoreOperations, job: JobAttempt, now_milliseconds: int | None) -> Others:

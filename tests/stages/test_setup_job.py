@@ -25,7 +25,7 @@ from ray_committer.stages.setup_job import setup_job
 from ray_committer.stages.setup_task import setup_task
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
-from ray_committer.testing import MemoryStore, WrappedStore, fail_at, run_abort, run_commit
+from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, fail_at, run_abort, run_commit
 from ray_committer.testing.harness import put_file
 from tests.stages.support import (
     ALIVE,
@@ -447,3 +447,19 @@ def test_a_job_that_another_process_takes_up_or_ends_meanwhile_is_refused(
     ):
         setup_job(woken, JOB)
     assert not any(GONE_PREFIX in path for path in store.files("/table/_temporary"))
+
+
+def test_a_set_up_beside_the_clean_up_of_another_job_makes_its_directory_again():
+    store, removed = MemoryStore(), iter(range(3))
+
+    def clean_up(call: StoreCall) -> None:
+        if (
+            call.operation == "mkdirs"
+            and call.paths[0] == JOB.directory
+            and next(removed, None) is not None
+        ):
+            raise FileNotFoundError(call.paths[0])
+
+    setup_job(WrappedStore(store, before=clean_up), JOB)
+    assert next(removed, None) is None
+    assert read_attempt_state(store, JOB).phase is Phase.OPEN
