@@ -21,6 +21,7 @@ from ray_committer.jobs.list_jobs import InLog, JobSummary, seconds_since, summa
 from ray_committer.jobs.open_job import StorageOptions, open_here, require_destination
 from ray_committer.jobs.past_commits import PastCommit, last_commit
 from ray_committer.options import CommitOptions
+from ray_committer.protocol.hidden_names import is_hidden
 from ray_committer.protocol.other_committers import (
     TASK_PREFIX,
     LeftBy,
@@ -29,7 +30,7 @@ from ray_committer.protocol.other_committers import (
 )
 from ray_committer.protocol.paths import SUCCESS, TEMPORARY, JobAttempt
 from ray_committer.protocol.state import UNFINISHED
-from ray_committer.protocol.table_paths import DIRECTORY, is_hidden
+from ray_committer.protocol.table_paths import DIRECTORY
 from ray_committer.stores.base import FileStatus, StoreOperations, completing, list_anew
 from ray_committer.stores.registry import shown_url, without_password
 

@@ -16,6 +16,7 @@ from ray_committer.errors import CatalogTableError, RayCommitterError
 from ray_committer.jobs.open_job import StorageOptions, open_here, require_destination
 from ray_committer.jobs.snapshot import definition_of
 from ray_committer.options import CommitOptions
+from ray_committer.protocol.hidden_names import is_hidden
 from ray_committer.protocol.partitions import (
     Partition,
     PartitionChanges,
@@ -24,7 +25,7 @@ from ray_committer.protocol.partitions import (
     directories_of,
 )
 from ray_committer.protocol.paths import is_inside, join
-from ray_committer.protocol.table_paths import TablePlaces, is_hidden
+from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.uri import parse_uri, quote_path
 from ray_committer.stages.list_new_files import relative
 from ray_committer.stores.at_once import at_once

@@ -10,8 +10,9 @@ from ray_committer.errors import JobNotFoundError, TableVersionGoneError
 from ray_committer.jobs.open_job import StorageOptions, located_errors, open_here
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.file_list import ListedFile, partition_of
+from ray_committer.protocol.hidden_names import is_hidden
 from ray_committer.protocol.table_entry import TableDefinition
-from ray_committer.protocol.table_paths import TablePlaces, is_hidden
+from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.registry import fsspec_url
 from ray_committer.tables.log import read_definition

@@ -14,9 +14,9 @@ from ray_committer.executors.choose import ExecutorName
 from ray_committer.jobs.end_job import ending
 from ray_committer.jobs.open_job import StorageOptions, attempt_context, open_here, open_new_job
 from ray_committer.options import CommitOptions
+from ray_committer.protocol.hidden_names import is_hidden
 from ray_committer.protocol.paths import SUCCESS, TEMPORARY
 from ray_committer.protocol.record import ConflictMode
-from ray_committer.protocol.table_paths import is_hidden
 from ray_committer.report.command import repeat_command
 from ray_committer.report.commit_report import CommitReport
 from ray_committer.report.recording import Recording

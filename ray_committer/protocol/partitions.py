@@ -13,8 +13,8 @@ from functools import partial
 
 from ray_committer.errors import CatalogTableError, some_of
 from ray_committer.protocol.file_list import partition_of
+from ray_committer.protocol.hidden_names import is_hidden
 from ray_committer.protocol.partition_names import NULL_PARTITION, partition_name, unescape
-from ray_committer.protocol.table_paths import is_hidden
 
 
 @dataclass(frozen=True, slots=True, order=True)

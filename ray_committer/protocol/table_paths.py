@@ -138,13 +138,6 @@ def is_in_log(path: str) -> bool:
     return f"/{DIRECTORY}/" in f"{path}/"
 
 
-def is_hidden(path: str) -> bool:
-    """Whether readers of directories pass over a file, as Spark does; `path` is as the log names it."""
-    return any(
-        name.startswith(".") or (name.startswith("_") and "=" not in name) for name in path.split("/")
-    )
-
-
 def number_of(name: str) -> int | None:
     """The number in the name of an entry, a checkpoint or a block; None for any other name."""
     digits = name.removesuffix(ENTRY_SUFFIX)

@@ -16,6 +16,7 @@ from ray_committer.job_files.find_job import list_job_directories
 from ray_committer.job_files.job_state import read_state
 from ray_committer.protocol.claims import WHOLE_TABLE
 from ray_committer.protocol.file_list import ListedFile
+from ray_committer.protocol.hidden_names import is_hidden
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import Phase
 from ray_committer.protocol.table_entry import (
@@ -25,7 +26,7 @@ from ray_committer.protocol.table_entry import (
     TableDefinition,
     WriteMode,
 )
-from ray_committer.protocol.table_paths import TablePlaces, is_hidden
+from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.other_tables import refuse_tables_above
 from ray_committer.stages.table_files import as_listed, list_table

@@ -26,6 +26,7 @@ from ray_committer.errors import (
 )
 from ray_committer.job_files.commands import abort_command, commit_command, resolve_command
 from ray_committer.protocol.file_list import FileSet, ListedFile
+from ray_committer.protocol.hidden_names import is_hidden
 from ray_committer.protocol.paths import join, new_job_attempt
 from ray_committer.protocol.table_entry import (
     LogEntry,
@@ -35,7 +36,7 @@ from ray_committer.protocol.table_entry import (
     TableDefinition,
     TableDone,
 )
-from ray_committer.protocol.table_paths import TablePlaces, is_hidden
+from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.list_new_files import relative
 from ray_committer.stages.remove_listed_files import Removal, keep_listed_files, remove_listed_files

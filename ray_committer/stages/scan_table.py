@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from ray_committer.errors import CommitConflictError, some_of
 from ray_committer.protocol.claims import fold_partitions
 from ray_committer.protocol.file_list import ListedFile, partition_of
+from ray_committer.protocol.hidden_names import is_hidden
 from ray_committer.protocol.state import new_nonce
 from ray_committer.protocol.table_entry import (
     LogEntry,
@@ -27,7 +28,7 @@ from ray_committer.protocol.table_entry import (
     TableDefinition,
     WriteMode,
 )
-from ray_committer.protocol.table_paths import TablePlaces, is_hidden
+from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import TableState, follow
 from ray_committer.stages.remove_orphans import IMPORT, interrupted
 from ray_committer.stages.resolve_claim import files_of, give_up

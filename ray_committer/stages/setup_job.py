@@ -40,9 +40,9 @@ from ray_committer.job_files.unfinished_jobs import (
     would_repeat,
 )
 from ray_committer.options import Unfinished
+from ray_committer.protocol.hidden_names import is_hidden
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import Intent, Phase, new_state
-from ray_committer.protocol.table_paths import is_hidden
 from ray_committer.stages.check_places import blocking_file
 from ray_committer.stages.find_table import find_table, refuse_to_keep, require_table
 from ray_committer.stages.other_tables import refuse_partitions_of_tables

@@ -9,9 +9,10 @@ from functools import partial
 
 from ray_committer.errors import PreflightError
 from ray_committer.protocol.file_list import ListedFile, partition_of
+from ray_committer.protocol.hidden_names import is_hidden
 from ray_committer.protocol.paths import TEMPORARY, join
 from ray_committer.protocol.recovery import Expectation, Proof, prove
-from ray_committer.protocol.table_paths import DIRECTORY, TablePlaces, is_hidden, is_in_log
+from ray_committer.protocol.table_paths import DIRECTORY, TablePlaces, is_in_log
 from ray_committer.stages.list_new_files import relative
 from ray_committer.stages.other_tables import holds_table
 from ray_committer.stores.at_once import at_once

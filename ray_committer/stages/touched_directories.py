@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ray_committer.protocol.hidden_names import is_hidden
 from ray_committer.protocol.paths import ancestors, is_inside, parent
 from ray_committer.protocol.record import CommitRecord
-from ray_committer.protocol.table_paths import is_hidden
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.list_new_files import relative
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ray_committer.errors import PathError
-from ray_committer.protocol.table_paths import TablePlaces, is_hidden, number_of
+from ray_committer.protocol.table_paths import TablePlaces, number_of
 
 TABLE = TablePlaces("/t")
 
@@ -44,13 +44,3 @@ def test_a_name_that_leads_elsewhere_is_refused(job_id: str, name: str):
 )
 def test_only_names_of_the_log_are_numbers(name: str, number: int | None):
     assert number_of(name) == number
-
-
-@pytest.mark.parametrize("path", ["_SUCCESS", ".a.crc", "_delta/a", "day=1/_metadata", "day=1/.x/a"])
-def test_names_that_readers_pass_over_are_hidden(path: str):
-    assert is_hidden(path)
-
-
-@pytest.mark.parametrize("path", ["a", "_day=1/a", "day=_1/a_", "a.b"])
-def test_other_names_are_not_hidden(path: str):
-    assert not is_hidden(path)

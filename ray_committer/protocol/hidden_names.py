@@ -1,0 +1,48 @@
+"""The names of files and directories that are not data, although a listing shows them.
+
+Readers of directories pass over hidden names, as Spark does (``HadoopFSUtils.shouldFilterOutPathName``,
+``InMemoryFileIndex``), and file systems make names of their own. The Java classes have the same rules;
+``tests/data/hidden_names.json`` holds examples for both.
+"""
+
+from __future__ import annotations
+
+_COPYING = "._COPYING_"
+_SUMMARIES = ("_metadata", "_common_metadata")
+_REMOVED_BUT_OPEN = (".nfs", ".fuse_hidden", ".smbdelete", ".__smb")
+_DIRECTORIES = (
+    ".snapshot",
+    ".snapshots",
+    ".snap",
+    "~snapshot",
+    ".zfs",
+    ".glusterfs",
+    "lost+found",
+)
+
+
+def is_hidden(path: str) -> bool:
+    """Whether readers of rows pass over a file; `path` is relative to the table, as its log names it."""
+    return any(map(_is_hidden, path.split("/")))
+
+
+def is_passed_over(path: str) -> bool:
+    """Whether a file that is only found in a task attempt's directory is no output; `path` is relative
+    to that directory.
+
+    Parquet's summary files are output, although they hold no rows.
+    """
+    return any(
+        is_of_file_system(name) or (_is_hidden(name) and not name.startswith(_SUMMARIES))
+        for name in path.split("/")
+    )
+
+
+def is_of_file_system(name: str) -> bool:
+    """Whether a file system made this name itself: of a file that was removed while it was open, of its
+    snapshots, or of what its repair found."""
+    return name.startswith(_REMOVED_BUT_OPEN) or name in _DIRECTORIES
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(".") or name.endswith(_COPYING) or (name.startswith("_") and "=" not in name)
