@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from ray_committer.errors import PathError, StoreRefusedError, TaskCommitError
@@ -23,6 +23,7 @@ from ray_committer.stages.setup_task import setup_task
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.output import open_output
 from ray_committer.stores.registry import fsspec_url
+from ray_committer.work.entries import check_dest
 from ray_committer.work.upload_file import TaskUploads
 
 _DEFAULTS = CommitOptions()
@@ -32,7 +33,9 @@ _DEFAULTS = CommitOptions()
 class TaskAttempt:
     """A running task attempt; the files that it writes below `directory` are committed with it.
 
-    directory: where it writes; no reader looks there.
+    directory: where it writes; no reader looks there. A file there whose name the task has not asked
+        for is committed as well, unless the name is hidden (``.x``, ``_x``) or the file is a socket, a
+        fifo or a device: such are passed over, and the commit's report names them.
     committed: after the block has ended, what a driver can name in `CommitOptions.committed_tasks`.
     """
 
@@ -43,6 +46,8 @@ class TaskAttempt:
     committed: CommittedTask | None = None
     uploads: TaskUploads | None = None
     """On S3: the files of this attempt, which nobody sees before the commit."""
+    named: set[str] = field(default_factory=set, repr=False)
+    """The paths that `open` and `path` have given out: they are committed, also if they are hidden."""
 
     def path(self, relative: str) -> str:
         """Return where to write the file whose place will be `relative` to the destination.
@@ -58,11 +63,15 @@ class TaskAttempt:
         return fsspec_url(self.store.spec, self._made(relative))
 
     def open(self, relative: str) -> BinaryIO:
-        """Open a new file whose place will be `relative` to the destination. The caller closes it."""
+        """Open a new file whose place will be `relative` to the destination. The caller closes it.
+
+        `PreflightError` for a name that a commit would refuse.
+        """
         if self.uploads is not None:
             path = normal_path(join(self.job.destination, relative))
             if not is_inside(path, self.job.destination):
                 raise PathError(f"{relative!r}: leads out of the destination")
+            check_dest(path, self.job, (self.job.destination,), self.store)
             return self.uploads.open(path)  # type: ignore[return-value]
         return open_output(self.store.spec, self._made(relative))
 
@@ -70,12 +79,15 @@ class TaskAttempt:
         path = normal_path(join(self.directory, relative))
         if not is_inside(path, self.directory):
             raise PathError(f"{relative!r}: leads out of the task attempt's directory")
+        place = self.job.destination + path.removeprefix(self.directory)
+        check_dest(place, self.job, (self.job.destination,), self.store)
         if self.store.capabilities.has_directories:
             if self.store.get_status(self.directory) is None:  # not to be made again after an abort
                 raise TaskCommitError(
                     f"{self.directory}: is gone, because the job or this attempt was aborted"
                 )
             self.store.mkdirs(parent(path))
+        self.named.add(path)
         return path
 
 
@@ -130,6 +142,7 @@ def task_attempt(
             task_id=f"task_{stem}" if attempt is not None else f"task_{stem}_{number}",
             task_attempt_id=task_attempt_id,
             stamp=stamp,
+            named=running.named,
             uploads=running.uploads,
             statistics=setup,
         )

@@ -6,24 +6,23 @@ Source: Hadoop CommitTaskStage.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection
 
 from ray_committer.errors import TaskCommitError
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import IOStatistics, aggregate, duration, sample
 from ray_committer.protocol.manifest import (
     STAMP,
-    DirEntry,
-    FileEntry,
     TaskManifest,
     encode_manifest,
 )
+from ray_committer.protocol.passed_over import PassedOver, extra_data_of
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.state import UNSTAMPED
 from ray_committer.protocol.uri import Location, format_uri
 from ray_committer.stages.save_task_manifest import ATTEMPTS, save_task_manifest
-from ray_committer.stages.scan_task_attempt_directory import scan_task_attempt_directory
+from ray_committer.stages.scan_task_attempt_directory import Scan, scan_task_attempt_directory
 from ray_committer.stores.base import StoreOperations
 from ray_committer.work.upload_file import TaskUploads, closed_uploads, is_own_file, save_copy
 
@@ -36,35 +35,37 @@ def commit_task(
     task_attempt_id: str,
     stamp: str,
     attempts: int = ATTEMPTS,
+    named: Collection[str] = (),
     uploads: TaskUploads | None = None,
     statistics: IOStatistics | None = None,
 ) -> ManifestRef:
     """Commit the task attempt to the job with this `stamp`; a later attempt of the task replaces it.
 
-    On a store that completes uploads, the files are those of `uploads` or, without it, those that the
-    attempt has noted. The manifest gets the `statistics` of the attempt so far, with the amounts that it
+    The files are those that a scan finds, see `scan_task_attempt_directory` for those `named`. On a
+    store that completes uploads, they are those of `uploads` or, without it, those that the attempt has
+    noted. The manifest gets the `statistics` of the attempt so far, with the amounts that it
     wrote, and the job adds up those of all its tasks. Without them, the manifest has none.
     """
     began = time.monotonic()
     directory = job.task_attempt(task_attempt_id)
-    directories: list[DirEntry] = []
     if store.capabilities.completes_uploads:
         _refuse_other_files(store, directory)
-        files = uploads.entries() if uploads is not None else closed_uploads(store, directory)
+        scan = Scan(uploads.entries() if uploads is not None else closed_uploads(store, directory))
     else:
-        files, directories = scan_task_attempt_directory(store, directory, job.destination)
+        scan = scan_task_attempt_directory(store, directory, job.destination, named)
     manifest = TaskManifest(
         job_id=job.job_id,
         job_attempt_number=job.number,
         task_id=task_id,
         task_attempt_id=task_attempt_id,
         task_attempt_dir=format_uri(Location(store.spec.scheme, store.spec.authority, directory)),
-        files=files,
-        directories=directories,
-        extra_data={} if stamp == UNSTAMPED else {STAMP: stamp},
-        iostatistics=(
-            None if statistics is None else _with_amounts(statistics, files, directories, began)
-        ),
+        files=scan.files,
+        directories=scan.directories,
+        extra_data={
+            **({} if stamp == UNSTAMPED else {STAMP: stamp}),
+            **extra_data_of(PassedOver.of(scan.passed_over)),
+        },
+        iostatistics=(None if statistics is None else _with_amounts(statistics, scan, began)),
     )
     if store.capabilities.completes_uploads and stamp != UNSTAMPED:
         save_copy(store, directory, encode_manifest(manifest))
@@ -82,17 +83,15 @@ def commit_task(
     return saved
 
 
-def _with_amounts(
-    found: IOStatistics, files: Sequence[FileEntry], directories: Sequence[DirEntry], began: float
-) -> IOStatistics:
+def _with_amounts(found: IOStatistics, scan: Scan, began: float) -> IOStatistics:
     """Add the files, and the time to find them. Hadoop's stage also counts no more: a manifest cannot
     have the time of its own save."""
     milliseconds = round((time.monotonic() - began) * 1000)
     for one in (
         duration(names.TASK_COMMIT, milliseconds),
-        sample(names.TASK_FILES, len(files)),
-        sample(names.TASK_BYTES, sum(file.z for file in files)),
-        sample(names.TASK_DIRECTORIES, len(directories)),
+        sample(names.TASK_FILES, len(scan.files)),
+        sample(names.TASK_BYTES, sum(file.z for file in scan.files)),
+        sample(names.TASK_DIRECTORIES, len(scan.directories)),
     ):
         found = aggregate(found, one)
     return found

@@ -32,6 +32,7 @@ from ray_committer.protocol.file_list import NO_FILES, FileSet
 from ray_committer.protocol.fingerprints import fingerprints
 from ray_committer.protocol.iostatistics import IOStatistics, aggregate
 from ray_committer.protocol.manifest import TaskManifest, digest, stamp_of
+from ray_committer.protocol.passed_over import PassedOver, passed_over_by
 from ray_committer.protocol.paths import MANIFEST_SUFFIX, JobAttempt, ancestors, is_inside, join, parent
 from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.protocol.state import UNSTAMPED
@@ -124,6 +125,7 @@ class LoadedBatch:
     fills_destination: bool
     wrong_sources: tuple[WrongSources, ...]
     new_files: NewFiles = NO_NEW_FILES
+    passed_over: PassedOver = PassedOver()  # noqa: RUF009 - frozen
 
 
 class ManifestsChangedError(Exception):
@@ -186,9 +188,11 @@ def load_manifests(
     if waiting:
         missing = sum(map(len, waiting.values()))
         raise _not_all(context, len(manifests) + missing, len(manifests))
-    statistics = IOStatistics()
+    statistics, passed_over = IOStatistics(), PassedOver()
     for batch in loaded.values():
         statistics = aggregate(statistics, batch.statistics)
+        passed_over = passed_over.plus(batch.passed_over)
+    _tell_of_passed_over(context, passed_over)
     starts = tuple(accumulate((0, *(len(loaded[number].refs) for number in numbers))))[:-1]
     packs = tuple(packed.get(number) for number in numbers)
     fills = any(batch.fills_destination for batch in loaded.values())
@@ -196,6 +200,14 @@ def load_manifests(
     return LoadedManifests(
         manifests, statistics, starts, packs, listing, fills, not can_wait, wrong, new_files.file_set()
     )
+
+
+def _tell_of_passed_over(context: JobContext, found: PassedOver) -> None:
+    if found.number:
+        context.notice_once(
+            f"{context.job.tasks}: tasks left hidden names, or what is no regular file, which are not "
+            f"data and are not committed: {found}"
+        )
 
 
 def load_unchanged(context: JobContext, load: Callable[[], LoadedManifests]) -> LoadedManifests:
@@ -319,6 +331,7 @@ class _Loaded:
     marks: bytes
     statistics: IOStatistics
     wrong: WrongSources | None
+    passed_over: PassedOver
 
 
 def _load_batch(
@@ -336,15 +349,18 @@ def _load_batch(
     paths = {path for one in loaded for path in one.directories}
     own = {worker.job.destination}
     directories.collect(number, list(paths - own), b"".join(one.marks for one in loaded))
-    statistics = worker.take_statistics()
+    statistics, passed_over = worker.take_statistics(), PassedOver()
     for one in loaded:
         statistics = aggregate(statistics, one.statistics)
+        passed_over = passed_over.plus(one.passed_over)
     small = {one.ref.sidecar or one.ref.digest: one.data for one in loaded if one.data}
     refs = tuple(one.ref for one in loaded)
     wrong = tuple(one.wrong for one in loaded if one.wrong is not None)
     new_files = save_new_files(worker, refs) if for_table else NO_NEW_FILES
     fills = bool(paths & own)
-    return LoadedBatch(number, refs, statistics, bool(small), fills, wrong, new_files), pack(small)
+    packs = bool(small)
+    result = LoadedBatch(number, refs, statistics, packs, fills, wrong, new_files, passed_over)
+    return result, pack(small)
 
 
 def _load(
@@ -381,6 +397,7 @@ def _load(
         marks=fingerprints(entry.dest for entry in loaded),
         statistics=manifest.iostatistics or IOStatistics(),
         wrong=wrong,
+        passed_over=passed_over_by(manifest),
     )
 
 

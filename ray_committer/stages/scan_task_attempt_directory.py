@@ -6,54 +6,93 @@ is needed. Source: Hadoop TaskAttemptScanDirectoryStage.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 
 from ray_committer.errors import TaskCommitError
+from ray_committer.protocol.hidden_names import is_of_file_system, is_passed_over
 from ray_committer.protocol.manifest import DirEntry, FileEntry
+from ray_committer.protocol.paths import ancestors, is_inside
 from ray_committer.protocol.uri import Location, format_uri
 from ray_committer.stores.base import FileStatus, StoreOperations
 
 SCAN_THREADS = 8
 
 
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """An entry for each file and for each directory below a task attempt's directory, and the relative
+    paths of what is there but not output."""
+
+    files: list[FileEntry] = field(default_factory=list)
+    directories: list[DirEntry] = field(default_factory=list)
+    passed_over: list[str] = field(default_factory=list)
+
+
 def scan_task_attempt_directory(
-    store: StoreOperations, directory: str, destination: str
-) -> tuple[list[FileEntry], list[DirEntry]]:
-    """Return an entry for each file below `directory`, and an entry for each directory below it.
+    store: StoreOperations, directory: str, destination: str, named: Collection[str] = ()
+) -> Scan:
+    """Return what is below `directory`. `named` are the paths there that the task has asked for.
 
-    File entries contain the modification time, which identifies a renamed file after a crash.
+    A file that was not asked for by its name is passed over if its name is hidden, or if it is no
+    regular file. In a directory that was asked for, hidden names are output, but for those that file
+    systems make. File entries contain the modification time, which identifies a renamed file after a
+    crash.
     """
-    files: list[FileEntry] = []
-    directories: list[DirEntry] = []
-    for level, status in _walk(store, directory):
-        if status.is_directory and status.is_link:
-            raise TaskCommitError(
-                f"{status.path}: is a symbolic link to a directory", "write the files themselves"
-            )
-        dest = _uri(store, destination + status.path.removeprefix(directory))
-        if status.is_directory:
-            directories.append(DirEntry(dest, l=level))
-        else:
-            source = _uri(store, status.path)
-            files.append(_entry(source, dest, status))
-    return files, directories
-
-
-def _walk(store: StoreOperations, root: str) -> Iterator[tuple[int, FileStatus]]:
-    level, directories = 0, [root]
+    scan, entered = Scan(), [directory]
     with ThreadPoolExecutor(SCAN_THREADS, thread_name_prefix="ray-committer-scan") as pool:
-        while directories:
+        level = 0
+        while entered:
             level += 1
-            try:
-                listings = list(pool.map(store.list_status, directories))
-            except FileNotFoundError as e:
-                raise TaskCommitError(
-                    f"{root}: is gone, so this task attempt cannot be committed", "run the task again"
-                ) from e
-            found = [status for listing in listings for status in listing]
-            yield from ((level, status) for status in sorted(found, key=_path))
-            directories = [status.path for status in found if status.is_directory and not status.is_link]
+            found, entered = _listed(store, directory, entered, pool), []
+            for status in found:
+                if not _is_output(status, directory, named):
+                    scan.passed_over.append(status.path.removeprefix(f"{directory}/"))
+                    continue
+                dest = _uri(store, destination + status.path.removeprefix(directory))
+                if status.is_directory:
+                    entered.append(status.path)
+                    scan.directories.append(DirEntry(dest, l=level))
+                else:
+                    scan.files.append(_entry(_uri(store, status.path), dest, status))
+    return scan
+
+
+def _listed(
+    store: StoreOperations, root: str, directories: list[str], pool: ThreadPoolExecutor
+) -> list[FileStatus]:
+    try:
+        listings = list(pool.map(store.list_status, directories))
+    except FileNotFoundError as e:
+        raise TaskCommitError(
+            f"{root}: is gone, so this task attempt cannot be committed", "run the task again"
+        ) from e
+    return sorted((status for listing in listings for status in listing), key=_path)
+
+
+def _is_output(status: FileStatus, root: str, named: Collection[str]) -> bool:
+    """Whether a file or directory is output; `TaskCommitError` if it should be, but cannot be."""
+    path = status.path
+    is_named = path in named
+    if not is_named and not _was_asked_for(path, root, named):
+        return False
+    if status.is_directory and status.is_link:
+        raise TaskCommitError(f"{path}: is a symbolic link to a directory", "write the files themselves")
+    if status.is_special and is_named:
+        raise TaskCommitError(f"{path}: is not a regular file", "write a file there")
+    return not status.is_special
+
+
+def _was_asked_for(path: str, root: str, named: Collection[str]) -> bool:
+    """Whether the task has asked for what is at `path`, by a plain name, or by a name above or below."""
+    if not is_passed_over(path.removeprefix(f"{root}/")):
+        return True
+    if any(is_inside(one, path) for one in named):
+        return True
+    return not is_of_file_system(path.rpartition("/")[2]) and any(
+        above in named for above in ancestors(path, root)
+    )
 
 
 def _entry(source: str, dest: str, status: FileStatus) -> FileEntry:

@@ -116,6 +116,7 @@ def write_task(worker: Worker, number: int, write: Callable[[TaskFiles, str], No
         task_attempt_id=task_attempt_id,
         stamp=stamp,
         attempts=1,
+        named=files.named,
         uploads=files.uploads,
     )
     return CommittedTask(saved.name, saved.digest, saved.task_attempt_id)

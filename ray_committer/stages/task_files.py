@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from ray_committer.protocol.paths import join, parent
@@ -15,12 +15,13 @@ from ray_committer.work.upload_file import TaskUploads
 @dataclass(frozen=True, slots=True)
 class TaskFiles:
     """The files of one task attempt, by their names relative to the `destination`; they are written
-    below its `directory` or, where nothing is renamed, as `uploads`."""
+    below its `directory` or, where nothing is renamed, as `uploads`. `named` are the paths so far."""
 
     store: StoreOperations
     destination: str
     directory: str
     uploads: TaskUploads | None = None
+    named: set[str] = field(default_factory=set)
 
     def open(self, name: str) -> BinaryIO:
         """Open a new file for writing. The caller closes it."""
@@ -31,6 +32,7 @@ class TaskFiles:
     def path(self, name: str) -> str:
         """Where a new file is written, on a store with renames; its directory is made."""
         path = join(self.directory, name)
+        self.named.add(path)
         if self.store.capabilities.has_directories:
             self.store.mkdirs(parent(path))
         return path

@@ -48,6 +48,8 @@ class FileStatus:
     file_id: str | None = None
     version: str | None = None
     stamp: str | None = None
+    is_special: bool = False
+    """It is a fifo, a socket or a device, or a link to one."""
 
     @property
     def name(self) -> str:

@@ -361,14 +361,18 @@ def _listed(path: str, name: str, directory: int) -> FileStatus | None:
 
 
 def _status(path: str, found: os.stat_result) -> FileStatus:
-    is_link = stat.S_ISLNK(found.st_mode)
+    is_link, mode = stat.S_ISLNK(found.st_mode), found.st_mode
+    if is_link:
+        with suppress(OSError):  # it leads nowhere
+            mode = os.stat(path).st_mode
     return FileStatus(
         path=path,
-        is_directory=os.path.isdir(path) if is_link else stat.S_ISDIR(found.st_mode),
+        is_directory=stat.S_ISDIR(mode),
         is_link=is_link,
         size=found.st_size,
         modified_milliseconds=found.st_mtime_ns // 1_000_000,
         file_id=f"{found.st_dev}:{found.st_ino}",
+        is_special=not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from ray_committer.events import EventSink, ignore
@@ -113,7 +113,8 @@ def write_job(
     for task, files in tasks.items():
         attempt_id = set_up_attempt(store, job, task, 0)
         write_attempt(store, job, attempt_id, files)
-        commit_attempt(store, job, task, attempt_id, stamp=stamp)
+        named = {join(job.task_attempt(attempt_id), name) for name in files}
+        commit_attempt(store, job, task, attempt_id, stamp=stamp, named=named)
 
 
 def set_up_attempt(store: StoreOperations, job: JobAttempt, task: int, attempt: int) -> str:
@@ -141,9 +142,16 @@ def write_attempt(
 
 
 def commit_attempt(
-    store: StoreOperations, job: JobAttempt, task: int, task_attempt_id: str, *, stamp: str | None = None
+    store: StoreOperations,
+    job: JobAttempt,
+    task: int,
+    task_attempt_id: str,
+    *,
+    stamp: str | None = None,
+    named: Collection[str] = (),
 ) -> None:
-    """Save the task attempt's manifest, in one try; by default with the stamp of the job."""
+    """Save the task attempt's manifest, in one try; by default with the stamp of the job. `named` are
+    the files that count also if they are hidden."""
     if stamp is None:
         seen = read_state(store, job)
         stamp = seen.state.stamp if seen else UNSTAMPED
@@ -154,6 +162,7 @@ def commit_attempt(
         task_attempt_id=task_attempt_id,
         stamp=stamp,
         attempts=1,
+        named=named,
     )
     if store.capabilities.completes_uploads:  # as a task does
         delete_listed(store, (join(job.task_attempt(task_attempt_id), NOTES),), lambda: True)

@@ -97,7 +97,7 @@ def check_entry(
         )
     if not is_inside(entry.source, attempt):
         raise PreflightError(f"{entry.source}: is not below its task attempt's directory {attempt}")
-    _check_dest(entry.dest, job, roots, store)
+    check_dest(entry.dest, job, roots, store)
 
 
 def _check_upload(entry: Entry, job: JobAttempt, roots: tuple[str, ...], store: StoreOperations) -> None:
@@ -114,10 +114,12 @@ def _check_upload(entry: Entry, job: JobAttempt, roots: tuple[str, ...], store: 
             f"parts except the last need {LEAST_PART_BYTES} bytes",
             "upload larger parts",
         )
-    _check_dest(entry.dest, job, roots, store)
+    check_dest(entry.dest, job, roots, store)
 
 
-def _check_dest(dest: str, job: JobAttempt, roots: tuple[str, ...], store: StoreOperations) -> None:
+def check_dest(dest: str, job: JobAttempt, roots: tuple[str, ...], store: StoreOperations) -> None:
+    """Refuse a place of a file outside `roots`, a name that the commit needs, or one that the store
+    cannot have."""
     if not any(is_inside(dest, root) for root in roots):
         raise PreflightError(
             f"{dest}: is outside the destination {job.destination}",

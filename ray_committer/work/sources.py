@@ -66,6 +66,8 @@ def has_another_size(entry: Entry, found: FileStatus | None) -> str | None:
         return "is not there"
     if found.is_directory:
         return "is a directory"
+    if found.is_special:
+        return "is not a regular file"
     if found.size != entry.expected.size:
         return f"has {found.size} bytes, not {entry.expected.size}"
     return None

@@ -10,9 +10,12 @@ from urllib.parse import unquote
 import pytest
 from _pytest.mark.structures import ParameterSet
 
+import ray_committer
+from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.registry import destination_url, open_store
 from tests.integration.snapshots import check_snapshots
+from tests.integration.store_jobs import write_job
 from tests.schedules import PART_OF_A_TABLE, PARTS_OF_A_SERVER, check_server
 from tests.servers.dfs import ACCOUNT, DfsServer
 from tests.servers.fake_s3 import FakeS3, FakeS3Server
@@ -146,3 +149,15 @@ def test_each_version_of_a_table_with_a_log_is_read_whole_and_alone(place: Place
     url = destination_url(place.spec, place.directory)
     now = check_snapshots(url, dict(place.spec.storage_options))
     assert now.urls("day=1") == [f"{unquote(url)}/day=1/part-9.csv"]
+
+
+@pytest.mark.parametrize("place", on("adls", "gcs", "hdfs", "webhdfs"), indirect=True)
+def test_names_that_are_no_data_are_passed_over_with_a_notice(place: Place):
+    store, job = place.opened(), new_job_attempt(place.directory, "job_1", 0)
+    hidden = {f"p=1/{name}": b"" for name in ("a._COPYING_", ".nfs01", ".zfs/a")}
+    write_job(store, job, {0: {"p=1/a": b"x", **hidden}})
+    url, options = destination_url(place.spec, place.directory), dict(place.spec.storage_options)
+    report = ray_committer.commit_job(url, "job_1", storage_options=options)
+    visible = [one.name for one in store.list_files(place.directory)]
+    assert (report.files, sorted(visible)) == (1, ["_SUCCESS", "a"])
+    assert "p=1/.nfs01 | p=1/.zfs | p=1/a._COPYING_" in report.notices[0]

@@ -9,6 +9,7 @@ from msgspec import structs
 from ray_committer.executors.directories import DirectoryCoordinator
 from ray_committer.job_files.find_job import confirm_documented, refuse_links
 from ray_committer.limits.permits import Permits
+from ray_committer.protocol.hidden_names import is_passed_over
 from ray_committer.protocol.manifest import decode_manifest, digest
 from ray_committer.stages.check_links import check_links
 from ray_committer.stages.check_sources import check_sources_at_once
@@ -39,6 +40,11 @@ def every_job_is_taken_for_complete() -> Swaps:
         preflight(dataclasses.replace(context, options=options), loaded, allowed_roots)
 
     yield preflight, broken
+
+
+def hidden_names_are_output() -> Swaps:
+    """What a file system keeps of a removed file becomes data, or stops the commit when it goes."""
+    yield is_passed_over, lambda path: False
 
 
 def tasks_are_not_counted() -> Swaps:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
+import socket
 import threading
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +18,7 @@ from ray_committer.protocol.manifest import FileEntry
 from ray_committer.stages.scan_task_attempt_directory import scan_task_attempt_directory
 from ray_committer.testing import Identity, MemoryStore, SimulatedCrash, WrappedStore, crash_at, fail_at
 from ray_committer.testing.harness import put_file
-from tests.stages.support import WHEN, do_at, requests
+from tests.stages.support import KINDS, WHEN, do_at, requests
 
 
 def test_a_scan_finds_every_file_and_directory_with_its_evidence(dest: Path, store, tmp_path: Path):
@@ -22,7 +27,8 @@ def test_a_scan_finds_every_file_and_directory_with_its_evidence(dest: Path, sto
     (root / "empty").mkdir()
     (root / "p=1" / "q=é 日%" / "f").write_text("four")
     (root / "top").write_text("")
-    files, directories = scan_task_attempt_directory(store, str(root), str(dest))
+    scan = scan_task_attempt_directory(store, str(root), str(dest))
+    files, directories = scan.files, scan.directories
     assert {(file.d.removeprefix(f"file:{dest}"), file.z) for file in files} == {
         ("/p=1/q=é%20日%25/f", 4),
         ("/top", 0),
@@ -57,7 +63,8 @@ def written(*names: str, store: MemoryStore | None = None) -> MemoryStore:
 
 
 def scan(store) -> tuple[list[FileEntry], list]:
-    return scan_task_attempt_directory(store, ATTEMPT, "/table")
+    found = scan_task_attempt_directory(store, ATTEMPT, "/table")
+    return found.files, found.directories
 
 
 @pytest.mark.parametrize(
@@ -143,6 +150,76 @@ def test_a_link_to_a_file_is_an_entry_of_its_own(dest: Path, store, tmp_path: Pa
     root.mkdir()
     (root / "file").write_text("four")
     (root / "link").symlink_to(root / "file")
-    files, directories = scan_task_attempt_directory(store, str(root), str(dest))
+    scan = scan_task_attempt_directory(store, str(root), str(dest))
+    files, directories = scan.files, scan.directories
     assert [file.d for file in files] == [f"file:{dest}/file", f"file:{dest}/link"]
     assert directories == []
+
+
+@pytest.mark.parametrize(
+    ("found", "named", "output"),
+    [
+        ("p=1/.nfs0001", (), False),
+        (".snapshot/hourly.0/a", (), False),
+        ("lost+found/a", (), False),
+        ("p=1/a._COPYING_", (), False),
+        ("p=1/_SUCCESS", (), False),
+        (".x/a", (), False),
+        ("_metadata", (), True),
+        ("_p=1/a", (), True),
+        (".x/a", (".x/a",), True),
+        (".x/a", (".x/b",), False),
+        ("p=1/._a", ("p=1/._a",), True),
+        (".nfs0001", (".nfs0001",), True),
+        ("z/.zarray", ("z",), True),
+        ("z/.y/.x", ("z",), True),
+        ("z/.nfs0001", ("z",), False),
+        ("z/.snapshot/a", ("z",), False),
+        ("zz/.zarray", ("z",), False),
+    ],
+)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_hidden_name_is_output_only_if_the_task_has_asked_for_it(
+    kind: str, found: str, named: tuple[str, ...], output: bool
+):
+    store = written("p=1/plain", found, store=KINDS[kind]())
+    named = tuple(f"{ATTEMPT}/{name}" for name in named)
+    scan = scan_task_attempt_directory(store, ATTEMPT, "/table", named)
+    sources = {file.s.partition(f"{ATTEMPT}/")[2] for file in scan.files}
+    assert sources == {"p=1/plain", *([found] if output else [])}
+    assert bool(scan.passed_over) is not output
+    assert all(found == one or found.startswith(f"{one}/") for one in scan.passed_over)
+
+
+def test_a_directory_that_is_passed_over_is_not_listed():
+    def refuse() -> None:
+        raise PermissionError(errno.EACCES, "is not permitted")
+
+    locked = do_at("list_status", refuse, "/.snapshot")
+    store = WrappedStore(written("a", ".snapshot/hourly.0/a"), before=locked)
+    scan = scan_task_attempt_directory(store, ATTEMPT, "/table")
+    assert (len(scan.files), scan.directories, scan.passed_over) == (1, [], [".snapshot"])
+
+
+def special_files(root: Path) -> Iterator[str]:
+    os.mkfifo(root / "fifo")
+    (root / "link").symlink_to(root / "fifo")
+    with socket.socket(socket.AF_UNIX) as opened, contextlib.chdir(root):
+        opened.bind("socket")
+    yield from ("fifo", "link", "socket")
+
+
+def test_what_is_no_regular_file_is_passed_over(dest: Path, store, tmp_path: Path):
+    root = tmp_path / "attempt"
+    root.mkdir()
+    names = list(special_files(root))
+    scan = scan_task_attempt_directory(store, str(root), str(dest))
+    assert (scan.files, scan.passed_over) == ([], names)
+
+
+def test_what_a_task_has_asked_for_must_be_a_regular_file(dest: Path, store, tmp_path: Path):
+    root = tmp_path / "attempt"
+    root.mkdir()
+    for name in special_files(root):
+        with pytest.raises(TaskCommitError, match=f"{name}: is not a regular file"):
+            scan_task_attempt_directory(store, str(root), str(dest), {str(root / name)})
