@@ -433,13 +433,11 @@ def attempt_of(success: SuccessData, otherwise: int) -> int:
 
 
 def not_found(store: StoreOperations, destination: str, job_id: str | None) -> JobNotFoundError:
-    """The error for a missing job; `JobGoneError` if the job is named and the destination exists."""
-    status = store.get_status(destination)
-    if status is None:
-        return JobNotFoundError(f"{destination}: does not exist", "check the destination's spelling")
-    if not status.is_directory:
-        return JobNotFoundError(f"{destination}: is a file", "name the directory that the job wrote to")
-    temporary = temporary_directory(destination)
+    """The error for a missing job; `JobGoneError` if the job is named."""
+    status, temporary = store.get_status(destination), temporary_directory(destination)
+    if status is None or not status.is_directory:
+        error = no_directory(destination, status)
+        return error if job_id is None else job_gone(error, job_id)
     if job_id is None:
         return JobNotFoundError(
             f"{temporary}: holds no job to commit",
@@ -452,6 +450,22 @@ def not_found(store: StoreOperations, destination: str, job_id: str | None) -> J
         f"the job may have been committed before another job was, or deleted: look for its files in "
         f"{destination}" + (f". The jobs that are there: {others}" if others else ""),
     )
+
+
+def job_gone(error: JobNotFoundError, job_id: str) -> JobGoneError:
+    """The same error about a job that is named: what is missing now was there when that job ran."""
+    return JobGoneError(
+        error.what,
+        f"{error.advice}; if it is right, job {job_id} may have been committed before this was deleted "
+        f"or replaced: look at the data before you run its application again",
+    )
+
+
+def no_directory(destination: str, status: FileStatus | None) -> JobNotFoundError:
+    """The error for a destination that is missing, or has the `status` of a file."""
+    if status is None:
+        return JobNotFoundError(f"{destination}: does not exist", "check the destination's spelling")
+    return JobNotFoundError(f"{destination}: is a file", "name the directory that the job wrote to")
 
 
 def _find_job(store: StoreOperations, destination: str, job_id: str | None) -> FoundJob:

@@ -45,6 +45,7 @@ from ray_committer.stages import commit_job as commit_job_stage
 from ray_committer.stages import setup_job as setup_job_stage
 from ray_committer.stages import undo_job as undo_job_stage
 from ray_committer.stages.commit_result import CommitResult
+from ray_committer.stages.ended_jobs import refuse_logged
 from ray_committer.stages.save_summary_report import save_abort_report
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.registry import located, open_store, resolve_destination, without_password
@@ -235,7 +236,8 @@ def abort_job(
     An abort that stopped is finished by the same call. `JobGoneError` if a job that is named is not
     there: it was aborted, or it was committed before another job. `on_report` gets what was deleted.
 
-    After the commit has begun, it raises `CommitRecordExistsError` and deletes nothing. With `undo` it
+    After the commit has begun, it raises `CommitRecordExistsError` and deletes nothing; also if the log
+    of a table says that a job that is named is committed. With `undo` it
     gives up a commit that was recorded and has not begun to replace data: the files that the commit has
     moved are taken back. A file that was changed since then is possibly not the job's; it stays, and a
     `Notice` names it. `CommitterBusyError` if a process is at work on the commit that is to be undone.
@@ -253,6 +255,8 @@ def abort_job(
         on_event=on_event,
     ) as job:
         try:
+            if job_id is not None and abort_job_stage.is_nothing(job.state):
+                refuse_logged(job.context)
             is_aborted = _abort(job, undo=undo)
         except CommitRecordExistsError:  # the job goes on, and its commit has a report
             raise

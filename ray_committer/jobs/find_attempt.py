@@ -23,6 +23,7 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.state import WITH_RECORD
 from ray_committer.protocol.success import SuccessData
+from ray_committer.stages.ended_jobs import end_in_log
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.registry import shown_url
@@ -91,6 +92,9 @@ def _find(
     except JobNotFoundError:
         if job_id is None:
             _refuse_mislaid(store, destination)
+        logged = _logged(store, destination, job_id, number) if job_id is not None else None
+        if logged is not None:
+            return logged, find_job.AttemptState()
         success = _success(store, destination, strict=job_id is None)
         if success is None or success.job_id is None or job_id not in (None, success.job_id):
             raise
@@ -107,6 +111,14 @@ def _find(
     if to_commit and number is not None and state.phase not in WITH_RECORD:
         refuse_other_attempts(store, job, tree)
     return job, state
+
+
+def _logged(
+    store: StoreOperations, destination: str, job_id: str, number: int | None
+) -> JobAttempt | None:
+    """The attempt of a job that is gone, of which the log of its table says how it has ended."""
+    found = end_in_log(store, destination, job_id, number)
+    return None if found is None else new_job_attempt(destination, job_id, found.number)
 
 
 def _refuse_mislaid(store: StoreOperations, destination: str) -> None:

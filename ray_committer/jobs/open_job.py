@@ -87,7 +87,7 @@ def open_job(
         started = _Started(on_event, began)
         finding = time_stage(names.FIND_JOB, on_event, started.journal, shown_url(spec, destination))
         with finding, _state_unknown(destination):
-            store = _open(spec, options)
+            store = _open(spec, options, job_id)
             job, state, is_adopted = find_or_adopt(
                 guarded_here(store, options),
                 destination,
@@ -235,14 +235,18 @@ def located_errors(spec: StoreSpec) -> Iterator[None]:
         raise
 
 
-def _open(spec: StoreSpec, options: CommitOptions) -> StoreOperations:
-    """Open the store of a job, which has done nothing in a bucket or container that does not exist."""
+def _open(spec: StoreSpec, options: CommitOptions, job_id: str | None = None) -> StoreOperations:
+    """Open the store of a job; an error if its bucket or container does not exist, in which a job with
+    this id may have been committed before."""
     try:
         return open_store(spec, retry_seconds=options.retry_seconds)
     except FileNotFoundError as e:
-        raise CommitAbortedError(
-            f"{e.filename}: {e.strerror}", "nothing was changed: correct the destination"
-        ) from e
+        what = f"{e.filename}: {e.strerror}"
+        if job_id is not None:
+            raise find_job.job_gone(
+                JobNotFoundError(what, "check the destination's spelling"), job_id
+            ) from e
+        raise CommitAbortedError(what, "nothing was changed: correct the destination") from e
 
 
 def require_destination(store: StoreOperations, destination: str) -> None:
@@ -251,10 +255,8 @@ def require_destination(store: StoreOperations, destination: str) -> None:
     status = store.get_status(destination)
     if status is None and has_uploads(store, destination):
         return
-    if status is None:
-        raise JobNotFoundError(f"{destination}: does not exist", "check the destination's spelling")
-    if not status.is_directory:
-        raise JobNotFoundError(f"{destination}: is a file", "name the directory that the job wrote to")
+    if status is None or not status.is_directory:
+        raise find_job.no_directory(destination, status)
 
 
 def existing_state(job: OpenJob) -> find_job.AttemptState:

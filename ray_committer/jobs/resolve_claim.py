@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from ray_committer.errors import CommitConflictError, CommitStateUnknownError
+from ray_committer.errors import CommitConflictError, CommitStateUnknownError, JobNotFoundError
+from ray_committer.job_files.find_job import job_gone
 from ray_committer.jobs.open_job import StorageOptions, open_here
 from ray_committer.jobs.table import require_table
 from ray_committer.options import CommitOptions
@@ -16,7 +17,6 @@ from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.remove_listed_files import Removal
 from ray_committer.stages.remove_orphans import remove_orphans
 from ray_committer.stages.resolve_claim import (
-    Logged,
     files_of,
     find_claim,
     finish_committed,
@@ -24,6 +24,7 @@ from ray_committer.stages.resolve_claim import (
 )
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.claim import Waiting
+from ray_committer.tables.jobs_in_log import Logged
 
 _DEFAULTS = CommitOptions()
 
@@ -63,8 +64,8 @@ def resolve_claim(
     files that are in their places with proof are removed.
 
     `TableClaimError` if the job is there. `ValidationError` if a new file of a committed job is lost.
-    `JobNotFoundError` if the log has no claim of the job. `CommitConflictError` if another job is at
-    work where new files of a job that was given up are: they stay until the next call.
+    `JobGoneError` if the log has no claim of the job, or is not there. `CommitConflictError` if another
+    job is at work where new files of a job that was given up are: they stay until the next call.
     """
     with (
         open_here(dest, options, storage_options) as (store, destination),
@@ -90,7 +91,10 @@ def resolve_on(
     waiting: Waiting,
 ) -> ResolvedClaim:
     """`resolve_claim` on a store that is open."""
-    table, definition = require_table(store, destination)
+    try:
+        table, definition = require_table(store, destination)
+    except JobNotFoundError as e:
+        raise job_gone(e, job_id) from e
     one = find_claim(store, table, definition, job_id, job_attempt)
     now, claim = time.time_ns() // 1_000_000, one.claim
     if one.committed is not None:

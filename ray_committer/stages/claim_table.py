@@ -26,7 +26,7 @@ from ray_committer.protocol.claims import (
     fold_partitions,
 )
 from ray_committer.protocol.paths import GONE_PREFIX, is_inside, job_id_of_directory, join
-from ray_committer.protocol.record import ClaimedTable, ConflictMode, ManifestRef
+from ray_committer.protocol.record import ClaimedTable, ConflictMode
 from ray_committer.protocol.state import JobState, TableBase
 from ray_committer.protocol.table_entry import Isolation, TableClaim, WriteMode
 from ray_committer.protocol.table_paths import TablePlaces
@@ -210,7 +210,7 @@ def _claim_of(
         reads=reads,
         replaces=None if work else _replaces(context, roots),
         files=loaded.new_files,
-        manifests=_digest_of(loaded.manifests),
+        manifests=digest_of((ref.name, ref.digest) for ref in loaded.manifests),
         owner=owner_of(run),
         at_milliseconds=context.now_milliseconds(),
     )
@@ -281,6 +281,7 @@ def _mode(context: JobContext, partitions: Sequence[str], reads: Sequence[str]) 
     return WriteMode.APPEND if mode is ConflictMode.APPEND else WriteMode.CREATE
 
 
-def _digest_of(manifests: Sequence[ManifestRef]) -> str:
-    lines = sorted(f"{ref.name}\0{ref.digest}\n" for ref in manifests)
+def digest_of(manifests: Iterable[tuple[str, str]]) -> str:
+    """The digest of a job's manifests, each with its name and its own digest: its claim has it."""
+    lines = sorted(f"{name}\0{digest}\n" for name, digest in manifests)
     return sha256("".join(lines).encode()).hexdigest()

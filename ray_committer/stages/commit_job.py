@@ -162,12 +162,12 @@ def _commit(run: _Run, state: AttemptState) -> None:
     if context.store.capabilities.risk is not None:
         context.notice(context.store.capabilities.risk)
     if state.is_remnant:
-        progress.outcome = finish_remnant(context)
+        progress.outcome, progress.table_version = finish_remnant(context)
         return
     try:
         seen = state.seen or require_state(context.store, context.job)
     except StateChangedError:  # it had no state, and another process has ended it
-        progress.outcome = finish_remnant(context)
+        progress.outcome, progress.table_version = finish_remnant(context)
         return
     progress.resumed = seen.phase not in UNDECIDED
     is_committed = seen.phase is Phase.COMMITTED

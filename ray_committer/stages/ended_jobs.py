@@ -1,7 +1,8 @@
 """Find out how a job ended that other processes have ended, and possibly removed, in the meantime.
 
-Its state is gone. So the answer comes from ``_SUCCESS``, or from a directory that was taken away and is
-not deleted yet.
+Its state is gone. So the answer comes from the log of its table, which keeps it for ever. Without a log
+it comes from ``_SUCCESS``, until another job writes its own, or from a directory that was taken away and
+is not deleted yet.
 """
 
 from __future__ import annotations
@@ -9,29 +10,40 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError, JobGoneError
-from ray_committer.job_files.commands import abort_command
+from ray_committer.errors import (
+    CommitAbortedError,
+    CommitRecordExistsError,
+    CommitStateUnknownError,
+    JobGoneError,
+)
+from ray_committer.job_files.commands import abort_command, resolve_command
 from ray_committer.job_files.find_job import is_noted, not_found, success_if_told
 from ray_committer.job_files.gone_jobs import find_gone, is_gone_committed
 from ray_committer.job_files.job_state import Seen
 from ray_committer.protocol.paths import JobAttempt
-from ray_committer.protocol.state import Phase
+from ray_committer.protocol.state import JobState, Phase
 from ray_committer.protocol.success import SuccessData
+from ray_committer.protocol.table_paths import TablePlaces
+from ray_committer.stages.claim_table import digest_of
 from ray_committer.stages.cleanup_job import finish_cleanup
 from ray_committer.stages.commit_result import Outcome
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.save_commit_record import refuse_aborted
+from ray_committer.stores.base import StoreOperations
+from ray_committer.tables.jobs_in_log import EndInLog, what_became
 
 
-def finish_remnant(context: JobContext) -> Outcome:
-    """The outcome for a job with nothing left to commit; an error if it was not committed."""
+def finish_remnant(context: JobContext) -> tuple[Outcome, int | None]:
+    """The outcome for a job with nothing left to commit, and the version of the table at which it was
+    committed, if it has a log; an error if it was not committed."""
     with _answers(context.job):
         return _finish_remnant(context)
 
 
-def _finish_remnant(context: JobContext) -> Outcome:
+def _finish_remnant(context: JobContext) -> tuple[Outcome, int | None]:
     job = context.job
-    if not (is_noted(context.store, job) or is_gone_committed(context.store, job)):
+    version = _version_in_log(context)
+    if version is None and not (is_noted(context.store, job) or is_gone_committed(context.store, job)):
         if context.options.expected_tasks is not None:
             raise JobGoneError(
                 f"{job.manifests}: {context.options.expected_tasks} tasks succeeded but their manifests "
@@ -47,7 +59,69 @@ def _finish_remnant(context: JobContext) -> Outcome:
             )
         raise not_found(context.store, job.destination, job.job_id)
     finish_cleanup(context)
-    return Outcome.ALREADY_COMMITTED
+    return Outcome.ALREADY_COMMITTED, version
+
+
+def _version_in_log(context: JobContext) -> int | None:
+    """The version, with a notice, at which a job that is gone was committed to its table; None if the
+    log has nothing of it, or there is no log. `CommitAbortedError` if it was aborted."""
+    job = context.job
+    found = end_in_log(context.store, job.destination, job.job_id, job.number)
+    if found is None or not _is_same_work(context, found):
+        return None
+    if not found.is_committed:
+        raise CommitAbortedError(
+            f"{_entry(job, found)}: says that job {job.job_id} was aborted",
+            "nothing of it is visible: run its application again",
+        )
+    context.notice(f"{_entry(job, found)}: says that job {job.job_id} is committed")
+    return found.version
+
+
+def _is_same_work(context: JobContext, found: EndInLog) -> bool:
+    """Whether the entries can be about this job: its driver knows its tasks, and its id may have been
+    used before."""
+    tasks = context.options.committed_tasks
+    if tasks is None or found.claim is None:
+        return True
+    return found.claim.manifests == digest_of((one.manifest, one.digest) for one in tasks)
+
+
+def end_in_log(
+    store: StoreOperations, destination: str, job_id: str, number: int | None
+) -> EndInLog | None:
+    """How a job that is gone has ended, as the log of its table says; None if the log has nothing of it,
+    or there is no log. `CommitStateUnknownError`, with the command that ends it, for a claim that has
+    not ended."""
+    found = what_became(store, destination, job_id, number)
+    if found is None or found.has_ended or found.claim is None:
+        return found
+    what = (
+        "committed, and old files that it replaced may still be there"
+        if found.is_committed
+        else "neither committed nor aborted"
+    )
+    raise CommitStateUnknownError(
+        f"{TablePlaces(destination).log}: says that job {job_id} is {what}, and its directory is gone",
+        f"nothing was changed: end its claim with: {resolve_command(store, destination, found.claim)}",
+    )
+
+
+def refuse_logged(context: JobContext) -> None:
+    """`CommitRecordExistsError` if the log of its table says that a job that is gone is committed; other
+    errors as `end_in_log`."""
+    job = context.job
+    found = end_in_log(context.store, job.destination, job.job_id, job.number)
+    if found is not None and found.is_committed:
+        raise CommitRecordExistsError(
+            f"{_entry(job, found)}: says that job {job.job_id} is committed",
+            f"nothing was changed; to take it back, run: ray-committer table undo {context.url} "
+            f"{found.version}",
+        )
+
+
+def _entry(job: JobAttempt, found: EndInLog) -> str:
+    return TablePlaces(job.destination).entry(found.version or 0)
 
 
 def say_what_became(context: JobContext, seen: Seen, nonce: str | None) -> Outcome:
@@ -58,9 +132,8 @@ def say_what_became(context: JobContext, seen: Seen, nonce: str | None) -> Outco
     job = context.job
     with _answers(job):
         gone = find_gone(context.store, job, seen.state.stamp)
-        success = success_if_told(context.store, job.destination)
-    is_told = success is not None and _is_of(success, job, seen, nonce)
-    if is_told or (gone is not None and gone.phase is Phase.COMMITTED):
+        is_committed = _is_committed(context, seen, nonce, gone)
+    if is_committed:
         return by_another_process(context)
     if gone is not None:
         refuse_aborted(context, gone.phase)
@@ -93,15 +166,26 @@ def refuse_committed(context: JobContext, seen: Seen) -> None:
     """
     job = context.job
     gone = find_gone(context.store, job, seen.state.stamp)
-    success = success_if_told(context.store, job.destination)
     if gone is not None and gone.phase is Phase.ABORTED:
         return
-    is_told = success is not None and _is_of(success, job, seen, seen.state.record)
-    if is_told or (gone is not None and gone.phase is Phase.COMMITTED):
+    if _is_committed(context, seen, seen.state.record, gone):
         raise CommitRecordExistsError(
             f"{job.directory}: was committed by another process", f"its files are in {job.destination}"
         )
     raise unknown_end(job)
+
+
+def _is_committed(context: JobContext, seen: Seen, nonce: str | None, gone: JobState | None) -> bool:
+    """Whether something shows that the job that was `seen`, and is gone, is committed."""
+    job, store = context.job, context.store
+    success = success_if_told(store, job.destination)
+    if success is not None and _is_of(success, job, seen, nonce):
+        return True
+    if gone is not None or seen.state.table is None:
+        return gone is not None and gone.phase is Phase.COMMITTED
+    found = what_became(store, job.destination, job.job_id, job.number)
+    is_own = found is not None and found.claim is not None and found.claim.nonce == seen.state.stamp
+    return found is not None and is_own and found.is_committed
 
 
 def unknown_end(job: JobAttempt) -> CommitStateUnknownError:

@@ -13,13 +13,12 @@ under a claim of its own, when no other job works there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
 from functools import partial
 
 from ray_committer.errors import (
-    AmbiguousJobError,
-    JobNotFoundError,
+    JobGoneError,
+    RayCommitterError,
     TableClaimError,
     ValidationError,
     some_of,
@@ -29,7 +28,6 @@ from ray_committer.protocol.file_list import FileSet, ListedFile
 from ray_committer.protocol.hidden_names import is_hidden
 from ray_committer.protocol.paths import join, new_job_attempt
 from ray_committer.protocol.table_entry import (
-    LogEntry,
     TableAbort,
     TableClaim,
     TableCommit,
@@ -42,26 +40,11 @@ from ray_committer.stages.list_new_files import relative
 from ray_committer.stages.remove_listed_files import Removal, keep_listed_files, remove_listed_files
 from ray_committer.stages.table_files import find_listed, list_table
 from ray_committer.stores.base import StoreOperations
-from ray_committer.tables import checkpoint
 from ray_committer.tables.append import append, decide
 from ray_committer.tables.file_sets import read_file_set
+from ray_committer.tables.jobs_in_log import Logged, find_logged
 from ray_committer.tables.log import read_entries, read_entry
 from ray_committer.tables.release import job_of
-
-
-@dataclass(frozen=True, slots=True)
-class Logged:
-    """A claim, and the versions of the entries about it: `committed`, `aborted`, or both None; and
-    whether it is in flight. `others` are earlier claims in flight of the same job attempt; `given_up`
-    are all claims of the job id that were given up, if none is in flight."""
-
-    version: int
-    claim: TableClaim
-    committed: int | None = None
-    aborted: int | None = None
-    in_flight: bool = True
-    others: tuple[ClaimInFlight, ...] = ()
-    given_up: tuple[TableClaim, ...] = ()
 
 
 def find_claim(
@@ -73,34 +56,13 @@ def find_claim(
 ) -> Logged:
     """The claim of a job: the one in flight or, if there is none, its last one.
 
-    If the id was used again, a job that is gone comes first, and then the earlier one.
-    `JobNotFoundError` if the log has none, `AmbiguousJobError` if several attempts have one in flight.
+    `JobGoneError` if the log has none, `TableClaimError` if the job of that name is there without one.
+    Other errors as `find_logged`.
     """
-    state = checkpoint.read_state(store, table, definition.table_id)
-    mine = [one for one in state.in_flight if _is_named(one.claim, job_id, job_attempt)]
-    numbers = sorted({one.claim.job_attempt for one in mine})
-    if len(numbers) > 1:
-        raise AmbiguousJobError(
-            f"{table.log}: has claims in flight of the attempts {numbers} of job {job_id}",
-            "name one with --attempt",
-        )
-    if mine:
-        first = next((one for one in mine if job_of(store, table, one.claim) is None), mine[0])
-        *others, last = (one for one in mine if first.claim.repeats(one.claim))
-        return Logged(last.version, last.claim, last.committed, others=tuple(others))
-    entries = read_entries(store, table)
-    ended = _last_claim(entries, job_id, job_attempt)
-    if ended is None:
-        raise JobNotFoundError(
-            f"{table.log}: has no claim of job {job_id}",
-            "look at the log with: ray-committer table log DEST",
-        )
-    claims = {version: one for version, one in entries if isinstance(one, TableClaim)}
-    aborted = [
-        claims[one.claim] for _, one in entries if isinstance(one, TableAbort) and one.claim in claims
-    ]
-    given_up = tuple(claim for claim in aborted if _is_named(claim, job_id, job_attempt))
-    return replace(ended, given_up=given_up)
+    found = find_logged(store, table, definition.table_id, job_id, job_attempt)
+    if isinstance(found, Logged):
+        return found
+    raise _no_claim(store, table, job_id, is_aborted=found is not None)
 
 
 def finish_committed(
@@ -229,33 +191,22 @@ def _is_not_done(store: StoreOperations, table: TablePlaces, claim: int, committ
     return not any(isinstance(entry, TableDone) and entry.claim == claim for _, entry in entries)
 
 
-def _is_named(claim: TableClaim, job_id: str, job_attempt: int | None) -> bool:
-    return claim.job_id == job_id and job_attempt in (None, claim.job_attempt)
-
-
-def _last_claim(
-    entries: Sequence[tuple[int, LogEntry]], job_id: str, job_attempt: int | None
-) -> Logged | None:
-    """The last claim; of several of one attempt, that which was committed."""
-    last: Logged | None = None
-    claims: dict[int, TableClaim] = {}
-    for version, entry in entries:
-        if isinstance(entry, TableClaim):
-            if _is_named(entry, job_id, job_attempt):
-                claims[version], last = entry, Logged(version, entry, in_flight=False)
-        elif (
-            last is None or not _is_open(last) or not last.claim.repeats(claims.get(entry.claim, entry))
-        ):
-            continue
-        elif isinstance(entry, TableCommit):
-            last = Logged(entry.claim, claims[entry.claim], version, in_flight=False)
-        elif isinstance(entry, TableAbort) and entry.claim == last.version:
-            last = replace(last, aborted=version)
-    return last
-
-
-def _is_open(one: Logged) -> bool:
-    return one.committed is None and one.aborted is None
+def _no_claim(
+    store: StoreOperations, table: TablePlaces, job_id: str, *, is_aborted: bool
+) -> RayCommitterError:
+    command = "look at the log with: ray-committer table log DEST"
+    if is_aborted:
+        return TableClaimError(
+            f"{table.log}: says that job {job_id} was aborted before it had a claim", command
+        )
+    job = new_job_attempt(table.destination, job_id, 0)
+    if store.get_status(job.job_directory) is not None:
+        return TableClaimError(
+            f"{job.job_directory}: is there, and the log has no claim of that job",
+            f"nothing was changed: finish the job with: {commit_command(store, job)}, or give it up "
+            f"with: {abort_command(store, job)}",
+        )
+    return JobGoneError(f"{table.log}: has no claim of job {job_id}", f"nothing was changed: {command}")
 
 
 def _refuse_job(store: StoreOperations, table: TablePlaces, claim: TableClaim) -> None:

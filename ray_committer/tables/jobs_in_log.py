@@ -1,17 +1,28 @@
-"""What the log of a table holds of a job: its claim, and the version at which it was committed."""
+"""What the log of a table holds of a job: its claim, and how that ended.
+
+A job's directory is deleted when it has ended, and ``_SUCCESS`` is that of the last job. The log stays.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from ray_committer.errors import AmbiguousJobError, CommitStateUnknownError, TableLogError
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import ClaimedTable
-from ray_committer.protocol.table_entry import TableClaim, TableCommit
+from ray_committer.protocol.table_entry import (
+    NO_CLAIM,
+    LogEntry,
+    TableAbort,
+    TableClaim,
+    TableCommit,
+)
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stores.base import StoreOperations
-from ray_committer.tables.checkpoint import read_since
-from ray_committer.tables.log import read_definition, read_entries
+from ray_committer.tables.checkpoint import read_since, read_state
+from ray_committer.tables.log import Entries, read_definition, read_entries
+from ray_committer.tables.release import job_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +79,136 @@ def read_jobs_in_log(store: StoreOperations, destination: str) -> JobsInLog:
 def _is_of(claim: TableClaim, job: JobAttempt, stamp: str | None) -> bool:
     is_attempt = (claim.job_id, claim.job_attempt) == (job.job_id, job.number)
     return is_attempt and stamp in (None, claim.nonce)
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """A claim, and the versions of the entries about it: `committed`, `aborted`, or both None; and
+    whether it is in flight. `others` are earlier claims in flight of the same job attempt; `given_up`
+    are all claims of the job id that were given up, if none is in flight."""
+
+    version: int
+    claim: TableClaim
+    committed: int | None = None
+    aborted: int | None = None
+    in_flight: bool = True
+    others: tuple[ClaimInFlight, ...] = ()
+    given_up: tuple[TableClaim, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AbortedWithoutClaim:
+    """The log says in `version` that a job attempt was aborted before it had a claim."""
+
+    version: int
+    number: int
+
+
+def find_logged(
+    store: StoreOperations, table: TablePlaces, table_id: str, job_id: str, number: int | None
+) -> Logged | AbortedWithoutClaim | None:
+    """What the log says last of a job, or of one attempt: its claim in flight or, if there is none, its
+    last one. If the id was used again, a job that is gone comes first, and then the earlier one.
+
+    `AmbiguousJobError` if several attempts have a claim in flight. Reads the whole log if none has.
+    """
+    state = read_state(store, table, table_id)
+    mine = [one for one in state.in_flight if _is_named(one.claim, job_id, number)]
+    numbers = sorted({one.claim.job_attempt for one in mine})
+    if len(numbers) > 1:
+        raise AmbiguousJobError(
+            f"{table.log}: has claims in flight of the attempts {numbers} of job {job_id}",
+            "name one with --attempt",
+        )
+    if mine:
+        first = next((one for one in mine if job_of(store, table, one.claim) is None), mine[0])
+        *others, last = (one for one in mine if first.claim.repeats(one.claim))
+        return Logged(last.version, last.claim, last.committed, others=tuple(others))
+    entries = read_entries(store, table)
+    ended = _last_claim(entries, job_id, number)
+    aborted = _last_without(entries, job_id, number if ended is None else ended.claim.job_attempt)
+    if ended is None or (aborted is not None and aborted.version > ended.version):
+        return aborted
+    claims = {version: one for version, one in entries if isinstance(one, TableClaim)}
+    given_up = [
+        claims[one.claim] for _, one in entries if isinstance(one, TableAbort) and one.claim in claims
+    ]
+    named = tuple(claim for claim in given_up if _is_named(claim, job_id, number))
+    return replace(ended, given_up=named)
+
+
+def _is_named(entry: LogEntry, job_id: str, number: int | None) -> bool:
+    return entry.job_id == job_id and number in (None, entry.job_attempt)
+
+
+def _last_claim(entries: Entries, job_id: str, number: int | None) -> Logged | None:
+    """The last claim; of several of one attempt, that which was committed."""
+    last: Logged | None = None
+    claims: dict[int, TableClaim] = {}
+    for version, entry in entries:
+        if isinstance(entry, TableClaim):
+            if _is_named(entry, job_id, number):
+                claims[version], last = entry, Logged(version, entry, in_flight=False)
+        elif (
+            last is None or not _is_open(last) or not last.claim.repeats(claims.get(entry.claim, entry))
+        ):
+            continue
+        elif isinstance(entry, TableCommit):
+            last = Logged(entry.claim, claims[entry.claim], version, in_flight=False)
+        elif isinstance(entry, TableAbort) and entry.claim == last.version:
+            last = replace(last, aborted=version)
+    return last
+
+
+def _is_open(one: Logged) -> bool:
+    return one.committed is None and one.aborted is None
+
+
+def _last_without(entries: Entries, job_id: str, number: int | None) -> AbortedWithoutClaim | None:
+    found = (
+        AbortedWithoutClaim(version, entry.job_attempt)
+        for version, entry in reversed(entries)
+        if isinstance(entry, TableAbort) and entry.claim == NO_CLAIM and _is_named(entry, job_id, number)
+    )
+    return next(found, None)
+
+
+@dataclass(frozen=True, slots=True)
+class EndInLog:
+    """How a job attempt of this `number` has ended, as the log of its table says: the `version` of the
+    entry that says it, and whether that commits it. `claim` is its last one. `has_ended` is False for a
+    claim in flight: nothing decides it, or the old files of a committed job may still be there."""
+
+    number: int
+    version: int | None
+    is_committed: bool = False
+    has_ended: bool = True
+    claim: TableClaim | None = None
+
+
+def what_became(
+    store: StoreOperations, destination: str, job_id: str, number: int | None
+) -> EndInLog | None:
+    """What the log says last of a job; None if nothing, or if there is no log, which costs one request.
+
+    `CommitStateUnknownError` if the log cannot be read. Other errors as `find_logged`.
+    """
+    table = TablePlaces(destination)
+    try:
+        definition = read_definition(store, table)
+        if definition is None:
+            return None
+        found = find_logged(store, table, definition.table_id, job_id, number)
+    except TableLogError as e:
+        raise CommitStateUnknownError(
+            f"{e.what}; so it is not known what became of job {job_id}", e.advice
+        ) from e
+    if not isinstance(found, Logged):
+        return EndInLog(found.number, found.version) if found else None
+    return EndInLog(
+        found.claim.job_attempt,
+        found.aborted if found.committed is None else found.committed,
+        is_committed=found.committed is not None,
+        has_ended=not (found.in_flight or _is_open(found)),
+        claim=found.claim,
+    )

@@ -194,10 +194,14 @@ def test_a_named_job_that_is_not_there_is_unknown_and_not_unchanged(
     assert snapshot(dest) == before
 
 
-def test_a_destination_that_does_not_exist_is_a_misspelled_one_also_for_a_named_job(dest: Path):
-    result = run("commit", str(dest), "--job-id", "job_1", "--attempt", "0")
-    assert result.exit_code == 1
+@pytest.mark.parametrize(("job", "code"), [((), 1), (("--job-id", "job_1", "--attempt", "0"), 3)])
+def test_a_destination_that_does_not_exist_is_misspelled_or_was_deleted_after_the_named_job(
+    dest: Path, job: tuple[str, ...], code: int
+):
+    result = run("commit", str(dest), *job)
+    assert result.exit_code == code
     assert "check the destination's spelling" in result.stderr
+    assert ("may have been committed before" in result.stderr) is (code == 3)
 
 
 def test_show_reads_markers_and_manifests(write_job, dest: Path):

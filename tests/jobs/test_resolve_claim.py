@@ -575,7 +575,7 @@ def test_the_command_on_local_files(dest: Path):
         assert (done.exit_code, done.stderr) == (0, "")
         assert f"job job_b is given up (version 6), {removed}" in done.stdout
     assert [path.name for path in (dest / "day=1").iterdir()] == ["a"]
-    assert run("table", "resolve", str(dest), "job_x").exit_code == 1
+    assert run("table", "resolve", str(dest), "job_x").exit_code == 3
 
 
 def test_a_stopped_removal_is_ended_with_done_once(kind: Kind):

@@ -45,9 +45,10 @@ def test_another_jobs_success_is_no_evidence(write_job, dest: Path):
 
 
 def test_nothing_at_all_is_no_evidence_and_a_named_job_may_have_been_committed(dest: Path):
-    with pytest.raises(JobNotFoundError, match="check the destination's spelling") as error:
-        ray_committer.validate_job(str(dest), "job_1")
-    assert error.value.exit_code == 1
+    for job_id, code in ((None, 1), ("job_1", 3)):
+        with pytest.raises(JobNotFoundError, match="check the destination's spelling") as error:
+            ray_committer.validate_job(str(dest), job_id)
+        assert error.value.exit_code == code
     dest.mkdir()
     with pytest.raises(JobNotFoundError, match="nothing to compare") as error:
         ray_committer.validate_job(str(dest))

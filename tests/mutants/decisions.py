@@ -40,6 +40,7 @@ from ray_committer.stores.base import FileStatus, StoredState, StoreOperations, 
 from ray_committer.stores.local import LocalStore, link_and_unlink
 from ray_committer.stores.state_names import read_state_name, state_rename
 from ray_committer.tables.append import append, decide
+from ray_committer.tables.jobs_in_log import what_became
 from tests.mutants.swap import Swaps
 
 
@@ -241,6 +242,11 @@ def the_marker_of_another_job_answers_for_this_one() -> Swaps:
 def a_job_of_which_nothing_is_left_has_changed_nothing() -> Swaps:
     """A script starts an application again whose job was committed before another one was."""
     yield not_found, lambda store, destination, job_id: JobNotFoundError(f"{destination}: holds no job")
+
+
+def the_log_is_not_asked_for_a_job_that_is_gone() -> Swaps:
+    """A script starts an application again whose job the log of its table names as committed."""
+    yield what_became, lambda store, destination, job_id, number: None
 
 
 def a_job_that_is_gone_was_committed() -> Swaps:

@@ -195,12 +195,12 @@ def test_what_is_left_of_a_committed_job_costs_eleven_requests():
     assert found == Counter(read_state=1) + marker + clean
 
 
-def test_a_job_that_is_committed_and_gone_costs_one_read_and_a_sweep_beside_the_look_at_its_directory():
+def test_a_job_that_is_committed_and_gone_costs_two_reads_and_a_sweep_beside_the_look_at_its_directory():
     store = prepared()
     commit(store)
     found = requests(store, commit)
     look, sweep = Counter(read_state=1, list_status=1), Counter(list_status=1)
-    assert found == look + sweep + Counter(read=1, remove_empty_directory=2)
+    assert found == look + sweep + Counter(read=2, remove_empty_directory=2)
     assert commit(store).outcome is Outcome.ALREADY_COMMITTED
 
 
