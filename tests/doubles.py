@@ -18,7 +18,7 @@ from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore, link_and_unlink, rename_without_replacing
 from ray_committer.testing import Identity, MemoryStore, visible_files, write_job
 from ray_committer.testing.harness import all_files, put_file
-from tests.servers.fake_s3 import FakeS3, direct_store
+from tests.servers.fake_s3 import SERVERS, FakeS3, direct_store
 
 TASKS = {
     0: {"p=1/a.txt": b"a", "p=2/b.txt": b"bb"},
@@ -127,10 +127,9 @@ def doubles(directory: Path) -> dict[str, Double]:
         for real in (True, False):
             kind = "directories" if real else "flat"
             found.append(Double(f"memory {identity.value} {kind}", memory(identity, real=real)))
-    for forgets in (False, True):
-        fake = FakeS3(forgets=forgets)
-        name = f"s3 {'forgets' if forgets else 'confirms'} completions"
-        found.append(Double(name, partial(direct_store, fake), fake=fake))
+    for name, fields in SERVERS.items():
+        fake = FakeS3(**fields)
+        found.append(Double(f"s3 {name}", partial(direct_store, fake), fake=fake))
     return {double.name: double for double in found}
 
 

@@ -10,13 +10,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 
 from ray_committer.errors import ManifestError, PathError, PreflightError
 from ray_committer.protocol.fingerprints import fingerprint
 from ray_committer.protocol.manifest import FileEntry, TaskManifest, decode_manifest
 from ray_committer.protocol.paths import MANIFEST_SUFFIX, JobAttempt
 from ray_committer.stores.at_once import at_once, streamed
-from ray_committer.stores.base import StoreOperations, completing, pending_uploads
+from ray_committer.stores.base import StoreOperations, delete_version, pending_uploads
+from ray_committer.work.end_upload import abort_pending
 from ray_committer.work.entries import store_path
 from ray_committer.work.upload_file import SUFFIX, read_notes
 
@@ -28,12 +30,19 @@ Upload = tuple[str, str]
 
 
 def abort_uploads(
-    store: StoreOperations, job: JobAttempt, is_meant: Callable[[], bool], *, is_committed: bool
+    store: StoreOperations,
+    job: JobAttempt,
+    is_meant: Callable[[], bool],
+    *,
+    is_committed: bool,
+    stamp: str | None = None,
 ) -> int:
     """Abort the uploads of a job that has ended; return how many were pending; idempotent.
 
-    All files of a committed job are completed, so only what the store lists as pending is looked for.
-    Nothing more is done once `is_meant` returns False, which is asked after files of the job were read.
+    All files of a committed job are completed, so only what the store lists as pending is looked for. Of
+    an aborted job, a file with its `stamp` at the place of an upload is deleted: it can come from a
+    completion that was under way during the undo. Nothing more is done once `is_meant` returns False,
+    which is asked after files of the job were read.
     """
     own: Iterable[Upload] = job_uploads(store, job, skips_damaged=True)
     if is_committed:
@@ -43,8 +52,20 @@ def abort_uploads(
         own = (one for one in own if mark(*one) in pending)
     aborted, left = 0, iter(own)
     while (batch := list(itertools.islice(left, BATCH))) and is_meant():
-        aborted += sum(at_once(store, lambda one: completing(store).abort_upload(*one), batch))
+        aborted += sum(at_once(store, partial(_end, store, None if is_committed else stamp), batch))
     return aborted
+
+
+def _end(store: StoreOperations, stamp: str | None, upload: Upload) -> bool:
+    """Abort an upload, or delete the file with the `stamp` that it has become; was it pending?"""
+    path, number = upload
+    if abort_pending(store, path, number):
+        return True
+    found = store.get_status(path) if stamp is not None else None
+    if found is not None and found.stamp == stamp:
+        with suppress(FileExistsError):
+            delete_version(store, path, found.version)
+    return False
 
 
 def mark(path: str, upload: str) -> bytes:

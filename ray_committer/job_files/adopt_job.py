@@ -21,7 +21,8 @@ from ray_committer.protocol.paths import JobAttempt, attempt_number, join, paren
 from ray_committer.protocol.pendingsets import decode_pendingset
 from ray_committer.protocol.state import Phase
 from ray_committer.stores.at_once import at_once, streamed
-from ray_committer.stores.base import FileStatus, StoreOperations, completing
+from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.work.end_upload import end_upload
 from ray_committer.work.entries import store_path
 
 
@@ -61,8 +62,8 @@ def remove_left(store: StoreOperations, job: JobAttempt, *, is_committed: bool) 
         if files and not own:
             continue
         uploads = _uploads(store, magic, own, job.number if is_committed else None)
-        for was_pending, path in streamed(store, partial(_end, store), uploads):
-            aborted += was_pending
+        for was_aborted, path in streamed(store, partial(_end, store), uploads):
+            aborted += was_aborted
             visible += [path] if path is not None else []
         place = directory if len(own) == len(files) else _attempt_directory(directory, own[0].path)
         for tasks in sorted({one for file in own if (one := _tasks_of(directory, file.path))}):
@@ -73,13 +74,11 @@ def remove_left(store: StoreOperations, job: JobAttempt, *, is_committed: bool) 
 
 
 def _end(store: StoreOperations, upload: FileEntry) -> tuple[bool, str | None]:
-    """Abort an upload; return whether it was pending, and the path of its file if it was completed."""
+    """Abort an upload; return whether that ended it, and the path of its file if it was completed."""
     path = store_path(upload.d, store.spec)
-    if completing(store).abort_upload(path, upload.u or ""):
-        return True, None
-    found = store.get_status(path)
+    was_pending, found = end_upload(store, path, upload.u or "", store.get_status(path))
     is_ours = found is not None and upload.e in (None, found.etag)
-    return False, path if is_ours else None
+    return was_pending and not is_ours, path if is_ours else None
 
 
 def _uploads(

@@ -80,7 +80,8 @@ def delete_gone(store: StoreOperations, gone: JobAttempt, seen: Seen) -> int | N
 
     is_meant, uploads = partial(is_still, store, gone, seen), 0
     if store.capabilities.completes_uploads:
-        uploads += abort_uploads(store, gone, is_meant, is_committed=seen.phase is Phase.COMMITTED)
+        is_committed, stamp = seen.phase is Phase.COMMITTED, seen.state.stamp
+        uploads += abort_uploads(store, gone, is_meant, is_committed=is_committed, stamp=stamp)
         uploads += end_spark_uploads(store, gone, is_meant)
     undone = (join(gone.directory, UNDONE),) if seen.phase is Phase.ABORTED else ()
     contents = [one for one in _listed_in(store, gone.state) if one.path.endswith(CONTENT_SUFFIX)]

@@ -23,10 +23,10 @@ from ray_committer.stores.at_once import at_once
 from ray_committer.stores.base import (
     FileStatus,
     StoreOperations,
-    completing,
     delete_listed,
     pending_uploads,
 )
+from ray_committer.work.end_upload import abort_pending
 from ray_committer.work.entries import store_path
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -43,7 +43,7 @@ def end_spark_uploads(store: StoreOperations, job: JobAttempt, is_meant: Callabl
     uploads, there = find_spark_uploads(store, job)
     if not (uploads or there) or not is_meant() or goes_on(store, job):
         return 0
-    aborted = at_once(store, lambda one: completing(store).abort_upload(*one), sorted(uploads))
+    aborted = at_once(store, lambda one: abort_pending(store, *one), sorted(uploads))
     for directory in there:
         delete_listed(store, (directory,), is_meant)
         store.remove_empty_directory(parent(directory))

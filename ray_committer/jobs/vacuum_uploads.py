@@ -10,10 +10,12 @@ from ray_committer.jobs.vacuum import WEEK_SECONDS, refuse_young
 from ray_committer.options import CommitOptions
 from ray_committer.stages.orphaned_uploads import Orphan, find_orphans
 from ray_committer.stores.at_once import streamed
-from ray_committer.stores.base import StoreOperations, completing
+from ray_committer.stores.base import StoreOperations
+from ray_committer.work.end_upload import end_upload
 
 _DEFAULTS = CommitOptions()
 _ENDED = "it was completed or aborted in the meantime"
+_COMPLETED = "a file came to its place in the meantime, so it may have been completed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +64,10 @@ def vacuum_uploads(
 
 def _settle(store: StoreOperations, orphan: Orphan, now: int, *, dry_run: bool) -> VacuumedUpload:
     upload, reason = orphan.upload, orphan.kept
-    if reason is None and not dry_run and not completing(store).abort_upload(upload.path, upload.id):
-        reason = _ENDED
+    if reason is None and not dry_run:
+        before = store.get_status(upload.path)
+        was_pending, found = end_upload(store, upload.path, upload.id, before)
+        reason = None if was_pending and found is None else _COMPLETED if was_pending else _ENDED
     return VacuumedUpload(
         path=upload.path,
         upload_id=upload.id,

@@ -30,7 +30,8 @@ class CompleteUpload(msgspec.Struct, frozen=True, gc=False):
     """Complete an upload, by its `id` and the etags of its `parts` in order, where no file is.
 
     `etag` is that of the completed file, and `stamp` that of the job that its metadata names; each is
-    None if it is not known. `task` is the task attempt that uploaded it, for errors.
+    None if it is not known. `task` is the task attempt that uploaded it, for errors, and `job` the id of
+    its job.
     """
 
     dest: str
@@ -39,6 +40,7 @@ class CompleteUpload(msgspec.Struct, frozen=True, gc=False):
     etag: str | None = None
     stamp: str | None = None
     task: str | None = None
+    job: str | None = None
 
 
 class Answer(StrEnum):

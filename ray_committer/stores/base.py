@@ -332,8 +332,8 @@ class CompletesUploads(Protocol):
     def is_pending(self, path: str, upload: str) -> bool:
         """Return whether an upload is neither completed nor aborted."""
 
-    def abort_upload(self, path: str, upload: str) -> bool:
-        """Abort an upload; False if it was not pending: then it may have been completed."""
+    def abort_upload(self, path: str, upload: str) -> None:
+        """Abort an upload; nothing if it was aborted or completed before."""
 
     def list_uploads(self, path: str, after: tuple[str, str] | None = None) -> UploadPage:
         """List a page of the pending uploads of all files below a directory, ordered by name."""

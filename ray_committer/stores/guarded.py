@@ -163,9 +163,9 @@ class GuardedStore:
         """Return whether an upload is pending, on a store that completes uploads."""
         return self._call("op_get_file_status", completing(self._store).is_pending, path, upload)
 
-    def abort_upload(self, path: str, upload: str) -> bool:
+    def abort_upload(self, path: str, upload: str) -> None:
         """Abort an upload, on a store that completes uploads."""
-        return self._call("op_delete", completing(self._store).abort_upload, path, upload)
+        self._call("op_delete", completing(self._store).abort_upload, path, upload)
 
     def list_uploads(self, path: str, after: tuple[str, str] | None = None) -> UploadPage:
         """List a page of pending uploads, on a store that completes them."""

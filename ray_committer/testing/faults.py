@@ -178,10 +178,10 @@ class WrappedStore:
         with self._call("is_pending", path):
             return completing(self._store).is_pending(path, upload)
 
-    def abort_upload(self, path: str, upload: str) -> bool:
+    def abort_upload(self, path: str, upload: str) -> None:
         """Abort an upload."""
         with self._call("abort_upload", path):
-            return completing(self._store).abort_upload(path, upload)
+            completing(self._store).abort_upload(path, upload)
 
     def list_uploads(self, path: str, after: tuple[str, str] | None = None) -> UploadPage:
         """A page of the pending uploads below a directory."""

@@ -26,6 +26,7 @@ from ray_committer.protocol.actions import (
 from ray_committer.protocol.record import ReplacedFile
 from ray_committer.protocol.recovery import Judgement, Proof, Verdict
 from ray_committer.stores.base import FileStatus, StoreOperations, completing, delete_version
+from ray_committer.work.end_upload import end_upload
 from ray_committer.work.entries import Entry
 
 _PASSING = (StoreUnavailableError, TimeoutError, ConnectionError)
@@ -83,16 +84,17 @@ def take_back_upload(
     """Abort an upload or, if it was completed, delete its file; idempotent. Returns the path of a file
     that is kept but may be the job's.
 
-    The old files in `overwritten` are still in their places: the job has completed nothing there.
+    The old files in `overwritten` are still in their places: the job has completed nothing there. Other
+    writers can make the same bytes, but not with the job's stamp or, since the files of Hadoop's client
+    have none, under a name with the job's id.
     """
-    if completing(store).abort_upload(action.dest, action.id) or action.dest in overwritten:
+    before = store.get_status(action.dest) if action.stamp is None else None
+    found = end_upload(store, action.dest, action.id, before).file
+    if found is None or action.dest in overwritten:
         return None
-    found = store.get_status(action.dest)
-    place = place_of(entry, action, found)
-    if found is None or place is Place.EMPTY:
-        return None
-    is_ours = place in (Place.SAME_ETAG, Place.SAME_STAMP)
-    if not is_ours or (action.stamp is not None and found.stamp != action.stamp):
+    is_ours = place_of(entry, action, found) in (Place.SAME_ETAG, Place.SAME_STAMP)
+    is_named = found.stamp is None and action.job is not None and action.job in found.name
+    if not is_ours or not (found.stamp == action.stamp or is_named):
         return action.dest
     try:
         delete_version(store, action.dest, found.version)

@@ -63,7 +63,13 @@ def entries(
 
 def _upload(manifest: TaskManifest, file: FileEntry, dest: str) -> Entry:
     upload = CompleteUpload(
-        dest, file.u or "", file.p or (), file.e, stamp_of(manifest), manifest.task_attempt_id
+        dest,
+        file.u or "",
+        file.p or (),
+        file.e,
+        stamp_of(manifest),
+        manifest.task_attempt_id,
+        manifest.job_id,
     )
     return Entry(dest, dest, Expectation(file.z, file.e), upload=upload)
 

@@ -13,6 +13,7 @@ import ray_committer
 from ray_committer import VacuumedUpload
 from ray_committer.cli.main import main
 from ray_committer.errors import SettingsError, StoreUnavailableError
+from ray_committer.protocol.actions import Answer, CompleteUpload
 from ray_committer.protocol.magic_paths import MagicJob
 from ray_committer.protocol.manifest import FileEntry, TaskManifest, encode_manifest
 from ray_committer.protocol.paths import new_job_attempt
@@ -286,15 +287,30 @@ def test_a_task_of_s3a_that_commits_between_two_pages_of_the_listing_keeps_all(p
     assert listed
 
 
-def test_an_upload_that_was_completed_in_the_meantime_is_reported(fake: FakeS3):
+@pytest.mark.parametrize(
+    ("method", "argument", "reason"),
+    [
+        ("GET", "max-parts", "it was completed or aborted in the meantime"),
+        (
+            "DELETE",
+            "uploadId",
+            "a file came to its place in the meantime, so it may have been completed",
+        ),
+    ],
+)
+def test_an_upload_that_was_completed_in_the_meantime_is_reported(
+    fake: FakeS3, method: str, argument: str, reason: str
+):
     upload = begin(fake, f"{TABLE}/a")
 
-    def complete(method: str, _: str, query: str) -> None:
-        if method == "DELETE" and "uploadId" in query:
-            fake.uploads.pop(upload, None)
+    def complete(made: str, _: str, query: str) -> None:
+        if made == method and argument in query and upload in fake.uploads:
+            held = fake.uploads[upload]
+            action = CompleteUpload(f"/{held.name}", upload, (held.parts[1].etag,))
+            assert direct_store(fake).publish(action) is Answer.DONE
 
     with opening(direct_store(fake, before=complete)):
-        assert reasons() == {"it was completed or aborted in the meantime"}
+        assert reasons() == {reason}
 
 
 def test_a_vacuum_that_died_or_lost_an_answer_is_run_again(fake: FakeS3):

@@ -36,11 +36,18 @@ from ray_committer.stages.list_replaced_files import list_replaced_files
 from ray_committer.stages.preflight import look_at_data
 from ray_committer.stages.save_task_manifest import save_task_manifest
 from ray_committer.stages.undo_job import take_back_entry, take_from_destination
-from ray_committer.stores.base import FileStatus, StoredState, StoreOperations, list_anew
+from ray_committer.stores.base import (
+    FileStatus,
+    StoredState,
+    StoreOperations,
+    completing,
+    list_anew,
+)
 from ray_committer.stores.local import LocalStore, link_and_unlink
 from ray_committer.stores.state_names import read_state_name, state_rename
 from ray_committer.tables.append import append, decide
 from ray_committer.tables.jobs_in_log import what_became
+from ray_committer.work.end_upload import Ended, end_upload
 from tests.mutants.swap import Swaps
 
 
@@ -303,6 +310,16 @@ def an_undo_leaves_the_sources() -> Swaps:
         return take_from_destination(store, f"{prefix}-{number}", entry)
 
     yield take_back_entry, broken
+
+
+def an_abort_proves_that_nothing_was_completed() -> Swaps:
+    """On S3 the completed files of a job that was given up stay, since an abort is always confirmed."""
+
+    def broken(store, path, upload, before=None):
+        completing(store).abort_upload(path, upload)
+        return Ended(True, None)
+
+    yield end_upload, broken
 
 
 def an_undo_leaves_what_was_moved() -> Swaps:

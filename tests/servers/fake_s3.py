@@ -1,4 +1,4 @@
-"""A strict S3 in memory: conditions, uploads, and either answer to a second Complete, as servers differ.
+"""A strict S3 in memory: conditions, uploads, and the answers in which servers differ (`SERVERS`).
 
 `FakeS3.respond` is the server without a network. `FakeS3Server` answers HTTP on a thread. `Direct` takes
 the place of the store's HTTP client, so that thousands of schedules cost no sockets. Faults are injected
@@ -58,13 +58,17 @@ Hook = Callable[[str, str, str], None]
 
 @dataclass
 class FakeS3:
-    """Buckets in one process. `forgets`: a second Complete says NoSuchUpload, as MinIO does; else it is
-    confirmed, as by AWS. `hides_md5`: the etags of parts are no MD5, as with keys of KMS. `ignores` are
-    the conditions that it ignores: "put", "complete", "delete". `denied` are methods, each with a query
-    argument or "", that are answered with AccessDenied."""
+    """Buckets in one process. `forgets`: a second Complete, or an abort of what has ended, says
+    NoSuchUpload, as MinIO does; else both are confirmed, by AWS for hours. `hides_md5`: the etags of
+    parts are no MD5, as with keys of KMS. `ignores` are the conditions that it ignores: "put",
+    "complete", "delete". `denied` are methods, each with a query argument or "", that are answered with
+    AccessDenied."""
 
     forgets: bool = False
     hides_md5: bool = False
+    has_files: bool = False
+    """Keeps objects as files, as SeaweedFS does: a listing shows a directory whose objects are gone, and
+    a second Complete must meet its condition again."""
     revives: bool = False
     """Writes an object with If-Match although none is there, as some releases of MinIO did."""
     ignores: frozenset[str] = frozenset()
@@ -82,14 +86,16 @@ class FakeS3:
     buckets: dict[str, dict[str, Object]] = field(default_factory=dict)
     uploads: dict[str, Upload] = field(default_factory=dict)
     ended: dict[str, str] = field(default_factory=dict)
-    """The etags of completed uploads."""
+    """The etags of completed uploads, and empty ones of aborted uploads."""
+    directories: set[str] = field(default_factory=set)
+    """Those that objects were ever in."""
     requests: list[tuple[str, str, str]] = field(default_factory=list)
     lock: Any = field(default_factory=threading.RLock)
     numbers: int = 0
 
     def clear(self) -> None:
         """Forget all objects and uploads."""
-        for kept in (self.buckets, self.uploads, self.ended, self.requests):
+        for kept in (self.buckets, self.uploads, self.ended, self.directories, self.requests):
             kept.clear()
 
     def copy(self) -> FakeS3:
@@ -99,6 +105,7 @@ class FakeS3:
             buckets={name: dict(objects) for name, objects in self.buckets.items()},
             uploads=dict(self.uploads),
             ended=dict(self.ended),
+            directories=set(self.directories),
             requests=[],
             lock=threading.RLock(),
         )
@@ -141,8 +148,12 @@ class FakeS3:
         refused = self._refused("put", objects, name, headers)
         if refused:
             return refused
-        objects[name] = Object(body, hashlib.md5(body).hexdigest(), _kept(headers))
+        self._put_object(objects, name, Object(body, hashlib.md5(body).hexdigest(), _kept(headers)))
         return _shown(objects[name], b"")
+
+    def _put_object(self, objects: dict[str, Object], name: str, content: Object) -> None:
+        objects[name] = content
+        self.directories.update(name[: at + 1] for at, letter in enumerate(name) if letter == "/")
 
     def _delete(self, objects: dict[str, Object], name: str, asked, headers, body: bytes) -> HttpAnswer:
         refused = self._refused("delete", objects, name, headers)
@@ -194,17 +205,19 @@ class FakeS3:
         return _xml(f"<LifecycleConfiguration>{rules}</LifecycleConfiguration>")
 
     def _delete_uploadid(self, objects, name: str, asked, headers, body) -> HttpAnswer:
-        if self._upload(name, asked) is None:
+        upload = asked["uploadId"]
+        if self._upload(name, asked) is None and (self.forgets or upload not in self.ended):
             return _error(404, "NoSuchUpload")
-        del self.uploads[asked["uploadId"]]
+        if self.uploads.pop(upload, None) is not None:
+            self.ended[upload] = ""
         return HttpAnswer(204, _ALWAYS, b"")
 
     def _post_uploadid(self, objects, name: str, asked, headers, body: bytes) -> HttpAnswer:
         upload = self._upload(name, asked)
         if upload is None:
-            if asked["uploadId"] in self.ended and not self.forgets:
-                return _completed(name, self.ended[asked["uploadId"]])
-            return _error(404, "NoSuchUpload")
+            refused = self._refused("complete", objects, name, headers) if self.has_files else None
+            etag = self.ended.get(asked["uploadId"]) if not self.forgets else None
+            return refused or (_completed(name, etag) if etag else _error(404, "NoSuchUpload"))
         refused = self._refused("complete", objects, name, headers)
         if refused:
             return refused
@@ -221,7 +234,7 @@ class FakeS3:
         sums = b"".join(hashlib.md5(part).digest() for part in parts)
         etag = f"{hashlib.md5(sums).hexdigest()}-{len(parts)}"
         etag = f"kms{self.numbers}-{len(parts)}" if self.hides_md5 else etag
-        objects[name] = Object(b"".join(parts), etag, upload.headers)
+        self._put_object(objects, name, Object(b"".join(parts), etag, upload.headers))
         del self.uploads[asked["uploadId"]]
         self.ended[asked["uploadId"]] = etag
         return _completed(name, etag)
@@ -241,12 +254,15 @@ class FakeS3:
         prefix, delimiter = asked.get("prefix", ""), asked.get("delimiter", "")
         after, limit = asked.get("continuation-token", ""), min(self.page, int(asked["max-keys"]))
         entries: dict[str, Object | None] = {}
-        for key in sorted(one for one in objects if one.startswith(prefix)):
+        emptied = {one: Object(b"", "") for one in self.directories if self.has_files and delimiter}
+        for key in sorted(one for one in {*objects, *emptied} if one.startswith(prefix)):
             rest = key[len(prefix) :]
             is_below = delimiter and delimiter in rest
             entries[prefix + rest.partition(delimiter)[0] + delimiter if is_below else key] = (
-                None if is_below else objects[key]
+                None if is_below else objects.get(key) or emptied[key]
             )
+        if len(entries) > 1 and prefix in entries and prefix not in objects:
+            del entries[prefix]
         found = [one for one in sorted(entries.items()) if one[0] > after]
         text = "".join(_listed(key, item) for key, item in found[:limit])
         if len(found) > limit:
@@ -300,6 +316,13 @@ def uploads_page(found: Sequence[tuple[str, str, float]], *, is_last: bool) -> H
     return _xml(
         f"<ListMultipartUploadsResult><EncodingType>url</EncodingType>{text}</ListMultipartUploadsResult>"
     )
+
+
+SERVERS: dict[str, dict[str, Any]] = {
+    "amazon": {},
+    "minio": {"forgets": True},
+}
+"""The fields of a `FakeS3` that answers as these servers do, where they differ."""
 
 
 class Direct:

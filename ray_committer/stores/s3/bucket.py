@@ -146,7 +146,7 @@ class S3Bucket:
     def has_upload(self, name: str, upload: str) -> bool:
         """Return whether an upload is pending."""
         answer = self._ask("GET", name, {"uploadId": upload, "max-parts": "1"})
-        if answer.status == 404 and xml.failure_of(answer).code == "NoSuchUpload":
+        if _has_no_upload(answer):
             return False
         if not xml.is_root(checked(answer, name, "PARTS"), *xml.PARTS):
             raise foreign_answer(answer, f"/{name}")
@@ -183,13 +183,11 @@ class S3Bucket:
         place = self._requests.place
         return f"{place.region}, {place.base}"
 
-    def abort(self, name: str, upload: str) -> bool:
-        """Abort an upload; False if it was not pending."""
+    def abort(self, name: str, upload: str) -> None:
+        """Abort an upload; nothing if the store does not have it any more."""
         answer = self._ask("DELETE", name, {"uploadId": upload})
-        if answer.status == 404 and xml.failure_of(answer).code == "NoSuchUpload":
-            return False
-        checked(answer, name, "ABORT")
-        return True
+        if not _has_no_upload(answer):
+            checked(answer, name, "ABORT")
 
     def upload_page(self, prefix: str, after: tuple[str, str] | None) -> xml.UploadPage:
         """List a page of the pending uploads of names that begin with `prefix`, after a name and an
@@ -199,6 +197,11 @@ class S3Bucket:
             query["key-marker"], query["upload-id-marker"] = after
         answer = self._ask("GET", "", query, shown=prefix)
         return xml.upload_page_of(checked(answer, prefix, "UPLOADS"), f"/{prefix}")
+
+
+def _has_no_upload(answer: HttpAnswer) -> bool:
+    """Whether an answer about an upload says that there is none; Ceph names the object instead."""
+    return answer.status == 404 and xml.failure_of(answer).code in ("NoSuchUpload", "NoSuchKey")
 
 
 def _confirmed(answer: HttpAnswer, name: str) -> Answer:

@@ -212,8 +212,8 @@ class S3Store:
     def is_pending(self, path: str, upload: str) -> bool:
         return self._bucket.has_upload(path[1:], upload)
 
-    def abort_upload(self, path: str, upload: str) -> bool:
-        return self._bucket.abort(path[1:], upload)
+    def abort_upload(self, path: str, upload: str) -> None:
+        self._bucket.abort(path[1:], upload)
 
     def list_uploads(self, path: str, after: tuple[str, str] | None = None) -> UploadPage:
         page = self._bucket.upload_page(_prefix(path), after)

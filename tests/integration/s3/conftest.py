@@ -12,7 +12,7 @@ import pytest
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.s3.store import S3Store
-from tests.servers.fake_s3 import FakeS3, FakeS3Server
+from tests.servers.fake_s3 import SERVERS, FakeS3, FakeS3Server
 from tests.servers.moto import MotoServer
 
 _NUMBERS = itertools.count(1)
@@ -50,9 +50,9 @@ def store(bucket: str, options: dict[str, Any]) -> S3Store:
     return S3Store(StoreSpec("s3", bucket, options))
 
 
-@pytest.fixture(scope="session", params=["confirms", "forgets"])
+@pytest.fixture(scope="session", params=SERVERS)
 def fake_server(request: pytest.FixtureRequest) -> Iterator[FakeS3Server]:
-    server = FakeS3Server(FakeS3(forgets=request.param == "forgets")).start()
+    server = FakeS3Server(FakeS3(**SERVERS[request.param])).start()
     yield server
     server.stop()
 

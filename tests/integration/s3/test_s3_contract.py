@@ -1,4 +1,4 @@
-"""The store contract on moto, and on the project's own S3 with both answers to a second completion."""
+"""The store contract on moto, and on the project's own S3 as each kind of server answers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ray_committer.stores.base import StoreOperations, StoreSpec, Versions
 from ray_committer.stores.registry import open_store
 from ray_committer.stores.s3.store import S3Store
 from ray_committer.testing import StoreContract
-from tests.servers.fake_s3 import FakeS3, direct_store
+from tests.servers.fake_s3 import SERVERS, FakeS3, direct_store
 
 pytestmark = pytest.mark.xdist_group("s3")
 
@@ -32,11 +32,11 @@ class TestMoto(StoreContract):
         return "/root"
 
 
-@pytest.mark.parametrize("forgets", [False, True], ids=["confirms", "forgets"])
+@pytest.mark.parametrize("server", SERVERS)
 class TestStrict(StoreContract):
     @pytest.fixture
-    def store(self, forgets: bool) -> StoreOperations:
-        return direct_store(FakeS3(forgets=forgets))
+    def store(self, server: str) -> StoreOperations:
+        return direct_store(FakeS3(**SERVERS[server]))
 
     @pytest.fixture
     def root(self, store: StoreOperations) -> str:

@@ -37,7 +37,7 @@ from ray_committer.work.worker import Worker
 from tests import table_crashes
 from tests.doubles import pending_uploads
 from tests.machines.table_oracle import judge_log
-from tests.servers.fake_s3 import FakeS3, FakeS3Store, Hook, direct_store
+from tests.servers.fake_s3 import SERVERS, FakeS3, FakeS3Store, Hook, direct_store
 from tests.stages.support import context, requests
 from tests.table_crashes import CASES_OF_A_SERVER, WORKS, check_finished, check_resolved, small_table
 from tests.tables.support import DEFINITION, TABLE, claim_of, commit_of, table_on
@@ -45,7 +45,7 @@ from tests.tiers import RANGE
 
 pytestmark = pytest.mark.xdist_group("s3")
 
-ANSWERS = pytest.mark.parametrize("forgets", [False, True], ids=["confirms", "forgets"])
+ANSWERS = pytest.mark.parametrize("server", SERVERS)
 """What the server answers to a second completion of an upload."""
 
 
@@ -55,18 +55,18 @@ ANSWERS = pytest.mark.parametrize("forgets", [False, True], ids=["confirms", "fo
 @ANSWERS
 @pytest.mark.parametrize(("work", "fate", "stride"), CASES_OF_A_SERVER)
 def test_a_job_that_was_hit_at_any_request_to_the_log_is_finished_by_the_same_command(
-    forgets: bool, work: str, fate: str, stride: int
+    server: str, work: str, fate: str, stride: int
 ):
-    check_finished(direct_store(FakeS3(forgets=forgets)), "/warehouse", work, fate, stride)
+    check_finished(direct_store(FakeS3(**SERVERS[server])), "/warehouse", work, fate, stride)
 
 
 @pytest.mark.wide
 @ANSWERS
 @pytest.mark.parametrize("work", ["append", "replace", "undo"])
 def test_a_job_that_died_at_any_request_to_the_log_is_resolved_if_its_directory_is_deleted(
-    forgets: bool, work: str
+    server: str, work: str
 ):
-    check_resolved(direct_store(FakeS3(forgets=forgets)), "/warehouse", work, "after", 1)
+    check_resolved(direct_store(FakeS3(**SERVERS[server])), "/warehouse", work, "after", 1)
 
 
 class HttpHit:
@@ -107,8 +107,8 @@ STEPS = [
 def test_a_job_that_was_hit_inside_any_call_of_the_store_is_finished(
     work: str, error: type[BaseException], step: int
 ):
-    forgets, found = step % 2 == 0, WORKS[work]
-    fake = FakeS3(forgets=forgets)
+    kinds, found = tuple(SERVERS), WORKS[work]
+    fake = FakeS3(**SERVERS[kinds[step % len(kinds)]])
     with small_table():
         table_crashes.begin(direct_store(fake), TABLE.destination, found)
         for number in range(2 + step, hits(found, fake) + 1, HTTP_STRIDE):
