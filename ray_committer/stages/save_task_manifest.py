@@ -1,7 +1,8 @@
 """Save a task's manifest: write it under a temporary name, then rename it into place.
 
 The last attempt of a task wins until the manifests are frozen. After it has saved a manifest, a task
-looks at the job's state again, because it may have slept. Source: Hadoop SaveTaskManifestStage.
+looks at the job's state again, because it may have slept. If the job is over by then, its commit may
+have included the manifest, and what showed that is gone. Source: Hadoop SaveTaskManifestStage.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from ray_committer.errors import CommitRecordExistsError, TaskCommitError
+from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError, TaskCommitError
+from ray_committer.job_files.commands import commit_command
 from ray_committer.job_files.find_job import AttemptState, read_attempt_state
 from ray_committer.job_files.job_state import Seen, read_state
 from ray_committer.job_files.settle import put
@@ -41,8 +43,9 @@ def save_task_manifest(
     """Save `manifest` as the manifest of `task_id`; return its name, size and digest.
 
     Tries up to `attempts` times after an ``OSError``. `TaskCommitError` if the job is over or was never
-    set up, or if the job of that id has another stamp than `stamp`. `CommitRecordExistsError` if the
-    job's commit has begun without this task attempt.
+    set up, or if the job of that id has another stamp than `stamp`; `CommitStateUnknownError` if that is
+    so only after the manifest was, or may have been, saved. `CommitRecordExistsError` if the commit of
+    the job has begun without this task attempt.
     """
     data = encode_manifest(manifest)
     path, temporary = job.manifest(task_id), job.manifest_temporary(task_attempt_id)
@@ -101,8 +104,9 @@ def _is_counted(
 ) -> bool:
     """Look again after a manifest was saved: True if the job's commit includes it.
 
-    False if the commit has not begun. Raises if the commit has begun without the manifest. While the job
-    is declared, its committer may still find the manifest, so this waits for the decision.
+    False if the commit has not begun. `CommitRecordExistsError` if it has begun without the manifest,
+    `CommitStateUnknownError` if the job is over, or undecided for long. While the job is declared, its
+    committer may still find the manifest, so this waits for the decision.
     """
     for look in range(LOOKS):
         if look:
@@ -110,6 +114,8 @@ def _is_counted(
         state = read_attempt_state(store, job)
         try:
             _check_open(state, job, task_attempt_id, stamp)
+        except TaskCommitError as e:
+            raise _not_known(store, job, task_attempt_id) from e
         except CommitRecordExistsError:
             if _counts(store, job, state.seen, path, data):
                 return True
@@ -118,7 +124,7 @@ def _is_counted(
                 raise
         else:
             return False
-    raise TaskCommitError(
+    raise CommitStateUnknownError(
         f"{job.directory}: a commit of this job is declared and has been undecided for long",
         f"it may still include {task_attempt_id}, so keep the files of that task attempt",
     )
@@ -128,11 +134,16 @@ def _check_known(store: StoreOperations, job: JobAttempt, task_attempt_id: str, 
     """Refuse to report that a manifest does not count if the clean-up may already have removed it."""
     seen = read_state(store, job)
     if seen is None or seen.state.stamp != stamp or seen.phase is Phase.COMMITTED:
-        raise TaskCommitError(
-            f"{job.directory}: is over",
-            f"its commit may have included {task_attempt_id} or another "
-            f"attempt of that task, so nothing is left to do here",
-        )
+        raise _not_known(store, job, task_attempt_id)
+
+
+def _not_known(store: StoreOperations, job: JobAttempt, task_attempt_id: str) -> CommitStateUnknownError:
+    return CommitStateUnknownError(
+        f"{job.directory}: is over, and it is not known whether its commit included {task_attempt_id} "
+        f"or another attempt of that task",
+        f"ask what became of the job with: {commit_command(store, job)}; if it is committed, nothing is "
+        f"left to do, and if it was aborted, run its application again",
+    )
 
 
 def _counts(store: StoreOperations, job: JobAttempt, seen: Seen | None, path: str, data: bytes) -> bool:

@@ -273,7 +273,7 @@ def _agrees(jobs: Sequence[Job], committed: Sequence[Job], said: Answers) -> boo
     for one, told in said:
         meant = [job for job in jobs if one.job and job.place == one.job.place]
         ends = [job in committed for job in meant if one.instead_of is None or one.is_of(job)]
-        has_failed = one.instead_of is not None and told.exit_code == 1 and "is over" not in told.text
+        has_failed = one.instead_of is not None and told.exit_code == 1
         is_refused = told.text == ABORTED or has_failed
         if (told.text in COMMITTED and not any(ends)) or (is_refused and all(ends)):
             return False

@@ -6,6 +6,7 @@ import dataclasses
 
 from msgspec import structs
 
+from ray_committer.errors import CommitStateUnknownError, TaskCommitError
 from ray_committer.executors.directories import DirectoryCoordinator
 from ray_committer.job_files.find_job import confirm_documented, refuse_links
 from ray_committer.limits.permits import Permits
@@ -106,6 +107,18 @@ def sources_are_not_looked_at_before_the_record() -> Swaps:
     """A job is recorded of which a file is missing, so it can never be finished."""
     yield check_sources, lambda worker, path, loaded: None
     yield check_sources_at_once, lambda context, loaded: ()
+
+
+def a_task_whose_job_is_over_is_not_committed() -> Swaps:
+    """A task is reported as not committed whose rows are in the table."""
+
+    def broken(*arguments, **options):
+        try:
+            return save_task_manifest(*arguments, **options)
+        except CommitStateUnknownError as e:
+            raise TaskCommitError(e.what, e.advice) from e
+
+    yield save_task_manifest, broken
 
 
 def a_task_does_not_look_at_its_job_again() -> Swaps:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from ray_committer.errors import CommitRecordExistsError, TaskCommitError
+from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError, TaskCommitError
 from ray_committer.job_files.job_state import advance, begin_state, read_state
 from ray_committer.protocol.manifest import (
     FileEntry,
@@ -145,12 +145,29 @@ def test_nothing_is_saved_where_the_job_cannot_be_looked_at(when: str):
     assert files_of(store) == {}
 
 
-def test_a_job_that_is_cleaned_up_meanwhile_is_over():
-    store = with_job()
-    clean_up = do_at("write", lambda: store.delete_directory(JOB.job_directory))
-    with pytest.raises(TaskCommitError, match=r"was never set up or is over"):
-        save_files(WrappedStore(store, before=clean_up), attempts=5)
-    assert store.files() == {}
+def clean_up(store: MemoryStore) -> None:
+    store.delete_directory(JOB.job_directory)
+
+
+def clean_up_and_set_up_again(store: MemoryStore) -> None:
+    clean_up(store)
+    store.mkdirs(JOB.manifests)
+    begin_state(store, JOB, new_state())
+
+
+@pytest.mark.parametrize("end", [clean_up, clean_up_and_set_up_again])
+@pytest.mark.parametrize("when", WHEN)
+@pytest.mark.parametrize("operation", ["write", "replace"])
+@pytest.mark.parametrize("real", [True, False], ids=["directories", "flat"])
+def test_a_job_that_is_over_when_its_task_looks_again_may_have_included_the_task(
+    real: bool, operation: str, when: str, end: Callable[[MemoryStore], None]
+):
+    store = with_job(real_directories=real)
+    hooked = WrappedStore(store, **{when: do_at(operation, lambda: end(store))})
+    with pytest.raises(CommitStateUnknownError, match=f"not known .* included {ATTEMPT}") as caught:
+        save_files(hooked, attempts=5)
+    assert caught.value.exit_code == 3
+    assert "commit memory://test/table --job-id job_1" in caught.value.advice
 
 
 @pytest.mark.parametrize("phase", [phase for phase in Phase if phase is not Phase.OPEN])
@@ -220,7 +237,7 @@ def test_who_looks_while_the_job_is_cleaned_up_is_not_told_that_it_was_too_late(
             )
 
     committed = WrappedStore(store, after=do_at("replace", commit), before=clean_up)
-    with pytest.raises(TaskCommitError, match=f"its commit may have included {ATTEMPT} or another"):
+    with pytest.raises(CommitStateUnknownError, match=f"its commit included {ATTEMPT} or another"):
         save_files(committed, attempts=5)
 
 
@@ -324,7 +341,7 @@ def withdraw(store: MemoryStore) -> None:
 def test_a_task_does_not_wait_for_ever_for_a_declaration():
     store, slept = with_job(), list[float]()
     declared = WrappedStore(store, after=do_at("replace", lambda: bring_to(store, Phase.DECLARED)))
-    with pytest.raises(TaskCommitError, match=f"it may still include {ATTEMPT}"):
+    with pytest.raises(CommitStateUnknownError, match=f"it may still include {ATTEMPT}"):
         save_files(declared, attempts=5, sleep=slept.append)
     assert sum(slept) == (LOOKS - 1) * LOOK_SECONDS
 
