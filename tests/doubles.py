@@ -15,8 +15,8 @@ from ray_committer.protocol.record import CommitRecord, ConflictMode, decode_rec
 from ray_committer.protocol.state import Phase
 from ray_committer.stores import base
 from ray_committer.stores.base import StoreOperations, StoreSpec
-from ray_committer.stores.local import LocalStore, link_and_unlink, rename_without_replacing
-from ray_committer.testing import Identity, MemoryStore, visible_files, write_job
+from ray_committer.stores.local import LocalStore
+from ray_committer.testing import Identity, LinkingStore, MemoryStore, visible_files, write_job
 from ray_committer.testing.harness import all_files, put_file
 from tests.servers.fake_s3 import SERVERS, FakeS3, direct_store
 
@@ -113,15 +113,12 @@ class Double:
 def doubles(directory: Path) -> dict[str, Double]:
     """Every double, by name."""
 
-    def local(rename: Callable[[str, str], None]) -> Callable[[], StoreOperations]:
-        return lambda: LocalStore(StoreSpec("file"), rename=rename)
-
     def memory(identity: Identity, *, real: bool) -> Callable[[], StoreOperations]:
         return lambda: MemoryStore(identity=identity, real_directories=real, listing_is_cheap=real)
 
     found = [
-        Double("local renameat2", local(rename_without_replacing), str(directory)),
-        Double("local link+unlink", local(link_and_unlink), str(directory)),
+        Double("local renameat2", partial(LocalStore, StoreSpec("file")), str(directory)),
+        Double("local link+unlink", partial(LinkingStore, StoreSpec("file")), str(directory)),
     ]
     for identity in Identity:
         for real in (True, False):

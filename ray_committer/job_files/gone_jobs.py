@@ -107,15 +107,16 @@ def remove_husk(store: StoreOperations, job: JobAttempt) -> None:
     The id can be set up again at any moment. So the names are listed first, and then the state is looked
     for once more: only if there is none are these names deleted.
     """
-    found = _listed_in(store, job.state)
+    undone = join(job.directory, UNDONE)
+    found = [*_listed_in(store, job.state), *_listed_in(store, undone)]
     if read_state(store, job) is not None:
         return
     for status in found:
-        if status.is_directory:  # for old files that were to be put aside
+        if status.is_directory:  # for old files that were to be put aside, or for an undo
             store.delete_directory(status.path)
         elif status.name.endswith(CONTENT_SUFFIX):
             store.delete_file(status.path)
-    for directory in (job.state, join(job.directory, UNDONE), job.directory):
+    for directory in (job.state, undone, job.directory):
         store.remove_empty_directory(directory)
 
 

@@ -84,6 +84,10 @@ class JobAttempt:
         """The directory of old files before they are deleted, for the state with this nonce."""
         return join(self.state, nonce)
 
+    def undone(self, nonce: str) -> str:
+        """The directory of what is taken back, for the state with this nonce."""
+        return join(self.directory, UNDONE, nonce)
+
     def gone(self, nonce: str) -> JobAttempt:
         """This attempt under the name that it gets before it is removed. No process looks for it
         there.

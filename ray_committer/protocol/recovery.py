@@ -53,7 +53,8 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A verdict and, if DONE, its proof; SAME_FILE means that the source must still be unlinked."""
+    """A verdict and, if DONE, its proof; SAME_FILE means that the source is still a name of
+    the file, which goes with the job's directory."""
 
     verdict: Verdict
     proof: Proof | None = None

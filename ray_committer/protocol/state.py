@@ -58,7 +58,7 @@ TRANSITIONS: Mapping[Phase, frozenset[Phase]] = {
     Phase.RECORDED: frozenset({Phase.SEALED, Phase.COMMITTED, Phase.UNDOING}),
     Phase.SEALED: frozenset({Phase.COMMITTED}),
     Phase.COMMITTED: frozenset(),
-    Phase.UNDOING: frozenset({Phase.ABORTED}),
+    Phase.UNDOING: frozenset({Phase.UNDOING, Phase.ABORTED}),
     Phase.ABORTED: frozenset(),
 }
 

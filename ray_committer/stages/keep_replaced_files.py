@@ -16,6 +16,7 @@ from ray_committer.job_files.settle import settle
 from ray_committer.protocol.paths import join, parent
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.protocol.table_paths import KEPT_SUFFIX, TablePlaces
+from ray_committer.stages.aside import sets_aside, take_aside
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.list_new_files import relative
 from ray_committer.stages.old_files import (
@@ -23,8 +24,6 @@ from ray_committer.stages.old_files import (
     Old,
     is_unchanged,
     put_aside,
-    rename_aside,
-    sets_aside,
 )
 from ray_committer.stages.preflight import OldFiles
 from ray_committer.stages.remove_replaced_files import grouped, remove_files
@@ -151,7 +150,7 @@ def _keep(store: StoreOperations, old: Old, *, kept: str) -> bool:
         if sets_aside(store):
             put_aside(store, old)
         else:
-            rename_aside(store, file, place)
+            take_aside(store, file.path, place, file.version)
     except FileExistsError:
         if store.get_status(place) is None:
             raise

@@ -22,7 +22,8 @@ from ray_committer.protocol.file_list import ListedFile
 from ray_committer.protocol.paths import join, parent
 from ray_committer.protocol.state import new_nonce
 from ray_committer.protocol.table_paths import TablePlaces
-from ray_committer.stages.old_files import put_aside, replaced_file, sets_aside
+from ray_committer.stages.aside import sets_aside
+from ray_committer.stages.old_files import put_aside, replaced_file
 from ray_committer.stages.table_files import Found, compare, find_listed
 from ray_committer.stores.at_once import at_once
 from ray_committer.stores.base import (

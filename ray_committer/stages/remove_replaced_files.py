@@ -18,6 +18,7 @@ from functools import partial
 
 from ray_committer.protocol.paths import join, parent
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
+from ray_committer.stages.aside import sets_aside
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.old_files import (
     NOT_THERE,
@@ -25,7 +26,6 @@ from ray_committer.stages.old_files import (
     is_unchanged,
     put_aside,
     replaced_file,
-    sets_aside,
 )
 from ray_committer.stores.base import (
     StoreOperations,

@@ -1,14 +1,10 @@
 """Give up a recorded commit: take back the files that it has moved, and abort the job.
 
-This is possible only before the job is sealed, so no old file is removed yet. Each file is first taken
-away from its source, so that a committer that is thought dead can no longer move it. If it is at its
-destination instead, and is proved to be the job's, it is taken away from there.
+This is possible only before the job is sealed, so no old file is removed yet. How each file is taken
+back is described in `ray_committer.stages.take_back`.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from functools import partial
 
 from ray_committer.errors import (
     CommitRecordExistsError,
@@ -21,13 +17,11 @@ from ray_committer.job_files.commit_record import load_commit_record
 from ray_committer.job_files.find_job import AttemptState
 from ray_committer.job_files.job_state import Seen, StateChangedError, advance, read_state
 from ray_committer.job_files.other_jobs import read_other
-from ray_committer.job_files.settle import settle
 from ray_committer.protocol import statistic_names as names
-from ray_committer.protocol.paths import TAKEN_BACK_SUFFIX, UNDONE, JobAttempt, join
-from ray_committer.protocol.record import CommitRecord, ManifestRef
-from ray_committer.protocol.recovery import Proof, prove
-from ray_committer.protocol.state import UNDECIDED, Phase
+from ray_committer.protocol.record import CommitRecord
+from ray_committer.protocol.state import UNDECIDED, Phase, new_nonce
 from ray_committer.stages.abort_job import abort_job, remove_aborted
+from ray_committer.stages.cleanup_job import remove_what_was_late
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import busy
 from ray_committer.stages.ended_jobs import refuse_committed
@@ -35,13 +29,7 @@ from ray_committer.stages.load_manifests import load_manifests
 from ray_committer.stages.old_success import put_old_success_back
 from ray_committer.stages.save_commit_record import refuse_foreign_paths, sync_state
 from ray_committer.stages.sync_to_disk import sync_taken_back
-from ray_committer.stores.base import StoreOperations
-from ray_committer.work.complete_entry import take_back_upload
-from ray_committer.work.entries import Entry
-from ray_committer.work.sidecars import recorded_entries
-from ray_committer.work.worker import Worker
-
-Numbered = tuple[int, ManifestRef]
+from ray_committer.stages.take_back import is_place_lost, make_place, take_back
 
 
 def undo_job(context: JobContext, state: AttemptState, *, allowed_roots: tuple[str, ...] = ()) -> bool:
@@ -73,11 +61,11 @@ def _undo(context: JobContext, seen: Seen, allowed_roots: tuple[str, ...]) -> No
             if seen.phase is Phase.RECORDED:
                 refuse_alive(context)
             record = _trusted_record(context, seen, allowed_roots)
-            if seen.phase is Phase.RECORDED:
-                seen = advance(store, job, seen, Phase.UNDOING)
             context = context.as_recorded(record)
+            if seen.phase is Phase.RECORDED or is_place_lost(store, job.undone(seen.state.nonce)):
+                seen = _begin(context, record, seen)
             sync_state(context)
-            _take_back(context, record)
+            take_back(context, record, job.undone(seen.state.nonce))
             sync_taken_back(context)
             put_old_success_back(context, record)
             seen = advance(store, job, seen, Phase.ABORTED)
@@ -88,6 +76,19 @@ def _undo(context: JobContext, seen: Seen, allowed_roots: tuple[str, ...]) -> No
         return None
     remove_aborted(context, seen)
     return None
+
+
+def _begin(context: JobContext, record: CommitRecord, seen: Seen) -> Seen:
+    """Decide that the job is undone, after its place was made, which no process makes again."""
+    nonce = new_nonce()
+    place = context.job.undone(nonce)
+    make_place(context, record, place)
+    try:
+        return advance(context.store, context.job, seen, Phase.UNDOING, nonce)
+    except StateChangedError as e:
+        context.store.delete_directory(place)
+        remove_what_was_late(context, e)
+        raise
 
 
 def _trusted_record(context: JobContext, seen: Seen, allowed_roots: tuple[str, ...]) -> CommitRecord:
@@ -104,90 +105,6 @@ def _trusted_record(context: JobContext, seen: Seen, allowed_roots: tuple[str, .
             raise
         raise StateChangedError(now, seen) from None  # it was committed and removed in the meantime
     return record
-
-
-def _take_back(context: JobContext, record: CommitRecord) -> None:
-    """Take every file of the job away from its source or its destination, wherever it is."""
-    if context.store.capabilities.has_directories:
-        context.store.mkdirs(_undone(context.job))
-    numbered = context.until_cancelled(enumerate(record.manifests))
-    overwritten = frozenset(file.path for file in record.overwritten)  # no namesake is replaced yet
-    take_back = partial(_take_back_manifest, overwritten=overwritten)
-    for stays in context.executor.run(take_back, numbered):
-        for path in stays:
-            context.notice(
-                f"{path}: is kept, because it is not what the job's manifest says: another program "
-                f"wrote it, or the job's file was changed; look at it, and remove it if it is the job's"
-            )
-    context.check_cancelled()
-
-
-def _take_back_manifest(worker: Worker, numbered: Numbered, *, overwritten: frozenset[str]) -> list[str]:
-    """Work: take back the files of one manifest; return the paths that are kept but may be the job's."""
-    number, ref = numbered
-    entries = enumerate(recorded_entries(worker, ref))
-    take = partial(take_back_entry, worker.store, join(_undone(worker.job), str(number)), overwritten)
-    return [path for path in worker.map(take, entries) if path is not None]
-
-
-def take_back_entry(
-    store: StoreOperations, prefix: str, overwritten: frozenset[str], numbered: tuple[int, Entry]
-) -> str | None:
-    """Take a file back; return its destination if the file there is kept but may be the job's."""
-    number, entry = numbered
-    if entry.upload is not None:
-        return take_back_upload(store, entry, entry.upload, overwritten)
-    taken = f"{prefix}-{number}"
-    try:
-        _rename(store, lambda: store.rename(entry.source, taken), taken)
-    except FileNotFoundError:
-        if store.get_status(taken) is None:
-            return take_from_destination(store, f"{taken}{TAKEN_BACK_SUFFIX}", entry)
-    except FileExistsError:  # an earlier run took it, and a task that should be dead wrote it again
-        store.delete_file(entry.source)
-    else:
-        if _is_second_name(store, taken, entry):
-            store.delete_file(entry.dest)
-    return None
-
-
-def take_from_destination(store: StoreOperations, taken: str, entry: Entry) -> str | None:
-    """Take a file that was moved back, if it is proved to be the job's; else as `take_back_entry`."""
-    found = store.get_status(entry.dest)
-    if found is None or found.is_directory:
-        return None
-    proof = prove(entry.expected, found.observation())
-    if proof is None:
-        return None if store.get_status(taken) is not None else entry.dest
-    if proof is Proof.SIZE_ONLY:
-        raise CommitStateUnknownError(
-            f"{entry.dest}: has the size of the file that this job wrote, but the store does not show "
-            f"whether it is that file",
-            "if it is, move it away, and run the same command",
-        )
-    try:
-        _rename(store, lambda: store.rename(entry.dest, taken, found.version), taken)
-    except FileNotFoundError:
-        if store.get_status(entry.dest) is not None:
-            raise
-        # another process that undoes the job has taken it
-    return None
-
-
-def _rename(store: StoreOperations, rename: Callable[[], None], taken: str) -> None:
-    settle(rename, lambda: store.get_status(taken) is not None)
-
-
-def _is_second_name(store: StoreOperations, taken: str, entry: Entry) -> bool:
-    """Whether a rename by link and unlink was interrupted between the two steps."""
-    if not store.capabilities.renames_are_local:
-        return False
-    own, other = store.get_status(taken), store.get_status(entry.dest)
-    return own is not None and other is not None and own.file_id == other.file_id
-
-
-def _undone(job: JobAttempt) -> str:
-    return join(job.directory, UNDONE)
 
 
 def refuse_sealed(context: JobContext, phase: Phase) -> None:

@@ -1,14 +1,11 @@
 """The local file system, or one that all nodes mount.
 
-Renames never replace. They use ``renameat2(RENAME_NOREPLACE)``, otherwise a hard link and an unlink. A
-crash between these two can be recognised: both names have one inode. A check followed by a rename would
-not be atomic. Hadoop's checksum files (``.name.crc``) are neither listed beside their files nor left
-stale.
+Renames never replace (`ray_committer.stores.local_renames`). Hadoop's checksum files (``.name.crc``) are
+neither listed beside their files nor left stale.
 """
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import shutil
@@ -18,16 +15,17 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 
-from ray_committer.errors import StoreRefusedError
 from ray_committer.stores.base import FileStatus, StoreCapabilities, StoredState, StoreSpec, list_anew
 from ray_committer.stores.hard_links import denied_links
 from ray_committer.stores.hdfs.protocol import UMASK, permissions
+from ray_committer.stores.local_renames import (
+    link_and_unlink,
+    rename_without_replacing,
+    renamed_by_flag,
+)
 from ray_committer.stores.network_files import LOOK_PREFIX, Mounts, look_anew, mount_of, remove_names
 from ray_committer.stores.state_names import read_state_name, state_rename
 
-_AT_FDCWD = -100
-_RENAME_NOREPLACE = 1
-_NOT_SUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
 _REMOVALS = 5
 
 Rename = Callable[[str, str], None]
@@ -57,7 +55,7 @@ class LocalStore:
     def __init__(self, spec: StoreSpec, *, rename: Rename | None = None) -> None:
         self.spec = spec
         self._rename = rename or rename_without_replacing
-        self._links = rename is link_and_unlink
+        self._links = rename not in (None, rename_without_replacing)
         self._mounts = Mounts()
         self._modes = permissions(spec.storage_options) if UMASK in spec.storage_options else None
 
@@ -142,7 +140,7 @@ class LocalStore:
         Nothing has the new name, so a rename without replacing does the same, if there is one.
         """
         source, dest = state_rename(path, seen, text)
-        if self._links or not _renamed_by_flag(source, dest):
+        if self._links or not renamed_by_flag(source, dest):
             self._links = True
             os.rename(source, dest)
         return StoredState(text)
@@ -157,9 +155,12 @@ class LocalStore:
             raise
 
     def set_aside(self, path: str, place: str) -> None:
-        """Rename a file to a name that is reserved for it, and remove its checksum before that."""
-        if os.path.isfile(checksum := _checksum_path(path)) and os.path.isdir(os.path.dirname(place)):
-            _unlink(checksum)
+        """Rename a file to a name that is reserved for it, and remove its checksum before that: it is
+        renamed first, too, since a later job may have written the one that is there by now."""
+        if os.path.isfile(checksum := _checksum_path(path)):
+            with suppress(FileNotFoundError):
+                os.rename(checksum, _checksum_path(place))
+                _unlink(_checksum_path(place))
         with suppress(FileNotFoundError):
             if os.path.samestat(os.lstat(path), os.lstat(place)):  # the kernel would keep both names
                 _unlink(place)
@@ -277,76 +278,6 @@ def _make_directories(path: str, mode: int) -> None:
         return
     inherited = os.stat(path).st_mode & stat.S_ISGID
     os.chmod(path, mode | inherited)
-
-
-def rename_without_replacing(source: str, dest: str) -> None:
-    """Rename atomically, failing if `dest` exists; `StoreRefusedError` if that is not possible."""
-    if not _renamed_by_flag(source, dest):
-        link_and_unlink(source, dest)
-
-
-def _renamed_by_flag(source: str, dest: str) -> bool:
-    """Rename, failing if `dest` exists; False where the kernel or the file system has no such flag."""
-    if RENAMEAT2 is None:
-        return False
-    ends = (_AT_FDCWD, os.fsencode(source), _AT_FDCWD, os.fsencode(dest))
-    if RENAMEAT2(*ends, _RENAME_NOREPLACE) == 0:
-        return True
-    number = ctypes.get_errno()
-    if number in _NOT_SUPPORTED:
-        return False
-    if number == errno.EXDEV:
-        raise _another_file_system(source, dest)
-    raise OSError(number, os.strerror(number), source, None, dest)
-
-
-def link_and_unlink(source: str, dest: str) -> None:
-    """Rename by a hard link and an unlink; `StoreRefusedError` on a file system without links."""
-    try:
-        os.link(source, dest, follow_symlinks=False)
-    except OSError as e:
-        refusal = _refusal(e.errno, source, dest)
-        raise (refusal or e) from e
-    os.unlink(source)
-
-
-def _refusal(number: int | None, source: str, dest: str) -> StoreRefusedError | None:
-    if number == errno.EXDEV:
-        return _another_file_system(source, dest)
-    if number == errno.EPERM and denied_links([source]):
-        return None
-    if number in (*_NOT_SUPPORTED, errno.EPERM, errno.EMLINK):
-        return StoreRefusedError(
-            f"{dest}: the file system can neither rename without replacing nor link files "
-            f"({os.strerror(number or 0)}), so a commit could overwrite data",
-            "use another file system",
-        )
-    return None
-
-
-def _another_file_system(source: str, dest: str) -> StoreRefusedError:
-    return StoreRefusedError(
-        f"{dest}: is on another file system than {source}, so a rename would be a copy",
-        "let the tasks write to the destination's own file system",
-    )
-
-
-def _load_renameat2() -> Callable[..., int] | None:
-    function = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-    if function is None:
-        return None
-    function.argtypes = (
-        ctypes.c_int,
-        ctypes.c_char_p,
-        ctypes.c_int,
-        ctypes.c_char_p,
-        ctypes.c_uint,
-    )
-    function.restype = ctypes.c_int
-    return function  # type: ignore[no-any-return]
-
-
-RENAMEAT2 = _load_renameat2()
 
 
 def _listed(path: str, name: str, directory: int) -> FileStatus | None:

@@ -13,6 +13,7 @@ from ray_committer.testing.faults import (
     together,
 )
 from ray_committer.testing.harness import chaos_executor, run_abort, run_commit, visible_files, write_job
+from ray_committer.testing.linking_store import LinkingStore
 from ray_committer.testing.memory_store import Identity, MemoryStore
 from ray_committer.testing.store_contract import StoreContract
 
@@ -20,6 +21,7 @@ __all__ = [
     "Chaos",
     "ChaosExecutor",
     "Identity",
+    "LinkingStore",
     "MemoryStore",
     "SimulatedCrash",
     "StoreCall",

@@ -37,6 +37,7 @@ from ray_committer.stores.base import (
     set_aside,
     sync,
 )
+from ray_committer.testing.linking_store import LinkingStore
 
 
 class SimulatedCrash(BaseException):
@@ -84,6 +85,8 @@ class WrappedStore:
         self._after = after
         self._write_data = write_data
         self._numbers = itertools.count(1)
+        if isinstance(store, LinkingStore):
+            store.between = self._between
 
     @contextmanager
     def _call(self, operation: str, *paths: str) -> Iterator[StoreCall]:
@@ -95,6 +98,10 @@ class WrappedStore:
             self._after(call)
             raise
         self._after(call)
+
+    def _between(self, source: str) -> None:
+        with self._call("unlink", source):
+            pass
 
     def get_status(self, path: str) -> FileStatus | None:
         with self._call("get_status", path):

@@ -56,7 +56,7 @@ def publish_entry(
                 cause, is_hopeless = refused, False
                 judgement, dest = _judge_again(store, entry, refused, old)  # it may be done by now
             if judgement.verdict is Verdict.DONE:
-                return _finish(store, entry, judgement)
+                return judgement.proof
             is_open = judgement.verdict is Verdict.NOT_DONE and not is_hopeless
             if not is_open and not _gives_way(judgement, dest, old):
                 raise _error(entry, judgement, cause) from cause
@@ -125,12 +125,6 @@ def _judge_again(
         if judgement.verdict in (Verdict.DONE, Verdict.NOT_DONE) or _gives_way(judgement, dest, old):
             break
     return judgement, dest
-
-
-def _finish(store: StoreOperations, entry: Entry, judgement: Judgement) -> Proof | None:
-    if judgement.proof is Proof.SAME_FILE:
-        store.delete_file(entry.source)
-    return judgement.proof
 
 
 def _gives_way(judgement: Judgement, dest: FileStatus | None, old: ReplacedFile | None) -> bool:

@@ -8,7 +8,6 @@ does. Or give the job up instead: then nothing of it is visible, and all old dat
 from __future__ import annotations
 
 import contextlib
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,8 +19,7 @@ from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownErro
 from ray_committer.job_files.gone_jobs import sweep_all_gone
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.state import Phase
-from ray_committer.stores.base import StoreOperations, StoreSpec
-from ray_committer.stores.local import LocalStore, link_and_unlink
+from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import (
     MemoryStore,
     SimulatedCrash,
@@ -238,28 +236,6 @@ def test_a_torn_write_is_never_taken_for_the_whole(double: Double, scenario: Sce
         with pytest.raises(SimulatedCrash):
             run_commit(crashing, double.job, scenario.options)
         finish(double, store, scenario)
-
-
-def test_a_crash_between_link_and_unlink_is_finished(tmp_path: Path, scenario: Scenario):
-    double = doubles(tmp_path)["local link+unlink"]
-    double.prepare(scenario, beside_another_job=False)
-    crashed = 0
-    for victim in range(1, len(NEW) + 2):
-        store = double.fresh()
-        renames = iter(range(1, 100))
-
-        def half(source: str, dest: str, renames=renames, victim=victim) -> None:
-            if next(renames) == victim:
-                os.link(source, dest)
-                raise SimulatedCrash(source)
-            link_and_unlink(source, dest)
-
-        try:
-            run_commit(LocalStore(StoreSpec("file"), rename=half), double.job, scenario.options)
-        except SimulatedCrash:
-            crashed += 1
-        finish(double, store, scenario)
-    assert crashed == len(NEW.keys() - scenario.old)  # an overwritten name is not linked but replaced
 
 
 @pytest.mark.parametrize("real_directories", [True, False])

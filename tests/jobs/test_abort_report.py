@@ -69,7 +69,7 @@ def test_an_undo_that_died_half_way_and_is_run_again_tells_all_of_it(write_job, 
     job = write_job(FILES)
     ray_committer.record_job(str(dest))
     move_one(job)
-    with dying(lambda call: call.operation == "rename" and f"/{UNDONE}/" in call.paths[1], 3):
+    with dying(lambda call: call.operation == "set_aside" and f"/{UNDONE}/" in call.paths[1], 3):
         ray_committer.abort_job(str(dest), undo=True)
     report = abort(dest, undo=True)
     assert (report.moved, report.files, report.bytes) == (1, 2, 5)

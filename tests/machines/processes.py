@@ -22,6 +22,9 @@ _END = b"\n.\n"
 
 Work = Callable[[StoreOperations], Any]
 
+OPENED: list[Callable[[StoreSpec], StoreOperations]] = [open_store]
+"""The last one opens the stores of all processes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Told:
@@ -124,7 +127,7 @@ def _do(work: Work, spec: StoreSpec, stop: Stop | None, told: int, wait: int) ->
                 _say(told, STOPPED)
                 os.read(wait, 1)
 
-    store = open_store(spec)
+    store = OPENED[-1](spec)
     if stop is None:
         return attempt(work, store)
     is_before = stop.when == "before"

@@ -25,8 +25,9 @@ from ray_committer.protocol.record import ConflictMode
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.registry import open_store, resolve_destination
 from ray_committer.testing.faults import StoreCall, WrappedStore
+from ray_committer.testing.linking_store import LinkingStore
 from tests.machines.operations import OLD, VACUUM, Files, Job, Operation, pairs, prepare
-from tests.machines.processes import STOPPED, Child, Stop, Told, attempt, done, start
+from tests.machines.processes import OPENED, STOPPED, Child, Stop, Told, attempt, done, start
 from tests.machines.serial_oracle import judge
 from tests.machines.table_operations import begin_log, table_pairs
 from tests.mutants.runner import mutants
@@ -226,6 +227,7 @@ def main() -> int:
     parser.add_argument("--offset", type=int, default=0, help="the first of them, or the first seed")
     parser.add_argument("--most", type=int, help="the maximum number of schedules")
     parser.add_argument("--random", action="store_true", help="three processes by turns")
+    parser.add_argument("--links", action="store_true", help="renames are a link and an unlink")
     parser.add_argument("--log", action="store_true", help="at a table with a log")
     parser.add_argument("--until-wrong", action="store_true", help="end at the first wrong one")
     parser.add_argument(
@@ -234,6 +236,8 @@ def main() -> int:
     asked = parser.parse_args()
     for name in asked.without:
         apply(mutants()[name])
+    if asked.links:
+        OPENED.append(LinkingStore)
     with tempfile.TemporaryDirectory(prefix="schedules-") as local:
         spec, root = resolve_destination(asked.store or local, json.loads(asked.options))
         open_store(spec)  # imports once what every forked process needs

@@ -22,6 +22,7 @@ from ray_committer.protocol.paths import CURRENT, JobAttempt, join
 from ray_committer.protocol.record import Claim
 from ray_committer.protocol.state import TRANSITIONS, Phase, new_nonce
 from ray_committer.stages.abort_job import refuse_decided
+from ray_committer.stages.aside import move_back
 from ray_committer.stages.check_places import find_other_destinations
 from ray_committer.stages.commit_job import look_again
 from ray_committer.stages.declare_job import declare_job, look_around, withdraw
@@ -35,7 +36,7 @@ from ray_committer.stages.freeze_manifests import copies_are_current, freeze_man
 from ray_committer.stages.list_replaced_files import list_replaced_files
 from ray_committer.stages.preflight import look_at_data
 from ray_committer.stages.save_task_manifest import save_task_manifest
-from ray_committer.stages.undo_job import take_back_entry, take_from_destination
+from ray_committer.stages.take_back import take_back_entry, take_from_destination
 from ray_committer.stores.base import (
     FileStatus,
     StoredState,
@@ -43,7 +44,8 @@ from ray_committer.stores.base import (
     completing,
     list_anew,
 )
-from ray_committer.stores.local import LocalStore, link_and_unlink
+from ray_committer.stores.local import LocalStore
+from ray_committer.stores.local_renames import link_and_unlink
 from ray_committer.stores.state_names import read_state_name, state_rename
 from ray_committer.tables.append import append, decide
 from ray_committer.tables.jobs_in_log import what_became
@@ -305,9 +307,9 @@ def a_failure_is_reported_without_a_look_at_the_job() -> Swaps:
 def an_undo_leaves_the_sources() -> Swaps:
     """A committer that slept moves a file of a job that was given up."""
 
-    def broken(store, prefix, overwritten, numbered):
+    def broken(store, place, overwritten, numbered):
         number, entry = numbered
-        return take_from_destination(store, f"{prefix}-{number}", entry)
+        return take_from_destination(store, f"{place}/{number}-moved", entry, None)
 
     yield take_back_entry, broken
 
@@ -322,6 +324,25 @@ def an_abort_proves_that_nothing_was_completed() -> Swaps:
     yield end_upload, broken
 
 
+def an_undo_does_not_look_for_a_second_name() -> Swaps:
+    """A file that a dying committer had linked to its place stays there."""
+
+    def broken(store, place, overwritten, numbered):
+        links = store.capabilities
+        store.capabilities = dataclasses.replace(links, may_link_files=False)
+        try:
+            return take_back_entry(store, place, overwritten, numbered)
+        finally:
+            store.capabilities = links
+
+    yield take_back_entry, broken
+
+
+def an_undo_keeps_what_it_takes_by_mistake() -> Swaps:
+    """A file that a later job has written is deleted with the job that is undone."""
+    yield move_back, lambda store, place, path: None
+
+
 def an_undo_leaves_what_was_moved() -> Swaps:
     """A half of a job that was given up is there."""
-    yield take_from_destination, lambda store, taken, entry: None
+    yield take_from_destination, lambda store, back, entry, own: None

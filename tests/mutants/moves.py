@@ -6,7 +6,8 @@ import os
 
 from ray_committer.protocol.actions import Place, judge_complete
 from ray_committer.protocol.recovery import Judgement, Proof, Verdict, judge_rename, prove
-from ray_committer.stores.local import LocalStore, rename_without_replacing
+from ray_committer.stores.local import LocalStore
+from ray_committer.stores.local_renames import rename_without_replacing
 from ray_committer.work.publish_entry import publish_entry
 from tests.mutants.swap import Swaps
 

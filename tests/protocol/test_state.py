@@ -34,7 +34,7 @@ WAYS = {
     "recorded": {"sealed", "committed", "undoing"},
     "sealed": {"committed"},
     "committed": set(),
-    "undoing": {"aborted"},
+    "undoing": {"undoing", "aborted"},
     "aborted": set(),
 }
 

@@ -17,7 +17,8 @@ from ray_committer.job_files.job_state import require_state
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.state import Phase
 from ray_committer.stores.base import StoreSpec
-from ray_committer.stores.local import LocalStore, link_and_unlink
+from ray_committer.stores.local import LocalStore
+from ray_committer.stores.local_renames import link_and_unlink
 from ray_committer.testing import run_commit, visible_files, write_job
 
 _AS_NOBODY = """
@@ -26,7 +27,8 @@ from ray_committer.errors import PreflightError
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.job_files.job_state import require_state
 from ray_committer.stores.base import StoreSpec
-from ray_committer.stores.local import LocalStore, link_and_unlink, rename_without_replacing
+from ray_committer.stores.local import LocalStore
+from ray_committer.stores.local_renames import link_and_unlink, rename_without_replacing
 from ray_committer.testing import run_commit
 job = new_job_attempt(sys.argv[1], "job", 0)
 store = LocalStore(StoreSpec("file"), rename=globals()[sys.argv[2]])

@@ -166,7 +166,7 @@ def test_after_a_failure_anywhere_the_same_undo_ends_it(when: str, error: type[O
 
 
 @pytest.mark.parametrize("when", WHEN)
-@pytest.mark.parametrize("operation", ["rename", "advance", "move_directory"])
+@pytest.mark.parametrize("operation", ["set_aside", "advance", "move_directory"])
 @pytest.mark.parametrize("moved", [1, TOTAL])
 def test_a_lost_answer_is_settled_by_looking(when: str, operation: str, moved: int):
     store = recorded("directories", moved)
@@ -186,7 +186,7 @@ def test_a_lost_answer_is_settled_by_looking(when: str, operation: str, moved: i
 def test_a_change_of_the_state_that_cannot_be_read_back_is_unknown():
     store = recorded("directories", 1)
     with pytest.raises(CommitStateUnknownError, match="run the same command again"):
-        run_undo(WrappedStore(store, before=at("rename", PermissionError(13, "no", "/p"))), JOB)
+        run_undo(WrappedStore(store, before=at("set_aside", PermissionError(13, "no", "/p"))), JOB)
     assert phase_of(store) is Phase.UNDOING
 
 

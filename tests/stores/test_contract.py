@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from ray_committer.stores.base import StoreOperations, StoreSpec
-from ray_committer.stores.local import LocalStore, link_and_unlink, rename_without_replacing
+from ray_committer.stores.local import LocalStore
+from ray_committer.stores.local_renames import link_and_unlink, rename_without_replacing
 from ray_committer.testing import Identity, MemoryStore, StoreContract
 
 

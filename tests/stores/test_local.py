@@ -16,9 +16,10 @@ import pytest
 
 import ray_committer
 from ray_committer.errors import PreflightError, StoreRefusedError
-from ray_committer.stores import local as local_module
+from ray_committer.stores import local_renames as local_module
 from ray_committer.stores.base import StoredState, StoreSpec
-from ray_committer.stores.local import LocalStore, link_and_unlink, rename_without_replacing
+from ray_committer.stores.local import LocalStore
+from ray_committer.stores.local_renames import link_and_unlink, rename_without_replacing
 
 
 @pytest.fixture(params=[rename_without_replacing, link_and_unlink])
@@ -374,7 +375,7 @@ def test_an_error_of_a_listed_name_says_the_whole_path():
 
 _IN_STICKY = """
 import os, sys
-from ray_committer.stores.local import rename_without_replacing
+from ray_committer.stores.local_renames import rename_without_replacing
 os.setuid(65534)
 try:
     rename_without_replacing(sys.argv[1] + "/a", sys.argv[1] + "/b")

@@ -20,7 +20,8 @@ from ray_committer.job_files.settle import ATTEMPTS
 from ray_committer.protocol.table_entry import TableClaim, TableDefinition, encode_content
 from ray_committer.protocol.table_paths import BLOCK, TablePlaces
 from ray_committer.stores.base import StoreOperations, StoreSpec
-from ray_committer.stores.local import LocalStore, link_and_unlink
+from ray_committer.stores.local import LocalStore
+from ray_committer.stores.local_renames import link_and_unlink
 from ray_committer.tables.append import append, append_next, decide
 from ray_committer.tables.log import (
     find_head,

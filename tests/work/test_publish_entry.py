@@ -14,9 +14,9 @@ from ray_committer.protocol.recovery import Proof
 from ray_committer.stages.rename_files import publish_entry
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore, Rename
-from ray_committer.testing import SimulatedCrash, StoreCall, WrappedStore
+from ray_committer.testing import LinkingStore, SimulatedCrash, StoreCall, WrappedStore
 from ray_committer.work.entries import Entry, entries
-from tests.stages.support import WHEN, at
+from tests.stages.support import at
 
 
 @pytest.fixture
@@ -61,8 +61,9 @@ def test_both_ends_of_equal_size_and_time_are_a_conflict(store, entry: Entry):
 
 def test_one_file_under_both_names_is_finished(store, entry: Entry):
     os.link(entry.source, entry.dest)
-    assert publish_entry(store, entry, 1) is Proof.SAME_FILE
+    assert publish_entry(store, entry, 1) is None
     assert not Path(entry.source).exists()
+    assert Path(entry.dest).read_text() == "text"
 
 
 @pytest.mark.parametrize("rename", [os.rename, os.link])
@@ -79,7 +80,7 @@ def test_after_a_crash_a_file_that_is_proved_has_no_stale_checksum_beside_it(
     checksum.write_text("of a file that was deleted without it")
     with pytest.raises(SimulatedCrash):
         publish_entry(LocalStore(StoreSpec("file"), rename=die), entry, 1)
-    assert publish_entry(store, entry, 1) in (Proof.MODIFICATION_TIME, Proof.SAME_FILE)
+    assert publish_entry(store, entry, 1) in (Proof.MODIFICATION_TIME, None)
     assert Path(entry.dest).read_text() == "text"
     assert not checksum.exists()
 
@@ -149,16 +150,12 @@ def test_a_replacement_that_is_refused_says_why(store, entry: Entry):
     assert Path(entry.dest).read_text() == "what was there"
 
 
-@pytest.mark.parametrize("when", WHEN)
-def test_one_file_under_two_names_keeps_the_new_one_when_the_old_cannot_be_deleted(
-    store, entry, when: str
-):
-    os.link(entry.source, entry.dest)
-    faulty = WrappedStore(store, **{when: at("delete_file", PermissionError("denied"))})
-    with pytest.raises(PermissionError):
-        publish_entry(faulty, entry, 8)
-    assert Path(entry.dest).read_text() == "text"
-    assert Path(entry.source).exists() is (when == "before")
+def test_one_file_under_two_names_counts_as_moved_if_the_old_name_cannot_be_deleted(entry: Entry):
+    """It goes with the job's directory. Nothing is deleted after a look."""
+    refused = at("unlink", PermissionError(13, "denied"))
+    store = WrappedStore(LinkingStore(StoreSpec("file")), before=refused)
+    assert publish_entry(store, entry, 8) is Proof.SAME_FILE
+    assert Path(entry.dest).samefile(entry.source)
 
 
 def test_a_store_that_does_not_tell_leaves_it_unknown(store, entry: Entry):

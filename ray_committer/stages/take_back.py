@@ -1,0 +1,207 @@
+"""Take the files of a recorded job back, from their sources or their destinations, and nothing else.
+
+A file is first taken away from its source, so that a committer that is thought dead can no longer move
+it. Then it is looked for at its destination. Where a rename is a link and an unlink, it can be in both
+places. It is taken away by one plain rename to a directory of this undo, which is made before the undo
+begins and never again. When all files were taken, this directory gets another name, so a process that
+wakes up later takes nothing. What is found in it then and is not the job's is put back: a file that
+another job has written between the look at its name and the rename.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+
+from ray_committer.errors import CommitStateUnknownError
+from ray_committer.job_files.settle import settle
+from ray_committer.protocol.paths import TAKEN_BACK_SUFFIX, join, parent
+from ray_committer.protocol.record import CommitRecord, ManifestRef
+from ray_committer.protocol.recovery import Proof, prove
+from ray_committer.protocol.state import new_nonce
+from ray_committer.stages.aside import move_back, sets_aside, take_aside
+from ray_committer.stages.context import JobContext
+from ray_committer.stores.base import (
+    FileStatus,
+    StoreOperations,
+    move_directory,
+    network_file_system,
+    revalidate,
+)
+from ray_committer.work.batches import batches
+from ray_committer.work.complete_entry import take_back_upload
+from ray_committer.work.entries import Entry
+from ray_committer.work.sidecars import recorded_entries
+from ray_committer.work.worker import Worker
+
+CLOSED_SUFFIX = "-closed"
+
+Numbered = tuple[int, ManifestRef]
+
+
+def make_place(context: JobContext, record: CommitRecord, place: str) -> None:
+    """Make the directories of an undo, before the state that names them exists."""
+    if not context.store.capabilities.has_directories:
+        return
+    directories = [place, *(join(place, str(number)) for number in range(len(record.manifests)))]
+    for _ in context.executor.run(_make_directories, batches(context.executor, directories)):
+        pass
+
+
+def is_place_lost(store: StoreOperations, place: str) -> bool:
+    """Whether the directories of an undo are gone, such as after a power cut."""
+    return store.capabilities.has_directories and all(
+        store.get_status(path) is None for path in (place, place + CLOSED_SUFFIX)
+    )
+
+
+def take_back(context: JobContext, record: CommitRecord, place: str) -> None:
+    """Take every file of the job away, wherever it is, to the directories at `place`; idempotent.
+
+    `CommitStateUnknownError` if a file of others was taken meanwhile and cannot be put back.
+    """
+    store, closed = context.store, place + CLOSED_SUFFIX
+    is_aside = sets_aside(store)
+    if not is_aside or store.get_status(closed) is None:
+        _take_files(context, record, place)
+    if not is_aside:
+        return
+    with suppress(FileNotFoundError):  # another process has done it, and perhaps the rest
+        settle(
+            lambda: move_directory(store, place, closed), lambda: store.get_status(closed) is not None
+        )
+    numbered = context.until_cancelled(enumerate(record.manifests))
+    for _ in context.executor.run(partial(_return_strangers, place=closed), numbered):
+        pass
+    context.check_cancelled()
+
+
+def _take_files(context: JobContext, record: CommitRecord, place: str) -> None:
+    numbered = context.until_cancelled(enumerate(record.manifests))
+    overwritten = frozenset(file.path for file in record.overwritten)  # no namesake is replaced yet
+    take = partial(_take_back_manifest, place=place, overwritten=overwritten)
+    for stays in context.executor.run(take, numbered):
+        for path in stays:
+            context.notice(
+                f"{path}: is kept, because it is not what the job's manifest says: another program "
+                f"wrote it, or the job's file was changed; look at it, and remove it if it is the job's"
+            )
+    context.check_cancelled()
+
+
+def _make_directories(worker: Worker, paths: tuple[str, ...]) -> None:
+    """Work: make some directories."""
+    for _ in worker.map(worker.store.mkdirs, paths):
+        pass
+
+
+def _take_back_manifest(
+    worker: Worker, numbered: Numbered, *, place: str, overwritten: frozenset[str]
+) -> list[str]:
+    """Work: take back the files of one manifest; return the paths that are kept but may be the job's."""
+    number, ref = numbered
+    entries = enumerate(recorded_entries(worker, ref))
+    take = partial(take_back_entry, worker.store, join(place, str(number)), overwritten)
+    return [path for path in worker.map(take, entries) if path is not None]
+
+
+def take_back_entry(
+    store: StoreOperations, place: str, overwritten: frozenset[str], numbered: tuple[int, Entry]
+) -> str | None:
+    """Take a file back; return its destination if the file there is kept but may be the job's."""
+    number, entry = numbered
+    if entry.upload is not None:
+        return take_back_upload(store, entry, entry.upload, overwritten)
+    taken, may_be_linked = join(place, str(number)), store.capabilities.may_link_files
+    if _take_source(store, entry, taken) and not may_be_linked:
+        return None
+    own = store.get_status(taken)
+    if own is not None and not may_be_linked:
+        return None
+    return take_from_destination(store, f"{taken}{TAKEN_BACK_SUFFIX}", entry, own)
+
+
+def _take_source(store: StoreOperations, entry: Entry, taken: str) -> bool:
+    """Take a file away from its source, so that no committer can move it; False if it is not there."""
+    try:
+        take_aside(store, entry.source, taken, entry.version)
+    except FileNotFoundError:
+        return False
+    except FileExistsError:  # an earlier run took it, and a task that should be dead wrote it again
+        try:
+            take_aside(store, entry.source, f"{taken}-{new_nonce()}", entry.version)
+        except (FileNotFoundError, FileExistsError):  # of another version, which no committer moves
+            return False
+    return True
+
+
+def take_from_destination(
+    store: StoreOperations, back: str, entry: Entry, own: FileStatus | None
+) -> str | None:
+    """Take a file that was moved back, if it is proved to be the job's; else as `take_back_entry`.
+
+    `own` is what was taken from its source.
+    """
+    if network_file_system(store, entry.dest) is not None:
+        revalidate(store, parent(entry.dest))
+    found = store.get_status(entry.dest)
+    if found is None or found.is_directory:
+        return None
+    proof = _prove(entry, found, own)
+    if proof is None:
+        is_known = own is not None or store.get_status(back) is not None
+        return None if is_known else entry.dest
+    if proof is Proof.SIZE_ONLY:
+        raise CommitStateUnknownError(
+            f"{entry.dest}: has the size of the file that this job wrote, but the store does not show "
+            f"whether it is that file",
+            "if it is, move it away, and run the same command",
+        )
+    try:
+        take_aside(store, entry.dest, back, found.version)
+    except FileNotFoundError:  # another process that undoes the job has taken it, or has ended the undo
+        if store.get_status(entry.dest) is not None:
+            raise
+        return None
+    if sets_aside(store) and (taken := store.get_status(back)) is not None:
+        _return_stranger(store, entry, taken, own)
+    return None
+
+
+def _prove(entry: Entry, found: FileStatus, own: FileStatus | None) -> Proof | None:
+    """The proof that a file is the job's; after its file was taken from its source, only a second name
+    of that one is."""
+    if own is None:
+        return prove(entry.expected, found.observation())
+    return Proof.SAME_FILE if own.file_id is not None and own.file_id == found.file_id else None
+
+
+def _return_strangers(worker: Worker, numbered: Numbered, *, place: str) -> None:
+    """Work: put back what was taken of one manifest's names after a look, and is not the job's."""
+    number, ref = numbered
+    try:
+        listed = worker.store.list_status(join(place, str(number)))
+    except FileNotFoundError:  # another process has ended the undo
+        return
+    found = {status.name: status for status in listed}
+    moved = [name for name in found if name.endswith(TAKEN_BACK_SUFFIX)]
+    entries = list(recorded_entries(worker, ref)) if moved else []
+    for name in moved:
+        own = name.removesuffix(TAKEN_BACK_SUFFIX)
+        _return_stranger(worker.store, entries[int(own)], found[name], found.get(own))
+
+
+def _return_stranger(
+    store: StoreOperations, entry: Entry, taken: FileStatus, own: FileStatus | None
+) -> None:
+    """Put back what was taken from a destination, unless it is the job's file."""
+    if not taken.is_directory and _prove(entry, taken, own) is not None:
+        return
+    try:
+        move_back(store, taken.path, entry.dest)
+    except (FileExistsError, IsADirectoryError, NotADirectoryError) as e:
+        raise CommitStateUnknownError(
+            f"{entry.dest}: another program wrote a file there while its name was taken back, and then "
+            f"another one: the first is now {taken.path}, and nothing is lost",
+            "move one of the two away, and run the same command again",
+        ) from e
