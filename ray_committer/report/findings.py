@@ -43,6 +43,7 @@ def findings(report: RunData) -> list[str]:
     """The findings, worst first."""
     return [
         *_failure(report),
+        *_changed(report),
         *_lost(report),
         *_throttled(report),
         *_stragglers(report),
@@ -98,6 +99,18 @@ def _failure(report: RunData) -> Iterator[str]:
         yield f"It stopped{where} before this run moved a file; files of an earlier run are in place."
     else:
         yield f"It stopped{where} before any file was moved."
+
+
+def _changed(report: RunData) -> Iterator[str]:
+    """Old data that is read beside the new data."""
+    if report.changed:
+        files = counted(len(report.changed), "old file")
+        shown, more = report.changed[:SHOWN], len(report.changed) - SHOWN
+        named = ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
+        yield (
+            f"{files} that the job was to replace {_were(len(report.changed))} changed by another "
+            f"program and kept, so readers see them beside the new data: look at {named}."
+        )
 
 
 def _lost(report: RunData) -> Iterator[str]:

@@ -61,6 +61,7 @@ class CommitProgress:
             moved=renamed.moved,
             proved=dict(renamed.proved),
             replaced=self.replaced,
+            changed=list(context.journal.changed),
             validated=self.validated,
             table_version=self.table_version,
             partitions=self.partitions,

@@ -27,8 +27,9 @@ class CommitResult(msgspec.Struct, frozen=True, kw_only=True):
 
     `destination` is a URL, or a local path. `files` counts the files of the whole job. This run moved
     `moved` of them, and proved that `proved` of them, by kind of proof, had been moved before.
-    `resumed` shows that an earlier run had begun the commit. If the destination is a table with a log,
-    `table_version` is the version of the table with this job's files.
+    `resumed` shows that an earlier run had begun the commit. The old files `changed` were to be replaced
+    but are kept, because they have changed since they were listed. If the destination is a table with a
+    log, `table_version` is the version of the table with this job's files.
     If the job's options name a table of a catalog, `partitions` are the directories in which this run
     has moved or removed files, relative to the destination; None if it did not load the job.
     The store refused `throttled` of the `requests` because there were too many; `lowest_rate` is the
@@ -54,6 +55,7 @@ class CommitResult(msgspec.Struct, frozen=True, kw_only=True):
     moved: int = 0
     proved: dict[str, int] = {}
     replaced: int = 0
+    changed: list[str] = []
     validated: int = 0
     table_version: int | None = None
     partitions: list[str] | None = None

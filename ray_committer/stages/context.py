@@ -139,6 +139,11 @@ class JobContext:
         if self.located(text) not in self.journal.notices:
             self.notice(text)
 
+    def note_changed(self, path: str) -> None:
+        """Report an old file that stays, because it has changed since it was listed to be replaced."""
+        self.journal.changed.append(self.located(path))
+        self.notice(f"{path}: was to be replaced but has changed since then; it was kept")
+
     def located(self, text: str) -> str:
         """Make a URL of the path with which a text begins."""
         return located(self.store.spec, text)
@@ -146,13 +151,15 @@ class JobContext:
 
 @dataclass(slots=True)
 class Journal:
-    """What happened so far, for the report: seconds by stage, statistics and notices; `claimed` is the
-    version of the job's claim in the log of its table, `summary` the URL of its summary report. Of an
-    abort: what it has `deleted`, and the `ended_claim`."""
+    """What happened so far, for the report: seconds by stage, statistics and notices; `changed` are the
+    old files that are kept since they have changed, `claimed` is the version of the job's claim in the
+    log of its table, `summary` the URL of its summary report. Of an abort: what it has `deleted`, and
+    the `ended_claim`."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     statistics: IOStatistics = field(default_factory=IOStatistics)
     notices: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
     failed_stage: str | None = None
     claimed: int | None = None
     summary: str = ""

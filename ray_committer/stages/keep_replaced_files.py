@@ -81,7 +81,7 @@ def keep_replaced_files(context: JobContext, record: CommitRecord, nonce: str) -
     groups = grouped((file, by_path[file.path]) for file in files)
     moved, changed = remove_files(context, partial(_keep, kept=kept), groups)
     for path in sorted(set(changed) & {file.path for file in record.replaced}):
-        context.notice(f"{path}: was to be replaced but has changed since then; it stays there")
+        context.note_changed(path)
     if is_aside:
         _put_in_place(context, _aside(context, nonce), kept)
     sync_kept(context, [parent(kept), *_directories(_places(context, kept, files))])

@@ -66,7 +66,7 @@ def remove_replaced_files(context: JobContext, record: CommitRecord, nonce: str)
     )
     removed, kept = remove_files(context, _remove, groups)
     for path in kept:
-        context.notice(f"{path}: was to be replaced but has changed since then; it was kept")
+        context.note_changed(path)
     return removed
 
 
@@ -167,8 +167,9 @@ def _try_to_remove(store: StoreOperations, remove: Remove, old: Old) -> tuple[bo
     """Remove a file: whether it was there, and its path if it has changed since it was listed."""
     try:
         return remove(store, old), None
-    except (FileExistsError, IsADirectoryError):
-        return False, old[0].path
+    except (FileExistsError, IsADirectoryError):  # some stores answer so if nothing is there
+        path = old[0].path
+        return False, path if store.get_status(path) is not None else None
 
 
 def _remove(store: StoreOperations, old: Old) -> bool:

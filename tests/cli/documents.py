@@ -35,6 +35,7 @@ class Commit(Document):
     bytes: int
     moved: int
     replaced: int
+    changed: list[str]
     requests: int
     seconds: float
     stage_seconds: dict[str, float]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.stages.old_files import replaced_file
 from ray_committer.stages.old_success import put_old_success_aside, put_old_success_back
@@ -11,6 +13,7 @@ from ray_committer.stages.remove_replaced_files import (
     remove_replaced_files,
 )
 from ray_committer.stores.base import delete_version
+from ray_committer.stores.s3.requests import raise_if_passing
 from tests.mutants.swap import Swaps
 
 
@@ -52,3 +55,14 @@ def an_undo_forgets_the_old_success() -> Swaps:
 def the_old_success_stays_while_files_appear() -> Swaps:
     """A reader that waits for `_SUCCESS` reads half of a job's output."""
     yield put_old_success_aside, lambda context, record: None
+
+
+def a_request_under_way_is_a_change() -> Swaps:
+    """On S3 an old file stays beside the new ones, because another request for it was under way."""
+
+    def broken(status, failure, path):
+        if status == 409:
+            raise FileExistsError(errno.EEXIST, failure.code, path)
+        return raise_if_passing(status, failure, path)
+
+    yield raise_if_passing, broken

@@ -107,6 +107,14 @@ def test_recovered_renames_are_told_by_kind_of_proof():
     ]
 
 
+def test_old_files_that_were_kept_are_named():
+    assert found(changed=["s3://b/t/a"]) == [
+        "1 old file that the job was to replace was changed by another program and kept, so readers see "
+        "them beside the new data: look at s3://b/t/a."
+    ]
+    assert found(changed=[*"abcde"])[0].endswith("look at a, b, c and 2 more.")
+
+
 def test_lost_workers_are_named_and_what_was_given_to_others():
     rows = [
         LostWorkerRow(worker=f"worker {n}", node="10.4.2.13", process=n, seconds=n, cause="died")

@@ -73,8 +73,13 @@ class FakeS3:
     """Writes an object with If-Match although none is there, as some releases of MinIO did."""
     ignores: frozenset[str] = frozenset()
     denied: set[tuple[str, str]] = field(default_factory=set)
+    missing: int = 404
+    """The status with which a condition is refused where no object is."""
     refuses: str = ""
     """The code with which it refuses each request, whoever makes it."""
+    conflict: Callable[[str, str, str], str | None] = lambda *_: None
+    """Returns the code of an answer 409 for a request's method, object and query; None for no such
+    answer. A deletion of many objects is asked about for each of them, as DELETE without a query."""
     has_uploads: bool = True
     """False: it has no multipart uploads."""
     abort_rules: tuple[tuple[str, int], ...] = ()
@@ -124,6 +129,8 @@ class FakeS3:
             kind = next((one for one in KINDS if one in asked), "")
             if kind in ("uploads", "uploadId") and not self.has_uploads:
                 return _error(501, "NotImplemented")
+            if (code := self.conflict(method, name, query)) is not None:
+                return _error(409, code, head=method == "HEAD")
             if (method, kind) in self.denied:
                 return _error(403, "AccessDenied", head=method == "HEAD")
             if f"/{self.region}/" not in headers.get("authorization", f"/{self.region}/"):
@@ -244,7 +251,9 @@ class FakeS3:
         for one in ElementTree.fromstring(body).findall("Object"):
             key, etag = one.findtext("Key") or "", (one.findtext("ETag") or "").strip('"')
             found = objects.get(key)
-            if found and etag and "delete" not in self.ignores and found.etag != etag:
+            if (code := self.conflict("DELETE", key, "")) is not None:
+                errors += f"<Error><Key>{escape(key)}</Key><Code>{code}</Code></Error>"
+            elif found and etag and "delete" not in self.ignores and found.etag != etag:
                 errors += f"<Error><Key>{escape(key)}</Key><Code>PreconditionFailed</Code></Error>"
             else:
                 objects.pop(key, None)
@@ -295,7 +304,8 @@ class FakeS3:
             return None
         found, wanted = objects.get(name), headers.get("if-match", "").strip('"')
         if wanted and found is None:
-            return None if self.revives else _error(404, "NoSuchKey")
+            code = "NoSuchKey" if self.missing == 404 else "PreconditionFailed"
+            return None if self.revives else _error(self.missing, code)
         if (wanted and found.etag != wanted) or (headers.get("if-none-match") and found is not None):
             return _error(412, "PreconditionFailed")
         return None

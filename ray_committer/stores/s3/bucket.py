@@ -11,14 +11,13 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from xml.etree import ElementTree
 
-from ray_committer.errors import StoreUnavailableError
 from ray_committer.protocol.actions import Answer, CompleteUpload
 from ray_committer.stores.answers import HttpAnswer, foreign_answer
 from ray_committer.stores.http import HttpClient
 from ray_committer.stores.s3 import xml
 from ray_committer.stores.s3.connect import Credentials, Place
 from ray_committer.stores.s3.refusals import checked, refusal
-from ray_committer.stores.s3.requests import SignedRequests
+from ray_committer.stores.s3.requests import SignedRequests, raise_if_passing
 
 PAGE_ITEMS = 1000
 """The most that the API lists, or deletes, in one request."""
@@ -71,8 +70,6 @@ class S3Bucket:
         that is gone."""
         headers = {"if-none-match": "*"} if new else {"if-match": f'"{old}"'} if old else {}
         answer = self._ask("PUT", name, data=data, headers=headers)
-        if answer.status == 409 and xml.failure_of(answer).code == "ConditionalRequestConflict":
-            raise StoreUnavailableError(f"/{name}", "another request for this object is under way")
         return _etag(checked(answer, name, "PUT"), name)
 
     def delete(self, name: str, etag: str | None = None) -> None:
@@ -94,7 +91,8 @@ class S3Bucket:
             self._ask("POST", "", {"delete": ""}, body, headers, shown=first), first, "DELETE"
         )
         for name, failure in xml.failed_deletions(answer, f"/{first}"):
-            if failure.code not in ("PreconditionFailed", "NoSuchKey", "ConditionalRequestConflict"):
+            raise_if_passing(200, failure, f"/{name}")
+            if failure.code not in ("PreconditionFailed", "NoSuchKey"):
                 raise refusal(200, failure, name, "DELETE")
 
     def pages(self, prefix: str, *, delimiter: str = "", limit: int = PAGE_ITEMS) -> Iterator[xml.Page]:
@@ -139,8 +137,6 @@ class S3Bucket:
             return Answer.NO_UPLOAD
         if answer.status == 412 or (answer.status == 404 and code == "NoSuchKey"):
             return Answer.TAKEN
-        if answer.status == 409:
-            return Answer.UNCLEAR
         raise refusal(answer.status, xml.failure_of(answer), name, "POST")
 
     def has_upload(self, name: str, upload: str) -> bool:

@@ -17,7 +17,6 @@ _NUMBERS = {
     405: errno.ENOTSUP,
     501: errno.ENOTSUP,
     412: errno.EEXIST,
-    409: errno.EEXIST,
 }
 _RIGHTS = {
     "GET": "s3:GetObject or s3:ListBucket",

@@ -29,9 +29,10 @@ _EMPTY = hashlib.sha256(b"").hexdigest()
 _EXPIRED = ("ExpiredToken", "TokenRefreshRequired", "InvalidToken", "ExpiredTokenException")
 _REFUSED = ("InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidSecurity", *_EXPIRED)
 _SKEWED = ("RequestTimeTooSkewed", "RequestExpired")
-_REFUSALS = (400, 401, 403, 404)
+_REFUSALS = (400, 401, 403, 404, 409)
 _BUSY = ("SlowDown", "RequestLimitExceeded", "TooManyRequests", "Throttling")
 _UNANSWERED = ("RequestTimeout", "InternalError", "ServiceUnavailable")
+_UNDER_WAY = ("ConditionalRequestConflict", "OperationAborted")
 
 
 class SignedRequests:
@@ -121,10 +122,7 @@ class SignedRequests:
             raise CredentialsRefusedError(
                 errno.EACCES, f"the store refuses the credentials ({said})", path
             )
-        if failure.code in _BUSY:
-            raise ThrottledError(path)
-        if failure.code in _UNANSWERED:
-            raise StoreUnavailableError(path, f"the store answered {answer.status} {failure.code}")
+        raise_if_passing(answer.status, failure, path)
 
     def _wrong_region(self, answer: HttpAnswer, failure: xml.Failure) -> SettingsError:
         """The error for a bucket that is in another region."""
@@ -133,6 +131,17 @@ class SignedRequests:
             f"s3://{self._name}: is in region {region}, not in {self.place.region}",
             f"give the storage option region={region}, or set AWS_REGION",
         )
+
+
+def raise_if_passing(status: int, failure: xml.Failure, path: str) -> None:
+    """Raise for a refusal after which the same request is made again.
+
+    409 says that another request for the object is under way, and not that a condition does not hold.
+    """
+    if failure.code in _BUSY:
+        raise ThrottledError(path)
+    if status == 409 or failure.code in (*_UNANSWERED, *_UNDER_WAY):
+        raise StoreUnavailableError(path, f"the store answered {status} {failure.code}".rstrip())
 
 
 def _hash(data: bytes) -> str:

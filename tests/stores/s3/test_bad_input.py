@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ from ray_committer.protocol.actions import LEAST_PART_BYTES, Answer, CompleteUpl
 from ray_committer.protocol.manifest import decode_manifest, encode_manifest
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.stores.answers import CredentialsRefusedError, HttpAnswer
-from ray_committer.stores.base import StoreSpec, completing, pending_uploads
+from ray_committer.stores.base import StoredState, StoreSpec, completing, pending_uploads
 from ray_committer.stores.s3.store import S3Store
 from ray_committer.testing import run_commit, visible_files, write_job
 from ray_committer.testing.harness import run_undo
@@ -117,13 +118,70 @@ def test_each_refusal_is_an_error_of_its_own(status: int, code: str, error: type
         (404, "NoSuchUpload", Answer.NO_UPLOAD),
         (404, "NoSuchKey", Answer.TAKEN),
         (412, "PreconditionFailed", Answer.TAKEN),
-        (409, "ConditionalRequestConflict", Answer.UNCLEAR),
         (200, "InternalError", Answer.UNCLEAR),
     ],
 )
 def test_each_answer_to_a_completion_has_its_meaning(status: int, code: str, answer: Answer):
     store, _ = answering(status, code, "POST")
     assert store.publish(CompleteUpload("/a", "id", ("p",))) is answer
+
+
+ALL_REQUESTS: dict[str, Callable[[S3Store], object]] = {
+    "HEAD": lambda store: store.get_status("/a"),
+    "GET": lambda store: store.read("/a"),
+    "list": lambda store: store.list_status("/a"),
+    "list uploads": lambda store: store.list_uploads("/a"),
+    "PUT": lambda store: store.write("/a", b""),
+    "PUT If-None-Match": lambda store: store.create("/a", b""),
+    "PUT If-Match": lambda store: store.advance("/a", StoredState("", "e"), "text"),
+    "DELETE": lambda store: store.delete_file("/a"),
+    "DELETE If-Match": lambda store: store.delete_version("/a", "e"),
+    "POST ?delete": lambda store: store.delete_directory("/d"),
+    "POST ?uploads": lambda store: store.begin_upload("/a", None),
+    "PUT part": lambda store: store.put_part("/a", "id", 1, b""),
+    "ListParts": lambda store: store.is_pending("/a", "id"),
+    "parts": lambda store: store.uploaded_parts("/a", "id"),
+    "Complete": lambda store: store.publish(CompleteUpload("/a", "id", ("p",))),
+    "Complete If-Match": lambda store: store.publish(CompleteUpload("/a", "id", ("p",)), "e"),
+    "Abort": lambda store: store.abort_upload("/a", "id"),
+}
+
+
+@pytest.mark.parametrize("code", ["ConditionalRequestConflict", "OperationAborted", "Other", ""])
+@pytest.mark.parametrize("request_", ALL_REQUESTS)
+def test_409_means_ask_again_for_each_request(request_: str, code: str):
+    """It does not say that a condition does not hold, which 412 says."""
+    server = FakeS3(buckets={"bucket": {}})
+    store = direct_store(server)
+    store.write("/a", b"")
+    store.write("/d/a", b"")
+    server.conflict = lambda method, name, query: code
+    with pytest.raises(StoreUnavailableError, match=f"409 {code}".strip()):
+        ALL_REQUESTS[request_](store)
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        ("ConditionalRequestConflict", StoreUnavailableError),
+        ("OperationAborted", StoreUnavailableError),
+        ("InternalError", StoreUnavailableError),
+        ("SlowDown", ThrottledError),
+        ("AccessDenied", PermissionError),
+    ],
+)
+def test_a_file_that_is_left_out_of_a_deletion_of_many_is_named_with_its_reason(
+    code: str, error: type[Exception]
+):
+    server = FakeS3(buckets={"bucket": {}})
+    store = direct_store(server)
+    for name in "ab":
+        store.write(f"/d/{name}", b"")
+    server.conflict = lambda method, name, query: code if (method, name) == ("DELETE", "d/b") else None
+    with pytest.raises(error) as caught:
+        store.delete_directory("/d")
+    assert getattr(caught.value, "filename", "/d/b") == "/d/b"
+    assert [*server.buckets["bucket"]] == ["d/b"]
 
 
 @pytest.mark.parametrize(
