@@ -12,12 +12,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BytesIO
+from operator import itemgetter
 from typing import Any, BinaryIO, Protocol
 
 import msgspec
 
 from ray_committer.writers.arrow import csv, pa, parquet
-from ray_committer.writers.hive_partitions import is_partition_type, split_by_partition
+from ray_committer.writers.hive_partitions import Choose, is_partition_type, split_by_partition
 
 BUFFER_BYTES = 128 * 1024 * 1024
 """How much is kept for all directories together before it is written."""
@@ -85,13 +86,14 @@ def write_tables(
     *,
     stem: str,
     schema: pa.Schema | None = None,
+    choose: Choose = itemgetter(0),
 ) -> Written:
     """Write all rows to new files, opened by their paths below the destination.
 
     Files are called ``part-<stem>-<number>``, so each attempt needs its own `stem`. A table with other
     columns than the table before, or other types, goes to its own files. Without rows and without
     partitions, an empty file with `schema` is written, if that is given, so that readers know the
-    columns.
+    columns. `choose` is that of `split_by_partition`.
     """
     rows, checked = 0, None
     with _Directories(layout, open_file, stem) as directories:
@@ -100,7 +102,7 @@ def write_tables(
                 layout.check(table.schema)
                 checked = table.schema
             rows += table.num_rows
-            for directory, part in split_by_partition(table, layout.partition_by):
+            for directory, part in split_by_partition(table, layout.partition_by, choose):
                 directories.add(directory, part)
         if not rows and schema is not None and not layout.partition_by:
             directories.add("", schema.empty_table())

@@ -7,28 +7,35 @@ Spark ``ExternalCatalogUtils.getPartitionPathString`` and ``escapePathName``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
+from ray_committer.protocol.java_numbers import decimal_texts, float_texts
 from ray_committer.protocol.partition_names import partition_name
 from ray_committer.writers.arrow import pa, pc
 
-_FLOATS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+Choose = Callable[[tuple[str, ...]], str]
 
 
-def split_by_partition(table: pa.Table, columns: Sequence[str]) -> Iterator[tuple[str, pa.Table]]:
+def split_by_partition(
+    table: pa.Table, columns: Sequence[str], choose: Choose = itemgetter(0)
+) -> Iterator[tuple[str, pa.Table]]:
     """Yield each partition's directory and its rows, in their order and without `columns`.
 
-    Without `columns` all rows belong to the directory ``""``.
+    Without `columns` all rows belong to the directory ``""``. `choose` selects one of the directories
+    that Spark can give the same values, which depends on its Java and its settings.
     """
     if not columns or not table.num_rows:
         yield from [("", table)] if table.num_rows else []
         return
     codes, names = np.zeros(table.num_rows, dtype=np.int64), [""]
     for column in columns:
-        codes, names = _refine(codes, names, column, table.column(column))
+        codes, names = _refine(codes, names, column, table.column(column), choose)
     order = pc.array_sort_indices(pa.array(codes))  # stable
     ends = np.cumsum(np.bincount(codes))
     rest = table.drop_columns(list(columns)).combine_chunks()  # each `take` would do so
@@ -37,40 +44,51 @@ def split_by_partition(table: pa.Table, columns: Sequence[str]) -> Iterator[tupl
 
 
 def _refine(
-    codes: np.ndarray[Any, Any], names: list[str], column: str, values: pa.ChunkedArray
+    codes: np.ndarray[Any, Any],
+    names: list[str],
+    column: str,
+    values: pa.ChunkedArray,
+    choose: Choose,
 ) -> tuple[np.ndarray[Any, Any], list[str]]:
     """Split the existing groups by one more column; a row's code is an index into the names."""
     kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
     encoded = values.cast(kind).combine_chunks().dictionary_encode(null_encoding="encode")
-    texts = partition_text(column, pa.chunked_array([encoded.dictionary])).to_pylist()
-    named = [partition_name(column, text) for text in texts]
+    texts = partition_texts(column, encoded.dictionary)
+    named = [tuple(partition_name(column, text) for text in same) for same in texts]
     own = list(dict.fromkeys(named))  # null and the empty string have one name
     numbers = {name: number for number, name in enumerate(own)}
     own_codes = np.array([numbers[name] for name in named])[encoded.indices.to_numpy()]
     refined = pa.array(codes * len(own) + own_codes).dictionary_encode()
     return refined.indices.to_numpy(), [
-        "/".join(filter(None, (names[code // len(own)], own[code % len(own)])))
+        choose(
+            tuple("/".join(filter(None, (names[code // len(own)], one))) for one in own[code % len(own)])
+        )
         for code in refined.dictionary.to_pylist()
     ]
 
 
-def partition_text(column: str, values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The values as Spark casts them to strings; ``ValueError`` if their type has no such form."""
+def partition_texts(column: str, values: pa.Array) -> list[tuple[str | None, ...]]:
+    """Each value as Spark casts it to a string: that of its default first, then those of other Java
+    versions or of ANSI mode. ``ValueError`` if a value or the type has no such text."""
     kind = values.type
-    if pa.types.is_dictionary(kind):
-        return partition_text(column, values.cast(kind.value_type))
-    if pa.types.is_timestamp(kind):
-        return _by_value(values.cast(pa.timestamp("us", kind.tz)), _timestamp_text)
     if pa.types.is_floating(kind):
-        return _by_value(pc.cast(values, pa.string()), lambda text: _FLOATS.get(text, text))
+        texts = partial(float_texts, is_single=pa.types.is_float32(kind))
+        return [_each(texts, value) for value in values.to_pylist()]
     if pa.types.is_decimal(kind):
-        return _by_value(values, lambda value: format(value, "f"))
-    if is_partition_type(kind):
-        return values.cast(pa.string())
-    raise ValueError(
-        f"partition column {column!r}: is of type {kind}, which cannot name directories; "
-        f"partition by strings, numbers, booleans, dates or timestamps"
-    )
+        return [_each(decimal_texts, value) for value in values.to_pylist()]
+    if not is_partition_type(kind):
+        raise ValueError(
+            f"partition column {column!r}: is of type {kind}, which cannot name directories; "
+            f"partition by strings, numbers, booleans, dates or timestamps"
+        )
+    if pa.types.is_timestamp(kind):
+        values = values.cast(pa.timestamp("us", kind.tz))
+    elif not pa.types.is_date(kind):
+        return [(text,) for text in values.cast(pa.string()).to_pylist()]
+    try:
+        return [_each(_time_texts, value) for value in values.to_pylist()]
+    except OverflowError as e:
+        raise ValueError(f"partition column {column!r}: has a year outside of 1 to 9999") from e
 
 
 def is_partition_type(kind: pa.DataType) -> bool:
@@ -92,14 +110,13 @@ def is_partition_type(kind: pa.DataType) -> bool:
     return any(test(kind) for test in tests)
 
 
-def _by_value(values: pa.ChunkedArray, text: Any) -> pa.ChunkedArray:
-    """Apply `text` to each different value once."""
-    encoded = values.combine_chunks().dictionary_encode()
-    texts = [None if value is None else text(value) for value in encoded.dictionary.to_pylist()]
-    return pa.chunked_array([pa.array(texts, pa.string()).take(encoded.indices)])
+def _each(texts: Callable[[Any], tuple[str, ...]], value: Any) -> tuple[str | None, ...]:
+    return (None,) if value is None else texts(value)
 
 
-def _timestamp_text(value: Any) -> str:
-    """The local time in its own zone, without zeros at the end of a fraction of a second."""
-    text: str = value.replace(tzinfo=None).isoformat(sep=" ")
-    return text.rstrip("0") if "." in text else text
+def _time_texts(value: Any) -> tuple[str]:
+    """A date, or the local time in its own zone, without zeros at the end of a fraction of a second."""
+    if not isinstance(value, datetime):
+        return (value.isoformat(),)
+    text = value.replace(tzinfo=None).isoformat(sep=" ")
+    return (text.rstrip("0") if "." in text else text,)

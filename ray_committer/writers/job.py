@@ -12,19 +12,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cache, partial
 
 from ray_committer.errors import CommitConflictError, IncompleteJobError, RayCommitterError
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.jobs.commit import abort_job, commit_job, setup_job
 from ray_committer.jobs.open_job import StorageOptions, open_here
-from ray_committer.jobs.task_attempts import task_attempt
+from ray_committer.jobs.task_attempts import TaskAttempt, task_attempt
 from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.report.commit_report import CommitReport
 from ray_committer.stages.setup_job import first_data
-from ray_committer.stores.base import sync
+from ray_committer.stores.base import StoreOperations, sync
 from ray_committer.writers.arrow import pa
 from ray_committer.writers.files import FileLayout, write_tables
 
@@ -122,12 +123,35 @@ def write_attempt(job: ArrowJob, task: int, tables: Iterable[pa.Table]) -> Commi
     ) as attempt:
         stem = attempt.task_attempt_id.removeprefix("attempt_")
         empty = job.schema if task == 0 else None
-        written = write_tables(tables, job.layout, attempt.open, stem=stem, schema=empty)
+        choose = cache(partial(_standing, attempt, job.mode))
+        written = write_tables(tables, job.layout, attempt.open, stem=stem, schema=empty, choose=choose)
         for name in written.files if job.options.durable else ():
             sync(attempt.store, join(attempt.directory, name))
     if attempt.committed is None:
         raise AssertionError(f"{attempt.task_attempt_id}: ended without a manifest")
     return attempt.committed
+
+
+def _standing(attempt: TaskAttempt, mode: WriteMode, directories: tuple[str, ...]) -> str:
+    """The directory that stands already at the destination, of those that can have the same values;
+    else the first. `CommitConflictError` if the mode is one of partitions and several stand there."""
+    if len(directories) == 1:
+        return directories[0]
+    destination = attempt.job.destination
+    there = [one for one in directories if _is_there(attempt.store, join(destination, one))]
+    if len(there) > 1 and mode in _OF_PARTITIONS:
+        raise CommitConflictError(
+            f"{join(destination, there[0])} and {there[1]}: are two directories of one partition",
+            "nothing was changed: move the files of one to the other, and run the write again",
+        )
+    return there[0] if there else directories[0]
+
+
+def _is_there(store: StoreOperations, directory: str) -> bool:
+    try:
+        return first_data(store, directory) is not None
+    except NotADirectoryError:
+        return False
 
 
 def commit(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 
+from ray_committer.protocol.java_numbers import float_texts
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.stages.old_files import replaced_file
 from ray_committer.stages.old_success import put_old_success_aside, put_old_success_back
@@ -45,6 +46,11 @@ def a_deletion_takes_any_version() -> Swaps:
 def places_for_old_files_outlive_the_commit() -> Swaps:
     """A committer that slept removes a file of a later job."""
     yield remove_places_aside, lambda context, files, nonce: None
+
+
+def numbers_are_named_as_python_writes_them() -> Swaps:
+    """The old rows of Spark's partition stay beside the new ones."""
+    yield float_texts, lambda value, *, is_single=False: (repr(value),)
 
 
 def an_undo_forgets_the_old_success() -> Swaps:

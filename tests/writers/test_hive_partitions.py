@@ -8,10 +8,10 @@ import decimal
 import pyarrow as pa
 import pytest
 
-from ray_committer.protocol.partition_names import escape
+from ray_committer.protocol.partition_names import escape, partition_name
 from ray_committer.writers.hive_partitions import (
     is_partition_type,
-    partition_text,
+    partition_texts,
     split_by_partition,
 )
 
@@ -48,6 +48,13 @@ def test_what_spark_escapes_is_escaped(value: str, escaped: str):
         (2**63, pa.uint64(), str(2**63)),
         (0.1, pa.float32(), "0.1"),
         (0.1, pa.float64(), "0.1"),
+        (1.0, pa.float32(), "1.0"),
+        (1e7, pa.float64(), "1.0E7"),
+        (1e-4, pa.float32(), "1.0E-4"),
+        (-0.0, pa.float64(), "-0.0"),
+        (None, pa.float64(), None),
+        (1e10, pa.dictionary(pa.int8(), pa.float32()), "1.0E10"),
+        (decimal.Decimal("1E-8"), pa.decimal128(10, 8), "1E-8"),
         (float("nan"), pa.float64(), "NaN"),
         (float("-inf"), pa.float64(), "-Infinity"),
         (decimal.Decimal("1E+3"), pa.decimal128(10, 2), "1000.00"),
@@ -67,7 +74,8 @@ def test_what_spark_escapes_is_escaped(value: str, escaped: str):
 )
 def test_values_are_written_as_spark_casts_them(value: object, kind: pa.DataType, text: str | None):
     assert is_partition_type(kind)
-    assert partition_text("p", pa.chunked_array([pa.array([value], kind)])).to_pylist() == [text]
+    table = pa.table({"id": [0], "p": pa.array([value], kind)})
+    assert list(split(table, "p")) == [partition_name("p", text)]
 
 
 @pytest.mark.parametrize("kind", [pa.binary(), pa.list_(pa.int8()), pa.time32("s"), pa.float16()])
@@ -75,7 +83,29 @@ def test_types_without_a_name_are_refused(kind: pa.DataType):
     assert not is_partition_type(kind)
     if not pa.types.is_floating(kind):
         with pytest.raises(ValueError, match="partition column 'p'"):
-            partition_text("p", pa.chunked_array([[]], kind))
+            partition_texts("p", pa.array([], kind))
+
+
+@pytest.mark.parametrize("kind", [pa.date32(), pa.timestamp("s")])
+def test_a_year_that_has_no_name_here_is_refused(kind: pa.DataType):
+    days = 3_000_000 * (1 if pa.types.is_date(kind) else 86_400)
+    with pytest.raises(ValueError, match="column 'p': has a year outside of 1 to 9999"):
+        partition_texts("p", pa.array([days], kind))
+
+
+def test_of_the_directories_that_can_have_one_value_one_is_chosen():
+    table = pa.table({"id": [0, 1, 2], "a": [2e23, 1.0, 2e23], "b": [decimal.Decimal("1E-7")] * 3})
+    asked = []
+
+    def last(directories: tuple[str, ...]) -> str:
+        asked.append(directories)
+        return directories[-1]
+
+    found = dict(split_by_partition(table, ["a", "b"], last))
+    assert set(found) == {"a=2.0E23/b=0.0000001", "a=1.0/b=0.0000001"}
+    assert ("a=1.9999999999999998E23", "a=2.0E23") in asked
+    assert ("a=1.0/b=1E-7", "a=1.0/b=0.0000001") in asked
+    assert set(split(table, "a", "b")) == {"a=1.9999999999999998E23/b=1E-7", "a=1.0/b=1E-7"}
 
 
 def test_every_row_goes_to_one_directory_and_keeps_its_order():

@@ -327,3 +327,44 @@ def test_without_pyarrow_the_error_says_what_to_install(tmp_path: Path):
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import ray_committer.writers.job"
     failed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "pyarrow is not installed; to write with Arrow, install ray-committer[arrow]" in failed.stderr
+
+
+SPELLINGS = {
+    "other Java": (pa.array([2e23]), "p=1.9999999999999998E23", "p=2.0E23"),
+    "ANSI mode": (pa.array(["0.00000010"]).cast(pa.decimal128(10, 8)), "p=1.0E-7", "p=0.00000010"),
+}
+
+
+def overwrite_partition(dest: Path, value: pa.Array, mode: str = "overwrite_partitions") -> None:
+    layout = FileLayout("parquet", ("p",))
+    job = arrow_job.start(str(dest), layout, mode=write_mode(mode, layout), options=CommitOptions())
+    assert job is not None
+    with arrow_job.aborted_on_failure(job):
+        rows = pa.table({"id": [9], "p": value})
+        assert commit(job, arrow_job.write_attempt(job, 0, [rows, rows])) is not None
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+@pytest.mark.parametrize("standing", [0, 1])
+def test_a_partition_is_replaced_in_the_directory_that_stands_there(
+    dest: Path, name: str, standing: int
+):
+    value, *spellings = SPELLINGS[name]
+    (dest / spellings[standing]).mkdir(parents=True)
+    (dest / spellings[standing] / "part-old.parquet").write_bytes(b"old")
+    overwrite_partition(dest, value)
+    assert [path.name for path in dest.iterdir() if "=" in path.name] == [spellings[standing]]
+    assert not (dest / spellings[standing] / "part-old.parquet").exists()
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_of_two_directories_of_one_partition_none_is_replaced(dest: Path, name: str):
+    value, *spellings = SPELLINGS[name]
+    for one in spellings:
+        (dest / one).mkdir(parents=True)
+        (dest / one / "part-old.parquet").write_bytes(b"old")
+    with pytest.raises(CommitConflictError, match="are two directories of one partition"):
+        overwrite_partition(dest, value)
+    assert sorted(one.name for one in dest.rglob("*") if one.is_file()) == ["part-old.parquet"] * 2
+    overwrite_partition(dest, value, "append")
+    assert len(list((dest / spellings[0]).iterdir())) == 2
