@@ -17,8 +17,8 @@ from ray_committer.protocol.table_work import TableWork
 
 SPARK_PREFIX = "spark.ray_committer."
 ENVIRONMENT_PREFIX = "RAY_COMMITTER_"
-NOT_OPTIONS = ("commit", "executor", "command")
-"""The other Spark settings with our prefix: what commits a job, and where."""
+NOT_OPTIONS = ("commit", "executor", "command", "session_token")
+"""The other Spark settings with our prefix: what commits a job, and where, and for which session."""
 COMMAND_LINE = {
     "accept_lost", "allowed_root", "assume_complete", "attempt", "command", "commit",
     "driver", "dry_run", "events", "exact", "executor", "expect_tasks",

@@ -20,8 +20,8 @@ SPARK = ((3, 5), (5, 0))
 SCALA = ("2.12", "2.13")
 
 NOT_THROUGH_US = (
-    "Delta, Iceberg and Hudi tables, the streaming file sink, rdd.saveAsTextFile and Spark Connect are "
-    "not committed by ray_committer"
+    "Delta, Iceberg and Hudi tables, the streaming file sink and rdd.saveAsTextFile are not committed "
+    "by ray_committer"
 )
 
 _SEPARATOR = re.compile(r"\s*[=:]\s*|\s+")  # as in Java's properties

@@ -12,7 +12,7 @@ from ray_committer.errors import SparkDriverError
 from ray_committer.jar import jar_path
 
 CONNECT_MODULE = "pyspark.sql.connect"
-JAR_PROTOCOL_VERSION = 6
+JAR_PROTOCOL_VERSION = 7
 
 
 def require_driver(spark: Any) -> None:
@@ -21,10 +21,9 @@ def require_driver(spark: Any) -> None:
         raise SparkDriverError(
             "this is a Spark Connect session (spark.remote, or a shared Databricks cluster): its driver "
             "is another process, which cannot call this one back for a commit",
-            "run "
+            "start the Connect server with the settings that `ray-committer spark-conf` prints, or run "
             "ray_committer.spark.install in the driver's own Python, with a session from "
-            "SparkSession.builder.master(...), or start the Connect server with "
-            "ray_committer.spark.spark_conf(commit='spark') to keep Spark's committer",
+            "SparkSession.builder.master(...)",
         )
     if not hasattr(spark, "_jvm") or not hasattr(spark, "sparkContext"):
         kind = f"{type(spark).__module__}.{type(spark).__qualname__}"

@@ -223,7 +223,7 @@ class CommitHandler:
         return heartbeat("", settings.on_event, say, every=settings.progress_seconds)
 
     def _options(self, request: _Request, conf: HadoopConf) -> CommitOptions:
-        options = job_options(conf.settings, self._settings.options)
+        options = job_options(conf, self._settings.options)
         if _HIVE_STAGING in request.dest:  # Hive moves the files, and adds the partitions
             return options.changed(catalog_table=None)
         return options

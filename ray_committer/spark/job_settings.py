@@ -16,23 +16,27 @@ from ray_committer.errors import SettingsError, SparkDriverError
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
-from ray_committer.options import CommitOptions
+from ray_committer.options import SPARK_PREFIX, CommitOptions
 from ray_committer.protocol.prepared import prepare
 from ray_committer.report.heartbeat import EVERY_SECONDS
 from ray_committer.spark.driver import JAR_PROTOCOL_VERSION
 from ray_committer.spark.hadoop.conf import HadoopConf
-from ray_committer.spark.hadoop.keys import hadoop_options
+from ray_committer.spark.hadoop.keys import MANIFEST, hadoop_options
 from ray_committer.spark.settings import EXECUTOR_KEY
 from ray_committer.spark.tell_catalog import OpenTable
 
+SUMMARY_KEYS = (f"{SPARK_PREFIX}summary_directory", f"{MANIFEST}summary.report.directory")
 
-def job_options(settings: Mapping[str, str], given: CommitOptions) -> CommitOptions:
+
+def job_options(conf: HadoopConf, given: CommitOptions) -> CommitOptions:
     """Return the options from a job's settings; those that were `given` win.
 
-    Only Hadoop's setting that leaves out ``_SUCCESS`` always holds.
+    Only Hadoop's setting that leaves out ``_SUCCESS`` always holds. `SettingsError` also if a session or
+    a write has set where reports go: stores that are reached there get the driver's credentials.
     """
-    hadoop = CommitOptions(**hadoop_options(settings))
-    found = given.over(CommitOptions.from_spark_conf(settings, defaults=hadoop))
+    conf.get(*SUMMARY_KEYS)
+    hadoop = CommitOptions(**hadoop_options(conf.settings))
+    found = given.over(CommitOptions.from_spark_conf(conf.settings, defaults=hadoop))
     return found if hadoop.mark_success else found.changed(mark_success=False)
 
 
@@ -73,6 +77,7 @@ class HandlerSettings:
 class _Request(msgspec.Struct, frozen=True):
     version: int
     conf: dict[str, str] = {}
+    given: frozenset[str] = frozenset()
 
 
 prepare(_Request)
@@ -93,8 +98,9 @@ def settings_of(request_json: str, on_event: EventSink) -> HandlerSettings:
             f"{JAR_PROTOCOL_VERSION}",
             "give Spark the jar of this package",
         )
-    conf = HadoopConf(request.conf)
-    job_options(conf.settings, CommitOptions())  # finds a wrong setting before anything is done
+    conf = HadoopConf(request.conf, given=request.given)
+    job_options(conf, CommitOptions())  # finds a wrong setting before anything is done
+    conf.get(EXECUTOR_KEY)
     return HandlerSettings(
         executor=job_executor(conf.settings),
         on_event=on_event,

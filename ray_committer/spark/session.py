@@ -12,7 +12,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,7 @@ from ray_committer.spark.driver import require_driver, require_own_version
 from ray_committer.spark.hadoop.conf import job_configuration, session_configuration
 from ray_committer.spark.handler import DEFERRED, CommitHandler
 from ray_committer.spark.job_settings import HandlerSettings, job_executor, job_options
-from ray_committer.spark.settings import MODE_KEY, CommitMode
+from ray_committer.spark.settings import MODE_KEY, SESSION_KEY, CommitMode
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,12 +39,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """The result of `install` in one session."""
+    """The result of `install` in one session.
+
+    token: names the session in its settings; who knows it can commit with the session's options.
+    """
 
     spark: SparkSession
     handler: CommitHandler
     previous: Mapping[str, str | None]
     restore_signal: Callable[[], None]
+    token: str = field(repr=False)
 
     @property
     def last_report(self) -> CommitReport | None:
@@ -62,8 +66,8 @@ class Installation:
 
 
 _log = logging.getLogger(__name__)
-installed: dict[int, Installation] = {}
-"""What is installed in each session, by the session's `id`."""
+installed: dict[str, Installation] = {}
+"""What is installed in each session, by the id that the JVM has given the session."""
 
 
 def install(
@@ -88,15 +92,15 @@ def install(
     options: those that are given take precedence over the session's ``spark.ray_committer.*``.
     storage_options: take precedence over Hadoop's settings for the destination's store.
 
-    If called in the main thread, it also makes Ctrl-C cancel a running commit. A driver has one handler:
-    with several sessions, the settings of the last `install` apply to all of them.
+    If called in the main thread, it also makes Ctrl-C cancel a running commit. Each session of a driver
+    has its own settings; those of the last `install` apply to the sessions that have none.
     """
     require_driver(spark)
     load_jar(spark)
-    conf = session_configuration(spark).settings
+    conf = session_configuration(spark)
     job_options(conf, options or CommitOptions())
     if executor is None or isinstance(executor, str):
-        executor = job_executor(conf, executor)
+        executor = job_executor(conf.settings, executor)
     settings = HandlerSettings(
         executor=executor,
         options=options or CommitOptions(),
@@ -109,32 +113,31 @@ def install(
         open_table=partial(SparkTable, spark),
     )
     handler = CommitHandler(settings)
-    offer(spark, handler)
-    earlier = installed.pop(id(spark), None)
+    earlier = installed.pop(_id(spark), None)
     if earlier is not None:
         earlier.restore_signal()
         earlier.handler.release()
     previous = earlier.previous if earlier else _settings(spark)
+    token = earlier.token if earlier else new_secret()
+    offer(spark, token, handler)
+    spark.conf.set(SESSION_KEY, token)
     spark.conf.set(MODE_KEY, commit)
     spark.conf.set(PROTOCOL_KEY, PROTOCOL_CLASS)
-    installation = Installation(spark, handler, previous, _cancel_on_interrupt(handler))
-    installed[id(spark)] = installation
+    installation = Installation(spark, handler, previous, _cancel_on_interrupt(handler), token)
+    installed[_id(spark)] = installation
     return installation
 
 
 def uninstall(spark: SparkSession) -> None:
     """Restore the committer that the session had before `install`; idempotent."""
-    installation = installed.pop(id(spark), None)
+    installation = installed.pop(_id(spark), None)
     if installation is None:
         return
     installation.restore_signal()
     installation.handler.release()
     if spark.sparkContext._jsc is None:  # stopped
         return
-    if installed:
-        offer(spark, list(installed.values())[-1].handler)
-    else:
-        bridge(spark).clearHandler()
+    bridge(spark).removeHandler(installation.token)
     for key, value in installation.previous.items():
         if value is None:
             spark.conf.unset(key)
@@ -142,8 +145,13 @@ def uninstall(spark: SparkSession) -> None:
             spark.conf.set(key, value)
 
 
+def _id(spark: SparkSession) -> str:
+    """The same for each Python object of one session; a clone of it, as of a stream, has its own."""
+    return str(spark._jsparkSession.sessionUUID())  # type: ignore[attr-defined,unused-ignore]
+
+
 def _settings(spark: SparkSession) -> dict[str, str | None]:
-    return {key: spark.conf.get(key, None) for key in (PROTOCOL_KEY, MODE_KEY)}
+    return {key: spark.conf.get(key, None) for key in (PROTOCOL_KEY, MODE_KEY, SESSION_KEY)}
 
 
 def load_jar(spark: SparkSession) -> None:
@@ -165,10 +173,10 @@ def load_jar(spark: SparkSession) -> None:
     ensure_callback_server_started(context._gateway)
 
 
-def offer(spark: SparkSession, handler: CommitHandler) -> None:
-    """Connect the JVM to this handler, with a new secret that only the JVM gets."""
+def offer(spark: SparkSession, token: str, handler: CommitHandler) -> None:
+    """Connect the JVM to the handler of a session, with a new secret that only the JVM gets."""
     secret = new_secret()
-    bridge(spark).setHandler(callback(handler, secret), secret)
+    bridge(spark).setHandler(token, callback(handler, secret), secret)
 
 
 def _show(spark: SparkSession, job_id: str, line: str) -> None:

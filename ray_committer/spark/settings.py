@@ -21,6 +21,8 @@ JAR_KEY = "spark.jars"
 MODE_KEY = "spark.ray_committer.commit"
 EXECUTOR_KEY = "spark.ray_committer.executor"
 COMMAND_KEY = "spark.ray_committer.command"
+SESSION_KEY = "spark.ray_committer.session_token"
+"""Names the session of a job. Spark's own log and UI hide the values of such keys."""
 
 _SETTINGS: dict[str, dict[str, str]] = {
     "file": {},

@@ -35,7 +35,7 @@ def test_the_file_binds_sessions_to_this_package_and_leads_to_its_store(store: s
     assert settings[PROTOCOL_KEY] == PROTOCOL_CLASS
     assert settings["spark.jars"].endswith("/ray_committer/spark/jars/ray-committer.jar")
     job_executor(settings)
-    job_options(settings, CommitOptions())  # refuses a setting that does not exist
+    job_options(HadoopConf(settings), CommitOptions())  # refuses a setting that does not exist
     destination, scheme, options = STORES[store]
     assert settings.items() >= store_settings(scheme).items()  # which tasks need
     conf = {key.removeprefix("spark.hadoop."): value for key, value in settings.items()}

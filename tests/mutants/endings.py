@@ -7,6 +7,7 @@ from ray_committer.executors.choose import CONNECTED, reachable_ray
 from ray_committer.job_files.gone_jobs import is_still, sweep_gone, take_away
 from ray_committer.protocol.state import new_nonce
 from ray_committer.spark.callback import callback
+from ray_committer.spark.hadoop.conf import OF_ANY_WRITE
 from ray_committer.stages.cleanup_job import cleanup_job
 from ray_committer.stages.vacuum_jobs import at_work
 from ray_committer.stores.base import move_directory
@@ -67,6 +68,11 @@ def vacuum_removes_a_job_that_is_being_committed() -> Swaps:
 def auto_asks_for_ray_where_none_is() -> Swaps:
     """A command on a laptop fails, or starts a Ray of its own, and threads would do."""
     yield reachable_ray, lambda: CONNECTED
+
+
+def a_session_says_where_credentials_go() -> Swaps:
+    """A client of a shared driver sends the driver's credentials to a server of its own."""
+    yield OF_ANY_WRITE, ("*",)
 
 
 def anybody_may_call_the_driver() -> Swaps:

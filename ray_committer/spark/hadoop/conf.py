@@ -1,7 +1,10 @@
 """Hadoop's settings of a job, whose values are never shown, and how they are read from the driver's JVM.
 
-They are the job's own: the session's settings when the write begins, with the options of that write. At
-level DEBUG, Py4J logs all that it carries, secrets included; this package logs no credential.
+They are the job's own: the session's settings when the write begins, with the options of that write. Who
+writes through a driver that others share may bring credentials of its own, and set what harms nobody
+else. Where credentials go, and which of the driver's are used, only the driver's configuration says.
+
+At level DEBUG, Py4J logs all that it carries, secrets included; this package logs no credential.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,6 +24,53 @@ if TYPE_CHECKING:
 
 PROVIDER_PATH = "hadoop.security.credential.provider.path"
 
+OF_ANY_WRITE = (
+    "fs.defaultFS",
+    "fs.permissions.umask-mode",
+    *(
+        f"fs.s3a.{bucket}{name}"
+        for bucket in ("", "bucket.*.")
+        for name in (
+            "access.key",
+            "secret.key",
+            "session.token",
+            "requester.pays.enabled",
+            "encryption.algorithm",
+            "server-side-encryption-algorithm",
+        )
+    ),
+    *(
+        f"fs.azure.{name}{host}"
+        for host in ("", ".*")
+        for name in (
+            "account.key",
+            "sas.fixed.token",
+            "account.oauth2.client.id",
+            "account.oauth2.client.secret",
+            "encryption.context.provider.type",
+            "encryption.encoded.client-provided-key",
+            "client-provided-encryption-key",
+        )
+    ),
+    *(
+        f"{prefix}.auth.{name}"
+        for prefix in ("fs.gs", "google.cloud")
+        for name in (
+            "service.account.email",
+            "service.account.private.key",
+            "service.account.private.key.id",
+            "client.id",
+            "client.secret",
+            "refresh.token",
+        )
+    ),
+    "fs.gs.encryption.key",
+    "fs.gs.project.id",
+    "fs.gs.requester.pays.*",
+)
+"""The settings of stores that a session or a write may change: credentials in clear text, and what no
+other user of the driver notices. All others are the driver's."""
+
 
 @dataclass(frozen=True, slots=True)
 class HadoopConf:
@@ -27,14 +78,17 @@ class HadoopConf:
 
     get_password: Hadoop's ``Configuration.getPassword``, which asks credential providers first; None
         without a JVM.
+    given: the keys whose values come from the session or the write; all others are the driver's own.
+        `SettingsError` if one is read that is not in `OF_ANY_WRITE`.
     """
 
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
     get_password: Callable[[str], str | None] | None = field(default=None, repr=False)
+    given: frozenset[str] = frozenset()
 
     def get(self, *keys: str) -> str | None:
         """Return the value of the first of `keys` that is set and not blank."""
-        values = (self.settings.get(key, "").strip() for key in keys)
+        values = (self.settings.get(key, "").strip() for key in keys if self._is_allowed(key))
         return next((value for value in values if value), None)
 
     def is_true(self, *keys: str, default: bool = False) -> bool:
@@ -46,7 +100,8 @@ class HadoopConf:
         """Return the value of the first of `keys` set in a credential provider or in plain text."""
         if self.get_password is None:
             return self.get(*keys)
-        found = (self.get_password(key) for key in keys)
+        self._is_allowed(PROVIDER_PATH)
+        found = (self.get_password(key) for key in keys if self._is_allowed(key))
         return next((value.strip() for value in found if value and value.strip()), None)
 
     def required(self, store: str, key: str, *more: str, option: str) -> str:
@@ -61,6 +116,23 @@ class HadoopConf:
         if self.get_password is None and self.get(PROVIDER_PATH):
             hint = f" (it may be in {PROVIDER_PATH}, which only a JVM can read)"
         raise refusal(store, key, f"is not set{hint}", option)
+
+    def _is_allowed(self, key: str) -> bool:
+        """Return True, or raise `SettingsError` for a key that the session or the write may not set."""
+        if key not in self.given or any(fnmatchcase(key, allowed) for allowed in OF_ANY_WRITE):
+            return True
+        own = key if key.startswith("spark.") else f"spark.hadoop.{key}"
+        raise SettingsError(
+            f"{key}: this session or write has set it, but only the driver's own configuration may, "
+            f"because it says where credentials or reports go, or which credentials are used; nothing "
+            f"was written",
+            f"remove it there, or start the driver with --conf {own}=...",
+        )
+
+
+class _Settings(msgspec.Struct, frozen=True):
+    conf: dict[str, str]
+    given: frozenset[str]
 
 
 def refusal(store: str, key: str, what: str, option: str) -> SettingsError:
@@ -103,5 +175,5 @@ def _read(lender: Any, configuration: Any) -> HadoopConf:
         return found
 
     text = gzip.decompress(lender.settings(configuration))
-    settings = msgspec.json.decode(text, type=dict[str, str])
-    return HadoopConf(settings, password)
+    found = msgspec.json.decode(text, type=_Settings)
+    return HadoopConf(found.conf, password, found.given)

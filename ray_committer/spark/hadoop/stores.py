@@ -61,11 +61,8 @@ def storage_options(
 
 def _hdfs(_url: str, conf: HadoopConf, _given: Mapping[str, Any]) -> dict[str, Any]:
     """Name services, and the other settings that both clients call the same."""
-    return {
-        key: value
-        for key, value in conf.settings.items()
-        if value and (key in _HDFS_KEYS or key.startswith(_HDFS_PREFIXES))
-    }
+    keys = (key for key in conf.settings if key in _HDFS_KEYS or key.startswith(_HDFS_PREFIXES))
+    return {key: value for key in keys if (value := conf.get(key))}
 
 
 def _umask(_url: str, conf: HadoopConf, _given: Mapping[str, Any]) -> dict[str, Any]:

@@ -31,18 +31,21 @@ def rows(spark: SparkSession) -> DataFrame:
 
 @pytest.fixture
 def configure(spark: SparkSession) -> Iterator[Callable[..., None]]:
-    """Set ``spark.ray_committer.*`` in this session, where nobody has installed a handler."""
+    """Set ``spark.ray_committer.*`` of this driver, where nobody has installed a handler."""
     keys: list[str] = []
+    driver = spark.sparkContext._jsc.hadoopConfiguration()
 
     def apply(settings: Mapping[str, str] = {}, **more: str) -> None:
         for name, value in {**settings, **more}.items():
             keys.append(f"spark.ray_committer.{name}")
-            spark.conf.set(keys[-1], value)
+            driver.set(keys[-1], value)
+            spark.conf.set(keys[-1], value)  # `install` has set some of them for the session
 
-    install(spark)
-    bridge(spark).clearHandler()
+    installation = install(spark)
+    bridge(spark).removeHandler(installation.token)
     yield apply
     for key in keys:
+        driver.unset(key)
         spark.conf.unset(key)
     uninstall(spark)
 

@@ -23,6 +23,7 @@ from ray_committer.events import Event, StageStarted
 from ray_committer.job_files.job_state import read_state
 from ray_committer.protocol.manifest import STAMP
 from ray_committer.protocol.paths import new_job_attempt
+from ray_committer.spark import install
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
 from tests.integration.spark.conftest import data_files
@@ -251,11 +252,12 @@ def held_at(stage: str, begun: threading.Event, go_on: threading.Event) -> Calla
     ids=["before the record", "after the record"],
 )
 def test_of_sparks_abort_and_a_commit_at_once_only_one_succeeds(
-    spark: SparkSession, job: Job, stage: str, is_committed: bool, handler: str
+    configure, spark: SparkSession, dest: Path, stage: str, is_committed: bool, handler: str
 ):
-    if handler == "child":
-        job.configuration.set("spark.ray_committer.command", COMMAND)
-        spark._jvm.io.raycommitter.Bridge.clearHandler()
+    configure({"command": COMMAND} if handler == "child" else {})
+    if handler == "python":
+        install(spark)
+    job = set_up(spark, dest)
     task = job.task()
     write(task)
     task.save()
@@ -282,11 +284,13 @@ def test_of_sparks_abort_and_a_commit_at_once_only_one_succeeds(
     assert not (job.dest / "_temporary").exists()
 
 
-def test_an_abort_in_an_interrupted_thread_is_done_to_its_end(spark: SparkSession, job: Job):
+def test_an_abort_in_an_interrupted_thread_is_done_to_its_end(
+    configure, spark: SparkSession, dest: Path
+):
     """As when a streaming query is stopped: a child is waited for, which an interrupt would end."""
-    job.configuration.set("spark.ray_committer.command", COMMAND)
+    configure(command=COMMAND)
+    job = set_up(spark, dest)
     jvm: Any = spark._jvm
-    jvm.io.raycommitter.Bridge.clearHandler()
     jvm.Thread.currentThread().interrupt()  # Py4J calls from one Python thread in one of the JVM
     job.abort()
     assert jvm.Thread.interrupted()
@@ -300,8 +304,8 @@ def test_a_set_up_whose_answer_is_lost_leaves_nothing(
     command = tmp_path / "silent"
     command.write_text(SILENT.format(command=COMMAND))
     command.chmod(0o755)
-    settings = {"spark.ray_committer.command": str(command)}
+    configure(command=str(command))
     with pytest.raises(Py4JJavaError, match="silent spark-job setup` gave no answer"):
-        set_up(spark, dest, settings)
+        set_up(spark, dest)
     assert (tmp_path / "silent.ran").exists()
     assert not (dest / "_temporary").exists()

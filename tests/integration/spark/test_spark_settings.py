@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 import ray_committer
 from ray_committer import CommitOptions, Outcome
 from ray_committer.errors import SettingsError
+from ray_committer.jar import PROTOCOL_KEY
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.spark import install, spark_conf, uninstall
 from ray_committer.spark.hadoop.conf import PROVIDER_PATH, HadoopConf, session_configuration
@@ -131,18 +132,54 @@ def test_hadoops_checksums_are_not_beside_the_data_and_readers_do_without(
     assert spark.read.parquet(str(dest)).count() == 600
 
 
+def bound(spark: SparkSession, to: SparkSession) -> SparkSession:
+    """Another session, whose writes are committed as those of `spark`, where nobody called install."""
+    for key in (PROTOCOL_KEY, MODE_KEY):
+        to.conf.set(key, spark.conf.get(key))
+    return to
+
+
 def test_each_session_of_a_driver_has_its_own_settings(
     spark: SparkSession, installation, rows: DataFrame, tmp_path: Path
 ):
-    other = spark.newSession()
-    for key in ("spark.sql.sources.commitProtocolClass", f"{OURS}commit"):
-        other.conf.set(key, spark.conf.get(key))
+    other = bound(spark, spark.newSession())
     other.conf.set(f"{OURS}mark_success", "false")
     other.range(5).write.parquet(str(tmp_path / "other"))
     rows.write.parquet(str(tmp_path / "own"))
     assert not (tmp_path / "other" / "_SUCCESS").exists()
     assert (tmp_path / "own" / "_SUCCESS").exists()
     assert data_files(tmp_path / "other")
+
+
+def test_each_session_of_a_driver_is_committed_with_what_its_own_install_was_given(
+    spark: SparkSession, installation, rows: DataFrame, tmp_path: Path
+):
+    other = spark.newSession()
+    second = install(other, storage_options={"account_key": "b3RoZXI="})
+    clone = SparkSession(
+        spark.sparkContext, spark._jsparkSession.cloneSession()
+    )  # as of a stream's batch
+    third = bound(spark, spark.newSession())
+    try:
+        rows.write.parquet(str(tmp_path / "first"))
+        clone.range(5).write.parquet(str(tmp_path / "clone"))
+        assert (installation.handler.commits, second.handler.commits) == (2, 0)
+        for session in (other, third):  # the last install serves who has none
+            session.range(5).write.parquet(str(tmp_path / f"{id(session)}"))
+        assert (installation.handler.commits, second.handler.commits) == (2, 2)
+    finally:
+        uninstall(other)
+    for session in (spark, third):
+        session.range(5).write.mode("append").parquet(str(tmp_path / "first"))
+    assert (installation.handler.commits, second.handler.commits) == (4, 2)
+    assert other.conf.get(MODE_KEY, None) is None
+
+
+def test_a_session_that_is_found_again_is_the_same(spark: SparkSession, installation, tmp_path: Path):
+    again = install(SparkSession(spark.sparkContext, spark._jsparkSession))
+    spark.range(5).write.parquet(str(tmp_path / "t"))
+    assert (installation.handler.commits, again.handler.commits) == (0, 1)
+    assert again.previous == installation.previous
 
 
 def test_hadoops_summary_directory_is_honoured_as_a_url(
@@ -153,10 +190,10 @@ def test_hadoops_summary_directory_is_honoured_as_a_url(
     assert [path.name[:8] for path in (tmp_path / "r").glob("*.json")] == ["summary-"]
 
 
-def test_given_options_win_over_the_sessions(spark, rows: DataFrame, tmp_path: Path):
+def test_given_options_win_over_the_drivers(spark, rows: DataFrame, tmp_path: Path):
     summary = str(tmp_path / "given")
     keys = {f"{OURS}summary_directory": str(tmp_path / "conf"), f"{OURS}mark_success": "false"}
-    with session_settings(spark, **{key.replace(".", "__"): value for key, value in keys.items()}):
+    with hadoop_settings(spark, keys):
         install(spark, options=CommitOptions(summary_directory=summary))
         try:
             rows.write.parquet(str(tmp_path / "t"))

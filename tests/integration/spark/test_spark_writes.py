@@ -155,7 +155,7 @@ def test_a_commit_that_stopped_after_its_record_is_kept_and_finished_by_the_comm
 def test_without_a_handler_the_write_fails_before_any_task_runs(
     spark, installation, rows, tmp_path: Path
 ):
-    bridge(spark).clearHandler()
+    bridge(spark).removeHandler(installation.token)
     ran = fail_task(str(tmp_path / "ran"), times=0)
     with pytest.raises(Exception, match="no commit handler is installed"):
         rows.select(ran("id").alias("id")).write.parquet(str(tmp_path / "t"))
@@ -182,7 +182,8 @@ def test_uninstall_restores_what_was_there(spark, tmp_path: Path):
     uninstall(spark)
     assert spark.conf.get(PROTOCOL_KEY) == before
     assert spark.conf.get(MODE_KEY, None) is None
-    assert bridge(spark).handler() is None
+    hadoop = spark._jsparkSession.sessionState().newHadoopConf()
+    assert bridge(spark).handlerFor(hadoop) is None
 
 
 def test_a_deferred_commit_shows_nothing_until_the_command_ran(spark, rows, tmp_path: Path):

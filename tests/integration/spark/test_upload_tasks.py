@@ -71,7 +71,7 @@ def bucket(spark: SparkSession, dest: Path, tmp_path: Path) -> Iterator[Bucket]:
     (tmp_path / "aborted").mkdir()
     installation = install(spark)
     handler: Any = LocalHandler(installation.handler)
-    offer(spark, handler)
+    offer(spark, installation.token, handler)
     yield Bucket(spark, dest, tmp_path / "aborted")
     uninstall(spark)
 

@@ -12,6 +12,7 @@ import pytest
 from ray_committer import CommitOptions
 from ray_committer.errors import SettingsError
 from ray_committer.options import TEXTS
+from ray_committer.spark.hadoop.conf import HadoopConf
 from ray_committer.spark.hadoop.keys import (
     FILE_OUTPUT,
     HADOOP_KEYS,
@@ -50,6 +51,25 @@ def test_the_page_and_the_code_agree_on_options():
         assert text == kind.meaning
         read = CommitOptions.from_spark_conf({f"spark.ray_committer.{name}": shown.strip("`")})
         assert getattr(read, name) == default or (shown == "" and default is None)
+
+
+@pytest.mark.parametrize(
+    ("keys", "who"), [row[:2] for row in rows("Who may set what") if "`session_token`" not in row[0]]
+)
+def test_the_page_and_the_code_agree_on_who_may_set_a_setting_of_a_store(keys: str, who: str):
+    names = re.findall(r"`((?:fs|dfs|hadoop)\.[^`]+)`", keys)
+    of_one = [name.replace("fs.s3a.", "fs.s3a.bucket.my.bucket.") for name in names]
+    of_one += [f"{name}.acc.dfs.core.windows.net" for name in names if name.startswith("fs.azure.")]
+    for name in {*names, *of_one}:
+        conf = HadoopConf({name: "x"}, given=frozenset({name}))
+        assert HadoopConf({name: "x"}).get(name) == "x"
+        if who == "each session and write":
+            assert conf.get(name) == "x"
+        else:
+            with pytest.raises(
+                SettingsError, match=f"^{re.escape(name)}: this session or write has set it"
+            ):
+                conf.get(name)
 
 
 def test_every_key_of_the_manifest_committer_is_there():
@@ -144,12 +164,14 @@ def test_every_treatment_has_its_reason():
 
 
 def test_given_options_come_before_sparks_and_those_before_hadoops():
-    settings = {
-        f"{MANIFEST}io.threads": "4",
-        f"{FILE_OUTPUT}marksuccessfuljobs": "false",
-        "spark.ray_committer.threads": "5",
-        "spark.ray_committer.retry_seconds": "1m",
-    }
+    settings = HadoopConf(
+        {
+            f"{MANIFEST}io.threads": "4",
+            f"{FILE_OUTPUT}marksuccessfuljobs": "false",
+            "spark.ray_committer.threads": "5",
+            "spark.ray_committer.retry_seconds": "1m",
+        }
+    )
     assert job_options(settings, CommitOptions()) == CommitOptions(
         threads=5, mark_success=False, retry_seconds=60.0
     )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pickle
+from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
 
 from ray_committer.errors import SettingsError, StoreRefusedError
-from ray_committer.spark.hadoop.conf import PROVIDER_PATH, HadoopConf
+from ray_committer.spark.hadoop.conf import OF_ANY_WRITE, PROVIDER_PATH, HadoopConf
 from ray_committer.spark.hadoop.stores import qualify, storage_options
 from ray_committer.stores.adls.identity import AzureIdentity
 from ray_committer.stores.registry import resolve_destination
@@ -378,6 +379,46 @@ def test_without_a_jvm_it_is_said_that_a_credential_provider_may_hold_the_key():
     conf = HadoopConf(azure(account_auth_type="SharedKey") | {PROVIDER_PATH: "jceks://file/x.jceks"})
     with pytest.raises(SettingsError, match=r"it may be in .*, which only a JVM can read"):
         storage_options(LAKE, conf)
+
+
+TABLES = [(BUCKET, keys) for keys, _ in GS_TABLE] + [(LAKE, keys) for keys, _ in ABFS_TABLE]
+
+
+@pytest.mark.parametrize(("destination", "keys"), TABLES)
+def test_a_setting_of_a_session_counts_or_is_refused_by_its_name(destination: str, keys: dict[str, str]):
+    """It is never ignored: a key that is not refused has its effect, or none for anybody."""
+    expected = storage_options(destination, HadoopConf(keys))
+    for name in keys:
+        found, refused = expected, ""
+        try:
+            found = storage_options(destination, HadoopConf(keys, given=frozenset({name})))
+        except SettingsError as e:
+            refused = str(e)
+        assert found == expected
+        assert refused == "" or not any(fnmatchcase(name, one) for one in OF_ANY_WRITE)
+        assert refused == "" or refused.startswith(f"{name}: this session or write has set it")
+
+
+def test_a_session_cannot_hide_what_the_driver_says_behind_a_blank():
+    keys = gs(auth_type=" ", auth_service_account_json_keyfile="/strong.json")
+    with pytest.raises(SettingsError, match=r"^fs\.gs\.auth\.type: this session"):
+        storage_options(BUCKET, HadoopConf(keys, given=frozenset({"fs.gs.auth.type"})))
+
+
+def test_a_session_names_no_credential_provider():
+    conf = HadoopConf({PROVIDER_PATH: "jceks://file/x"}, {}.get, frozenset({PROVIDER_PATH}))
+    with pytest.raises(SettingsError, match=f"^{PROVIDER_PATH}: this session"):
+        storage_options(LAKE, conf)
+
+
+def test_a_session_names_no_name_node():
+    for name in HDFS:
+        conf = HadoopConf(HDFS, given=frozenset({name}))
+        if name == "fs.permissions.umask-mode":
+            assert storage_options("hdfs://ns/t", conf) == HDFS
+        else:
+            with pytest.raises(SettingsError, match=f"^{name}: this session"):
+                storage_options("hdfs://ns/t", conf)
 
 
 SECRETS = ("pssst", "again", "BEGIN", "a2V5", "sv=container", "strong")

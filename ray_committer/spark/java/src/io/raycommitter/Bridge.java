@@ -1,38 +1,48 @@
 package io.raycommitter;
 
+import java.io.IOException;
+import java.util.LinkedHashMap;
 import org.apache.hadoop.conf.Configuration;
 
 /** Holds the driver's commit handler where the commit protocol, which Spark creates, finds it. */
 public final class Bridge {
     /** Version of the request format; the Python side refuses a jar with another version. */
-    public static final int PROTOCOL_VERSION = 6;
+    public static final int PROTOCOL_VERSION = 7;
 
-    private static volatile JobCommitHandler handler;
+    /** Names the session of a job in its configuration; only that session knows the name. */
+    private static final String SESSION = "spark.ray_committer.session_token";
+
+    private static final LinkedHashMap<String, JobCommitHandler> HANDLERS = new LinkedHashMap<>();
 
     private Bridge() {}
 
-    /** Installs the Python handler; each request to it carries the secret. */
-    public static void setHandler(PythonCallback python, String secret) {
-        handler = new PythonHandler(python, secret);
+    /** Installs the Python handler of a session; each request to it carries the secret. */
+    public static synchronized void setHandler(String session, PythonCallback python, String secret) {
+        HANDLERS.remove(session); // the last one of all comes last
+        HANDLERS.put(session, new PythonHandler(python, secret));
     }
 
-    /** Returns the handler, or null when none is installed in this process. */
-    public static JobCommitHandler handler() {
-        return handler;
+    public static synchronized void removeHandler(String session) {
+        HANDLERS.remove(session);
     }
 
     /** Returns the handler that commits jobs of this configuration, or null if there is none. */
-    public static JobCommitHandler handlerFor(Configuration conf) {
-        return CommitHandlers.choose(handler, conf);
+    public static JobCommitHandler handlerFor(Configuration conf) throws IOException {
+        return CommitHandlers.choose(installed(conf.getRaw(SESSION)), conf);
+    }
+
+    /** Returns the handler of a session, or the one that was installed last. */
+    private static synchronized JobCommitHandler installed(String session) {
+        JobCommitHandler last = null;
+        for (JobCommitHandler handler : HANDLERS.values()) {
+            last = handler;
+        }
+        return HANDLERS.getOrDefault(session, last);
     }
 
     /** Shows a line of the progress of a job's commit in Spark's UI, if the commit takes long. */
     public static void say(String jobId, String line) {
         CommitInUi.say(jobId, line);
-    }
-
-    public static void clearHandler() {
-        handler = null;
     }
 
     public static int protocolVersion() {

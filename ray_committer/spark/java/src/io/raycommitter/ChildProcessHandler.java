@@ -76,7 +76,7 @@ final class ChildProcessHandler implements JobCommitHandler {
 
     private String withSettings(String requestJson) {
         ObjectNode request = HandlerCall.objectOf(requestJson);
-        request.set("conf", settings);
+        request.setAll(settings);
         return request.toString();
     }
 

@@ -1,6 +1,7 @@
 package io.raycommitter;
 
 import java.io.File;
+import java.io.IOException;
 import java.util.Arrays;
 import org.apache.hadoop.conf.Configuration;
 
@@ -13,12 +14,14 @@ import org.apache.hadoop.conf.Configuration;
 final class CommitHandlers {
     private CommitHandlers() {}
 
-    /** Returns null if there is no handler. */
-    static JobCommitHandler choose(JobCommitHandler installed, Configuration conf) {
+    /** Returns null if there is no handler; {@code installed} is null if Python has installed none. */
+    static JobCommitHandler choose(JobCommitHandler installed, Configuration conf) throws IOException {
+        DriverSettings driver = DriverSettings.read();
+        driver.requireOwn(ChildProcessHandler.COMMAND, conf);
         if (installed != null) {
             return installed;
         }
-        String command = conf.get(ChildProcessHandler.COMMAND, "").trim();
+        String command = driver.get(ChildProcessHandler.COMMAND);
         if (command.isEmpty() && !hasPython() && isOnPath(ChildProcessHandler.DEFAULT_COMMAND)) {
             command = ChildProcessHandler.DEFAULT_COMMAND;
         }

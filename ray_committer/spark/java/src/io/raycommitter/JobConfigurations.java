@@ -1,5 +1,6 @@
 package io.raycommitter;
 
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.ByteArrayOutputStream;
@@ -46,20 +47,32 @@ public final class JobConfigurations {
         return BY_JOB.get(jobId);
     }
 
-    /** Returns the settings that a commit may depend on, secrets included, with variables expanded. */
+    /**
+     * Returns the settings that a commit may depend on, secrets included, and the names of those that are
+     * not the driver's own. Only in the driver's own are variables expanded: they can stand for secrets.
+     */
     static ObjectNode json(Configuration configuration) {
+        DriverSettings driver = DriverSettings.read();
         ObjectNode json = JsonNodeFactory.instance.objectNode();
+        ObjectNode settings = json.putObject("conf");
+        ArrayNode given = json.putArray("given");
         for (Map.Entry<String, String> entry : configuration) {
-            String value = isWanted(entry.getKey()) ? configuration.get(entry.getKey()) : null;
-            if (value != null) {
-                json.put(entry.getKey(), value);
+            String key = entry.getKey();
+            if (!isWanted(key) || entry.getValue() == null) {
+                continue;
+            }
+            if (driver.isOwn(key, entry.getValue())) {
+                settings.put(key, driver.expanded(entry.getValue()));
+            } else {
+                settings.put(key, entry.getValue());
+                given.add(key);
             }
         }
         return json;
     }
 
     /**
-     * Returns the same settings as the text of a JSON object, gzip.
+     * Returns the same as the text of a JSON object, gzip.
      *
      * <p>Py4J sends more than 8 KiB in two parts, and the second part waits 40 ms for Python's delayed
      * acknowledgement of the first. Compressed settings fit into one part.
@@ -74,8 +87,7 @@ public final class JobConfigurations {
 
     /** Returns a secret from Hadoop's credential providers or from the settings; null without either. */
     public static String password(Configuration configuration, String key) throws IOException {
-        char[] found = configuration.getPassword(key);
-        return found == null ? null : new String(found);
+        return DriverSettings.read().password(key, configuration);
     }
 
     private static boolean isWanted(String key) {

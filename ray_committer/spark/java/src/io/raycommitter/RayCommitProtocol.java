@@ -214,7 +214,8 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
     }
 
     private static String modeOf(JobContext context) throws IOException {
-        String mode = context.getConfiguration().get(MODE, MODES.get(0));
+        String set = context.getConfiguration().getRaw(MODE); // without variables, which can stand for secrets
+        String mode = set == null ? MODES.get(0) : set;
         if (!MODES.contains(mode)) {
             throw new IOException("ray_committer: " + MODE + "=" + mode
                     + " is not known; use one of " + String.join(", ", MODES));

@@ -81,7 +81,8 @@ final class SnapshotTables implements Serializable {
 
     /** Returns the version that the setting names; null if there is none. */
     static Long version(Configuration conf) {
-        String text = conf.get(VERSION, "").trim();
+        String set = conf.getRaw(VERSION); // without variables, which can stand for secrets
+        String text = set == null ? "" : set.trim();
         if (!text.isEmpty() && !text.matches("[0-9]{1,18}")) {
             throw new IllegalArgumentException(VERSION + "=" + text + ": is not a version;"
                     + " `ray-committer history DEST` shows the versions of a table");

@@ -6,5 +6,7 @@ import org.apache.hadoop.conf.Configuration;
 public class SparkContext {
     public static native SparkContext getOrCreate();
 
+    public native SparkConf getConf();
+
     public native Configuration hadoopConfiguration();
 }

@@ -16,11 +16,15 @@ public class Configuration implements Iterable<Map.Entry<String, String>> {
 
     public native String get(String key, String fallback);
 
+    public native String getRaw(String key);
+
     public native void set(String key, String value);
 
     public native boolean getBoolean(String key, boolean fallback);
 
     public native char[] getPassword(String key) throws IOException;
+
+    public native char[] getPasswordFromCredentialProviders(String key) throws IOException;
 
     public native void readFields(DataInput in) throws IOException;
 

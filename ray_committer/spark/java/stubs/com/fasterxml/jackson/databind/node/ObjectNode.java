@@ -16,5 +16,7 @@ public abstract class ObjectNode extends JsonNode {
 
     public abstract ObjectNode putObject(String name);
 
+    public abstract <T extends JsonNode> T setAll(ObjectNode other);
+
     public abstract <T extends JsonNode> T set(String name, JsonNode value);
 }

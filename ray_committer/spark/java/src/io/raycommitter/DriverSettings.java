@@ -1,0 +1,69 @@
+package io.raycommitter;
+
+import java.io.IOException;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.spark.SparkConf;
+import org.apache.spark.SparkContext;
+
+/**
+ * The settings of the driver itself. A session and a write have copies of them, with changes of their own.
+ *
+ * <p>Who writes through a shared driver, such as a Thrift or Connect server, can change the copies only.
+ */
+final class DriverSettings {
+    private static final String VARIABLE = "${";
+
+    private final SparkConf spark;
+    private final Configuration hadoop;
+
+    private DriverSettings(SparkConf spark, Configuration hadoop) {
+        this.spark = spark;
+        this.hadoop = hadoop;
+    }
+
+    static DriverSettings read() {
+        SparkContext context = SparkContext.getOrCreate();
+        return new DriverSettings(context.getConf(), context.hadoopConfiguration());
+    }
+
+    /** Returns a setting; empty if it is not set. */
+    String get(String key) {
+        return spark.get(key, hadoop.get(key, "")).trim();
+    }
+
+    /** Returns whether the text of a job's setting, with its variables, is the driver's. */
+    boolean isOwn(String key, String text) {
+        return text.equals(hadoop.getRaw(key)) || text.equals(spark.get(key, null));
+    }
+
+    /** Refuses a job whose session or write gives a setting another value. */
+    void requireOwn(String key, Configuration job) throws IOException {
+        String text = job.getRaw(key);
+        if (text != null && !isOwn(key, text)) {
+            throw new IOException("ray_committer: " + key + ": this session or write has set it, but only"
+                    + " the driver's own configuration may, because it says which program runs, so"
+                    + " nothing was written; remove it there, or start the driver with --conf " + key
+                    + "=...");
+        }
+    }
+
+    /** Returns one of the driver's own texts, with the values of its variables. */
+    String expanded(String text) {
+        if (!text.contains(VARIABLE)) {
+            return text;
+        }
+        Configuration copy = new Configuration(hadoop);
+        copy.set(VARIABLE, text);
+        return copy.get(VARIABLE);
+    }
+
+    /** Returns a secret of a job, from the driver's credential providers first; null without either. */
+    String password(String key, Configuration job) throws IOException {
+        String text = job.getRaw(key);
+        boolean isGiven = text != null && !text.equals(hadoop.getRaw(key));
+        char[] found = isGiven
+                ? hadoop.getPasswordFromCredentialProviders(key)
+                : hadoop.getPassword(key);
+        return found != null ? String.valueOf(found) : isGiven ? text : null;
+    }
+}
