@@ -5,6 +5,7 @@ import java.io.IOException;
 import java.io.OutputStream;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
+import java.util.Locale;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 
@@ -30,7 +31,7 @@ final class JobDirectory {
         this.dest = dest;
         this.jobId = jobId;
         Path jobDir = new Path(new Path(dest, "_temporary"), jobId);
-        this.attemptDir = new Path(jobDir, String.format("%02d", ATTEMPT));
+        this.attemptDir = new Path(jobDir, String.format(Locale.ROOT, "%02d", ATTEMPT));
     }
 
     Path dest() {

@@ -7,6 +7,7 @@ import java.io.UncheckedIOException;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.NavigableSet;
 import java.util.TreeSet;
@@ -143,7 +144,8 @@ final class LogFiles {
     }
 
     private Path path(long start) {
-        return TaskScan.join(log.block(start / BLOCK), String.format("%03d", start % BLOCK) + TableLog.SUFFIX);
+        String name = String.format(Locale.ROOT, "%03d", start % BLOCK);
+        return TaskScan.join(log.block(start / BLOCK), name + TableLog.SUFFIX);
     }
 
     private synchronized TreeSet<Long> names(long block) throws IOException {

@@ -13,6 +13,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
+import java.util.Locale;
 import java.util.function.Consumer;
 import java.util.zip.DataFormatException;
 import java.util.zip.Inflater;
@@ -101,7 +102,7 @@ final class TableLog {
 
     /** Returns the directory of the entries whose version divided by 1,000 is a number. */
     Path block(long number) {
-        return TaskScan.join(path(), String.format("%012d", number));
+        return TaskScan.join(path(), String.format(Locale.ROOT, "%012d", number));
     }
 
     /** Returns the highest number of a directory of entries; 0 if there is none. */

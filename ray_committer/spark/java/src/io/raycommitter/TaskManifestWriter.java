@@ -11,6 +11,7 @@ import java.io.OutputStream;
 import java.math.BigInteger;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
+import java.util.Locale;
 import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
@@ -169,7 +170,8 @@ final class TaskManifestWriter {
     static String hexDigest(String algorithm, byte[] bytes) {
         try {
             byte[] digest = MessageDigest.getInstance(algorithm).digest(bytes);
-            return String.format("%0" + 2 * digest.length + "x", new BigInteger(1, digest));
+            BigInteger number = new BigInteger(1, digest);
+            return String.format(Locale.ROOT, "%0" + 2 * digest.length + "x", number);
         } catch (NoSuchAlgorithmException e) {
             throw new IllegalStateException(e);
         }

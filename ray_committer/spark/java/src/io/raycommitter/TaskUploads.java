@@ -6,6 +6,7 @@ import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.util.List;
+import java.util.Locale;
 import java.util.TreeSet;
 import java.util.stream.Collectors;
 import org.apache.hadoop.fs.FileSystem;
@@ -48,7 +49,7 @@ final class TaskUploads {
     /** Returns whether the files of tasks must be uploads at a destination. */
     static boolean areNeeded(Path dest) {
         String scheme = dest.toUri().getScheme();
-        return scheme != null && scheme.toLowerCase().matches("s3[an]?");
+        return scheme != null && scheme.toLowerCase(Locale.ROOT).matches("s3[an]?");
     }
 
     /** Refuses a client that would make the files of tasks visible, or could not write uploads. */
@@ -177,7 +178,8 @@ final class TaskUploads {
         try {
             Class<?> constants = Class.forName(CONSTANTS, true, fs.getClass().getClassLoader());
             Object prefix = constants.getField("MAGIC_PATH_PREFIX").get(null);
-            return prefix + jobId + "/job-" + jobId + "/" + String.format("%02d", JobDirectory.ATTEMPT);
+            String attempt = String.format(Locale.ROOT, "%02d", JobDirectory.ATTEMPT);
+            return prefix + jobId + "/job-" + jobId + "/" + attempt;
         } catch (ReflectiveOperationException e) {
             return "__magic/job-" + jobId;
         }
