@@ -15,7 +15,7 @@ from ray_committer.cli.status_lines import status_lines
 from ray_committer.cli.watch import RETRY_SECONDS
 from ray_committer.cli.watch import watch as watch_destination
 from ray_committer.jobs.destination_status import destination_status
-from ray_committer.stores.registry import without_password
+from ray_committer.stores.addresses import without_password
 
 _EVERY = "5s"
 

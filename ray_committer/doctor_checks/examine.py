@@ -11,6 +11,7 @@ from ray_committer.executors.choose import ExecutorName
 from ray_committer.limits.permits import Permits
 from ray_committer.limits.ratelimit import RateLimit
 from ray_committer.options import CommitOptions
+from ray_committer.stores.addresses import without_password
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.guarded import GuardedStore
 
@@ -24,7 +25,9 @@ def examine(
     permits = Permits(RateLimit(options.max_requests_per_second), "doctor", is_here=True)
     guarded = GuardedStore(store, permits, retry_seconds=RETRY_SECONDS)
     lines = [
-        what_it_is(store, f"{store.spec.scheme}://{store.spec.authority}{destination}"),
+        what_it_is(
+            store, without_password(f"{store.spec.scheme}://{store.spec.authority}{destination}")
+        ),
         *examine_store(
             guarded,
             GuardedStore(store, permits, retry_seconds=0.0),

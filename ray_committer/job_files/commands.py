@@ -9,8 +9,9 @@ from ray_committer.errors import RayCommitterError
 from ray_committer.job_files.find_job import list_attempts
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.table_entry import TableClaim
+from ray_committer.stores.addresses import without_password
 from ray_committer.stores.base import StoreOperations
-from ray_committer.stores.registry import shown_url, without_password
+from ray_committer.stores.registry import shown_url
 
 
 def commit_command(store: StoreOperations, job: JobAttempt, allowed_roots: Sequence[str] = ()) -> str:

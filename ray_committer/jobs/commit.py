@@ -47,8 +47,9 @@ from ray_committer.stages import undo_job as undo_job_stage
 from ray_committer.stages.commit_result import CommitResult
 from ray_committer.stages.ended_jobs import refuse_logged
 from ray_committer.stages.save_summary_report import save_abort_report
+from ray_committer.stores.addresses import without_password
 from ray_committer.stores.base import StoreSpec
-from ray_committer.stores.registry import located, open_store, resolve_destination, without_password
+from ray_committer.stores.registry import located, open_store, resolve_destination
 
 _log = logging.getLogger(__name__)
 _DEFAULTS = CommitOptions()

@@ -31,8 +31,9 @@ from ray_committer.protocol.other_committers import (
 from ray_committer.protocol.paths import SUCCESS, TEMPORARY, JobAttempt
 from ray_committer.protocol.state import UNFINISHED
 from ray_committer.protocol.table_paths import DIRECTORY
+from ray_committer.stores.addresses import without_password
 from ray_committer.stores.base import FileStatus, StoreOperations, completing, list_anew
-from ray_committer.stores.registry import shown_url, without_password
+from ray_committer.stores.registry import shown_url
 
 _DEFAULTS = CommitOptions()
 

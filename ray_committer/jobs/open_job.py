@@ -28,15 +28,10 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.stages.context import JobContext, Journal, time_stage
+from ray_committer.stores.addresses import without_password
 from ray_committer.stores.base import StoreOperations, StoreSpec, has_uploads
 from ray_committer.stores.guarded import GuardedStore
-from ray_committer.stores.registry import (
-    located,
-    open_store,
-    resolve_destination,
-    shown_url,
-    without_password,
-)
+from ray_committer.stores.registry import located, open_store, resolve_destination, shown_url
 from ray_committer.work.worker import Worker, WorkerSpec
 
 StorageOptions = Mapping[str, Any]
@@ -175,7 +170,7 @@ def _choose(
         renames_are_local=store.capabilities.renames_are_local,
         estimate_files=lambda: find_job.estimate_files(guarded_here(store, options), job),
         about=f"{job.job_id} at {shown_url(spec, job.destination)}",
-        store=f"{spec.scheme}://{spec.authority}",
+        store=without_password(f"{spec.scheme}://{spec.authority}"),
         connecting=lambda: time_stage(names.CONNECT_RAY, started.on_event, started.journal, job.job_id),
     )
 

@@ -8,8 +8,9 @@ from typing import Literal
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from ray_committer.errors import PathError
+from ray_committer.stores.addresses import without_password
 from ray_committer.stores.base import StoreSpec
-from ray_committer.stores.registry import shown_url, without_password
+from ray_committer.stores.registry import shown_url
 
 Kind = Literal["postgresql", "sqlite"]
 _KINDS: dict[str, Kind] = {"postgresql": "postgresql", "postgres": "postgresql", "sqlite": "sqlite"}
@@ -68,7 +69,9 @@ def sqlite_path(database: Database) -> str:
 def _sqlite(url: str) -> Database:
     rest = url.partition("://")[2]
     if not rest.startswith("/") or set(rest) == {"/"} or "?" in rest or "#" in rest:
-        raise PathError(f"{url}: names no file", "write sqlite:///absolute/path/of/the/file.db")
+        raise PathError(
+            f"{without_password(url)}: names no file", "write sqlite:///absolute/path/of/the/file.db"
+        )
     path = "/" + unquote(rest).lstrip("/")
     return Database("sqlite", f"sqlite://{quote(path)}", f"file:{quote(path)}?mode=rw")
 

@@ -8,7 +8,7 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol.partitions import is_partition
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.stages.commit_result import CommitResult, Outcome
-from ray_committer.stores.registry import without_password
+from ray_committer.stores.addresses import without_password
 
 MOST_NAMED = 100
 """The most partitions that a command names."""

@@ -14,7 +14,8 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol import statistic_names as names
 from ray_committer.stages.commit_result import CommitResult
 from ray_committer.stages.context import JobContext
-from ray_committer.stores.registry import shown_url, without_password
+from ray_committer.stores.addresses import without_password
+from ray_committer.stores.registry import shown_url
 from ray_committer.version import __version__
 
 _LIBRARIES = {

@@ -18,15 +18,10 @@ from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.success import COMMITTED, DESTINATION, encode_success
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.save_success_file import success_data
+from ray_committer.stores.addresses import without_password
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.guarded import GuardedStore
-from ray_committer.stores.registry import (
-    is_url,
-    open_store,
-    resolve_destination,
-    shown_url,
-    without_password,
-)
+from ray_committer.stores.registry import is_url, open_store, resolve_destination, shown_url
 
 RETRY_SECONDS = 30.0
 """How long to repeat a request to another store than the destination's."""

@@ -14,6 +14,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 
 from ray_committer.protocol.actions import Answer, CompleteUpload
 from ray_committer.protocol.recovery import Observation
+from ray_committer.stores.answers import PageTokens
 
 STATE_SUFFIX = ".state"
 """The suffix of a state's name, on a store that keeps a state as a name."""
@@ -365,12 +366,13 @@ def upload_pages(store: StoreOperations, path: str) -> Iterator[list[PendingUplo
     """The pending uploads of all files below a directory, a page at a time; none on a store with
     renames."""
     after: tuple[str, str] | None = None
+    places = PageTokens(path)
     while store.capabilities.completes_uploads:
         page = completing(store).list_uploads(path, after)
         yield page.uploads
         if page.after is None:
             return
-        after = page.after
+        after = places.follow(page.after)
 
 
 def pending_uploads(store: StoreOperations, path: str) -> Iterator[PendingUpload]:

@@ -15,7 +15,8 @@ from ray_committer.errors import SettingsError
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.hdfs.protocol import MAX_ITEMS, UMASK
 
-_FSSPEC = ("listings_expiry_time", "max_paths", "skip_instance_cache", "use_listings_cache")
+_CACHES = ("skip_instance_cache", "use_listings_cache")
+_FSSPEC = ("listings_expiry_time", "max_paths", *_CACHES)
 _GCSFS = (
     "access",
     "block_size",
@@ -95,6 +96,45 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     "s3": _S3,
 }
 """The options of each store of this package. HDFS also knows Hadoop's own, which have a dot."""
+
+_FLAGS: Mapping[str, tuple[str, ...]] = {
+    "gs": ("check_connection", "finalize_on_close", "secure_serialize", "version_aware", *_CACHES),
+    "abfs": (
+        "anon",
+        "assume_container_exists",
+        "default_fill_cache",
+        "version_aware",
+        *(name for name in _IDENTITY if name.startswith("exclude_")),
+        *_CACHES,
+    ),
+    "s3": ("anon", "conditional_deletes", "path_style", "requester_pays"),
+}
+"""The options of each store that are true or false."""
+_FLAG_OR_TEXT = {"gs": ("requester_pays",)}
+"""The options that are true, false, or a text: here the project that pays."""
+_TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
+
+
+def with_flags(scheme: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options whose flags are true or false and no texts: to a client of Python, the text
+    ``"false"`` is true. `SettingsError` for a flag with another value."""
+    flags, mixed = _FLAGS.get(scheme, ()), _FLAG_OR_TEXT.get(scheme, ())
+    found = dict(options)
+    for name, value in options.items():
+        if (name in flags and value is not None) or (name in mixed and _is_flag(value)):
+            found[name] = is_true(name, value)
+    return found
+
+
+def is_true(name: str, value: object) -> bool:
+    """Return a storage option that is true or false; `SettingsError` for another value."""
+    if not _is_flag(value):
+        raise SettingsError(f"the storage option {name}: {value!r} is neither true nor false")
+    return str(value).strip().lower() in _TRUE
+
+
+def _is_flag(value: object) -> bool:
+    return str(value).strip().lower() in (*_TRUE, *_FALSE)
 
 
 def refuse_unknown(spec: StoreSpec, shown: str) -> None:

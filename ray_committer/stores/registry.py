@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from ray_committer.errors import PathError, SettingsError, StoreRefusedError
 from ray_committer.limits.backoff import RETRY_SECONDS
 from ray_committer.protocol.uri import Location, format_uri, normal_path, parse_uri
+from ray_committer.stores.addresses import LOOKS_LIKE_PASSWORD, without_password
 from ray_committer.stores.adls.names import is_same_container, normal_authority
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
-from ray_committer.stores.options import refuse_unknown
+from ray_committer.stores.options import refuse_unknown, with_flags
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -66,9 +67,6 @@ OPEN_SECONDS = 60.0
 _OWN_STORES = "ray_committer.stores"
 """The entry point group of packages that have a store of their own, by its scheme."""
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:/")
-_PASSWORD = re.compile(r"(?<=://)([^/:@]*):[^/@]*@")
-_SIGNATURE = re.compile(r"(?<=[?&]sig=)[^&\s'\"]+")
-"""The secret part of a shared access signature of Azure, which is refused in a URL."""
 _CHAIN = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+::.*:/")
 
 
@@ -89,7 +87,7 @@ def resolve_destination(
         raise SettingsError(
             "the destination is empty", "name a directory or a URL; a variable may not be set"
         )
-    if (scheme := destination.partition(":")[0]) in _DATABASES:  # the rest may be a password
+    if (scheme := destination.partition(":")[0].lower()) in _DATABASES:  # the rest may be a password
         raise StoreRefusedError(
             f"{scheme}:...: is a database, not a directory",
             "for jobs whose rows go into a table, use `ray-committer records`",
@@ -100,6 +98,11 @@ def resolve_destination(
             f"{shown}: cannot be committed to: it goes through other file systems",
             "name the file system behind them",
         )
+    if not is_url(destination) and LOOKS_LIKE_PASSWORD.match(destination):
+        raise StoreRefusedError(
+            f"{shown}: looks like a URL with a password, but is none",
+            "correct the URL; if it is a path, write ./ before it",
+        )
     if is_url(destination):
         try:
             location = parse_uri(destination)
@@ -107,8 +110,14 @@ def resolve_destination(
             raise PathError(*map(without_password, e.args)) from None
     else:
         location = Location("file", "", normal_path(os.path.abspath(destination)))
-    options = dict(storage_options or {})
     scheme = _scheme(location.scheme)
+    bucket, at, _ = location.authority.partition("@")
+    if (scheme in ("s3", "gs", "abfs") and ":" in bucket) or (scheme in ("s3", "gs") and at):
+        raise StoreRefusedError(
+            f"{shown}: the URL has a user or a password, which nobody reads there",
+            "give credentials as storage options, or in the environment",
+        )
+    options = with_flags(scheme, storage_options or {})
     spec = StoreSpec(scheme, _normal_authority(scheme, location.authority, options), options)
     _check_supported(spec, shown)
     return spec, location.path
@@ -172,11 +181,6 @@ def fsspec_options(spec: StoreSpec) -> Mapping[str, Any]:
 def destination_url(spec: StoreSpec, path: str) -> str:
     """Return `path` as given to `resolve_destination`: a local path as it is, else a quoted URL."""
     return path if spec.scheme == "file" else format_uri(Location(spec.scheme, spec.authority, path))
-
-
-def without_password(url: str) -> str:
-    """Return a URL as a user gave it, or a text with it, without its password or signature."""
-    return _SIGNATURE.sub("...", _PASSWORD.sub(r"\1@", url))
 
 
 def shown_url(spec: StoreSpec, path: str) -> str:

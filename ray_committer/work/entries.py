@@ -16,6 +16,7 @@ from ray_committer.protocol.recovery import Expectation
 from ray_committer.protocol.sidecar import FileIdentity
 from ray_committer.protocol.table_paths import is_in_log
 from ray_committer.protocol.uri import Location, parse_uri, unquote_path
+from ray_committer.stores.addresses import without_password
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.registry import is_on_store
 
@@ -196,7 +197,9 @@ def _own_directory(uri: str, scheme: str, authority: str) -> str:
 def _own_path(location: Location, spec: StoreSpec, uri: str) -> str:
     if location.scheme and not is_on_store(location, spec.scheme, spec.authority):
         raise PreflightError(
-            f"{uri}: is on another store than the destination "
-            f"({spec.scheme}://{spec.authority}), and a rename cannot cross stores"
+            without_password(
+                f"{uri}: is on another store than the destination ({spec.scheme}://{spec.authority}), "
+                f"and a rename cannot cross stores"
+            )
         )
     return location.path

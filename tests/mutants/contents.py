@@ -21,6 +21,8 @@ from ray_committer.stages.publish_job import prove_same_store
 from ray_committer.stages.rename_files import reconcile
 from ray_committer.stages.save_commit_record import refuse_foreign_paths
 from ray_committer.stages.save_task_manifest import save_task_manifest
+from ray_committer.stores.addresses import without_password
+from ray_committer.stores.answers import require_inside
 from ray_committer.stores.base import real_path
 from ray_committer.testing.faults import WrappedStore
 from ray_committer.work.entries import check_entry
@@ -168,3 +170,13 @@ def a_record_is_trusted() -> Swaps:
         refuse_foreign_paths,
         lambda context, record, allowed_roots, *, undo=False: None,
     )
+
+
+def a_listing_is_believed_whatever_it_names() -> Swaps:
+    """A clean-up deletes what a server lists besides the directory that it was asked for."""
+    yield require_inside, lambda names, prefix, field: None
+
+
+def a_url_is_shown_as_it_was_given() -> Swaps:
+    """The password of a database is in the log of a job."""
+    yield without_password, lambda url: url

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +19,8 @@ from typing import Any
 from urllib.parse import parse_qsl, quote_plus, unquote, urlsplit
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
+
+import trustme
 
 from ray_committer.protocol.paths import is_inside
 from ray_committer.stores.answers import HttpAnswer, raise_if_unanswered
@@ -343,7 +346,7 @@ class Direct:
         self.server, self.before, self.after = server, before, after
 
     def request(
-        self, method: str, url: str, *, path: str, headers, data: bytes | None = None
+        self, method: str, url: str, *, path: str, headers, data: bytes | None = None, **_: Any
     ) -> HttpAnswer:
         split = urlsplit(url)
         told = method, unquote(split.path), split.query
@@ -393,9 +396,9 @@ class FakeS3Store(S3Store):
 
 class FakeS3Server:
     """A `FakeS3` behind HTTP, for other processes; on a thread between `start` and `stop`. `hold` is
-    called before each request, and can wait."""
+    called before each request, and can wait. With an authority, it has a certificate of that."""
 
-    def __init__(self, fake: FakeS3) -> None:
+    def __init__(self, fake: FakeS3, *, tls: trustme.CA | None = None) -> None:
         self.fake = fake
         self.hold: Hook = lambda *_: None
 
@@ -427,6 +430,11 @@ class FakeS3Server:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
+        if tls is not None:
+            own = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            tls.issue_cert("127.0.0.1").configure_cert(own)
+            self._server.socket = own.wrap_socket(self._server.socket, server_side=True)
+            self.url = self.url.replace("http://", "https://")
 
     @property
     def storage_options(self) -> dict[str, Any]:

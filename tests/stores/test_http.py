@@ -8,6 +8,7 @@ import pickle
 import signal
 import socket
 import ssl
+import subprocess
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -24,6 +25,7 @@ import trustme
 from aiohttp import web
 
 from ray_committer.errors import StoreUnavailableError, ThrottledError
+from ray_committer.stores.answers import StoreUnusableError
 from ray_committer.stores.http import HttpClient
 from tests.servers.ports import free_port
 
@@ -339,24 +341,116 @@ def test_a_head_has_headers_and_no_body(server: Server, client: HttpClient):
         assert (found.status, bool(found.body)) == (200, method == "GET")
 
 
-def test_a_server_is_trusted_by_the_certificates_of_the_system(
-    client: HttpClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
+@pytest.fixture
+def tls(tmp_path: Path) -> Iterator[str]:
+    """The URL of a file on a server whose authority is in ``ca.pem``, which nobody trusts yet."""
     authority = trustme.CA()
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("127.0.0.1").configure_cert(tls)
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
     (tmp_path / "a").write_text("content")
     handler = partial(SimpleHTTPRequestHandler, directory=tmp_path)
     with HTTPServer(("127.0.0.1", 0), handler) as server:
         server.socket = tls.wrap_socket(server.socket, server_side=True)
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"https://127.0.0.1:{server.server_port}/a"
-        with pytest.raises(StoreUnavailableError, match="certificate"):
-            client.request("GET", url, path="/a", headers={})
-        authority.cert_pem.write_to_path(tmp_path / "ca.pem")
-        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
-        assert HttpClient().request("GET", url, path="/a", headers={}).body == b"content"
+        yield f"https://127.0.0.1:{server.server_port}/a"
         server.shutdown()
+
+
+@pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", None])
+def test_a_server_is_trusted_by_the_certificates_of_the_system_a_variable_or_a_setting(
+    client: HttpClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tls: str, variable: str | None
+):
+    for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(StoreUnusableError, match="its certificate is not trusted"):
+        client.request("GET", tls, path="/a", headers={})
+    own = str(tmp_path / "ca.pem")
+    if variable:
+        monkeypatch.setenv(variable, own)
+    trusting = HttpClient(trusted=None if variable else own)
+    assert trusting.request("GET", tls, path="/a", headers={}).body == b"content"
+
+
+def test_a_directory_of_certificates_is_trusted(tmp_path: Path, tls: str):
+    number = subprocess.run(
+        ["openssl", "x509", "-subject_hash", "-noout", "-in", tmp_path / "ca.pem"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    (tmp_path / "certs").mkdir()
+    (tmp_path / "ca.pem").rename(tmp_path / "certs" / f"{number}.0")
+    client = HttpClient(trusted=str(tmp_path / "certs"))
+    assert client.request("GET", tls, path="/a", headers={}).body == b"content"
+
+
+def test_another_name_in_a_certificate_never_passes(tmp_path: Path, tls: str):
+    client = HttpClient(trusted=str(tmp_path / "ca.pem"))
+    url = tls.replace("127.0.0.1", "localhost")
+    with pytest.raises(StoreUnusableError, match=r"GET at localhost:.* certificate"):
+        client.request("GET", url, path="/a", headers={})
+
+
+def test_a_file_of_certificates_that_is_missing_is_named(tls: str):
+    with pytest.raises(StoreUnusableError, match="/no/such/bundle"):
+        HttpClient(trusted="/no/such/bundle").request("GET", tls, path="/a", headers={})
+
+
+def test_a_server_without_tls_never_passes(server: Server, client: HttpClient):
+    url = server.url.replace("http://", "https://")
+    with pytest.raises(StoreUnusableError, match="no TLS there"):
+        client.request("GET", url, path="/a", headers={})
+
+
+@pytest.mark.parametrize(
+    ("scheme", "code", "error"),
+    [
+        ("http", 407, StoreUnusableError),
+        ("https", 407, StoreUnusableError),
+        ("https", 403, StoreUnusableError),
+        ("https", 429, StoreUnavailableError),
+        ("https", 503, StoreUnavailableError),
+    ],
+)
+def test_a_proxy_that_does_not_connect_says_whether_it_may_later(
+    client: HttpClient, monkeypatch: pytest.MonkeyPatch, scheme: str, code: int, error: type[OSError]
+):
+    monkeypatch.setenv("no_proxy", "")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(f"HTTP/1.1 {code} No\r\nContent-Length: 0\r\n\r\n".encode())
+
+        threading.Thread(target=answer, daemon=True).start()
+        proxy = f"http://user:secret@127.0.0.1:{listening.getsockname()[1]}"
+        monkeypatch.setenv(f"{scheme}_proxy", proxy)
+        text = rf"GET at store\.example: the proxy from the environment .* \(HTTP {code}\)"
+        with pytest.raises(error, match=text) as caught:
+            client.request("GET", f"{scheme}://store.example/a", path="/a", headers={})
+        assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("code", [200, 404, 500])
+def test_an_answer_without_end_is_not_read(server: Server, code: int):
+    async def endless(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(status=code)
+        await response.prepare(request)
+        with suppress(ConnectionError):
+            while True:
+                await response.write(b" " * 65536)
+        return response
+
+    server.answer = endless
+    client = HttpClient()
+    with pytest.raises(StoreUnusableError, match="has more than 1000000 bytes") as caught:
+        client.request("GET", f"{server.url}/a", path="/a", headers={}, most_bytes=1_000_000)
+    assert caught.value.filename == "/a"
+    server.answer = _echo
+    assert get(client, server) == 200
 
 
 def test_a_forked_child_shares_no_connection(server: Server, client: HttpClient):

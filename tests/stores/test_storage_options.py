@@ -11,7 +11,9 @@ from gcsfs.core import GCSFileSystem
 
 from ray_committer.errors import SettingsError
 from ray_committer.stores.base import StoreSpec
-from ray_committer.stores.options import OPTIONS, options_of, refuse_unknown
+from ray_committer.stores.options import OPTIONS, options_of, refuse_unknown, with_flags
+from ray_committer.stores.registry import resolve_destination
+from ray_committer.stores.s3.connect import Credentials
 
 SENSELESS = {"asynchronous", "loop", "request_session", "socket_timeout"}
 """Options of these clients that a commit cannot use."""
@@ -62,3 +64,50 @@ def test_options_for_several_stores_are_each_for_its_own():
     assert options_of("hdfs", given) == {"dfs.nameservices": 3, "tokn": 5}
     assert options_of("file", given) == {"tokn": 5}
     assert options_of("mine", given) == given
+
+
+FLAGS = {
+    "s3": ["anon", "path_style", "requester_pays", "conditional_deletes"],
+    "gs": ["requester_pays", "version_aware", "check_connection", "use_listings_cache"],
+    "abfs": ["anon", "assume_container_exists", "exclude_cli_credential", "use_listings_cache"],
+}
+
+
+@pytest.mark.parametrize(
+    ("scheme", "name"), [(one, name) for one, names in FLAGS.items() for name in names]
+)
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("false", False), ("False", False), ("0", False), ("no", False), ("true", True), ("1", True)],
+)
+def test_a_flag_that_is_given_as_text_is_no_text(scheme: str, name: str, text: str, value: bool):
+    spec, _ = resolve_destination(
+        f"{scheme}://c@acct.dfs.core.windows.net/t" if scheme == "abfs" else f"{scheme}://b/t",
+        {name: text},
+    )
+    assert spec.storage_options[name] is value
+
+
+def test_every_flag_of_the_client_is_one_here():
+    for scheme, client in (("gs", GCSFileSystem), ("abfs", AzureBlobFileSystem)):
+        named = [
+            name
+            for name, one in signature(client.__init__).parameters.items()
+            if isinstance(one.default, bool) and name in OPTIONS[scheme]
+        ]
+        assert named
+        assert with_flags(scheme, dict.fromkeys(named, "no")) == dict.fromkeys(named, False)
+
+
+def test_requests_are_signed_unless_they_are_to_be_anonymous():
+    for text, is_anonymous in (("false", False), ("true", True)):
+        assert Credentials("b", {"anon": text}).is_anonymous is is_anonymous
+
+
+def test_the_project_that_pays_is_a_text():
+    assert with_flags("gs", {"requester_pays": "my-project"}) == {"requester_pays": "my-project"}
+
+
+def test_a_flag_that_is_neither_is_refused():
+    with pytest.raises(SettingsError, match="anon: 'maybe' is neither true nor false"):
+        resolve_destination("s3://b/t", {"anon": "maybe"})

@@ -19,6 +19,7 @@ from urllib.parse import parse_qsl
 from azure.core.exceptions import AzureError, ClientAuthenticationError
 
 from ray_committer.errors import StoreRefusedError, StoreUnavailableError
+from ray_committer.stores.answers import refuse_lasting
 
 SCOPE = "https://storage.azure.com/.default"
 REFRESH_SECONDS = 300.0
@@ -161,6 +162,7 @@ class Bearer:
         except ClientAuthenticationError as e:
             raise PermissionError(errno.EACCES, f"no token was issued: {e.message}", SCOPE) from e
         except (AzureError, *_MISREAD) as e:
+            refuse_lasting(e, SCOPE)
             raise StoreUnavailableError(
                 SCOPE,
                 f"no token was issued ({type(e).__name__}): check whether this machine reaches the "

@@ -15,6 +15,7 @@ from adlfs import AzureBlobFileSystem
 from fsspec.asyn import get_loop, sync
 
 from ray_committer.errors import StoreRefusedError
+from ray_committer.stores.addresses import server_address
 from ray_committer.stores.adls.auth import Anonymous, Authorization, Bearer, SharedKey
 from ray_committer.stores.adls.names import DEFAULT_SUFFIX, blob_host, dfs_host
 
@@ -39,12 +40,15 @@ def connect(options: Mapping[str, Any], account: str, host: str) -> Connection:
     `StoreRefusedError` if they lead to another account, or would send a token unencrypted.
     """
     given = {**_for_adlfs(options, account, host), "skip_instance_cache": True}
+    if ENDPOINT in options:
+        endpoint = str(options[ENDPOINT])
+        server_address(f"abfs://{host}", f"the storage option {ENDPOINT}", endpoint, path=True)
     try:
         system = AzureBlobFileSystem(**given)
-    except ValueError as e:
+    except ValueError:
         raise StoreRefusedError(
             f"abfs://{host}: adlfs cannot connect with these storage options", "see its documentation"
-        ) from e
+        ) from None  # its text may hold the connection string
     client = system.service_client
     url = urlsplit(client.url)
     found = client.account_name
@@ -61,7 +65,9 @@ def connect(options: Mapping[str, Any], account: str, host: str) -> Connection:
     authorization = _authorization(system, url.query)
     is_open = urlsplit(dfs).scheme != "https" and urlsplit(dfs).hostname not in _LOOPBACK
     if is_open and not isinstance(authorization, SharedKey):
-        raise StoreRefusedError(f"{dfs}: a token or a SAS would be sent unencrypted", "use https")
+        raise StoreRefusedError(
+            f"abfs://{host}: a token or a SAS would be sent unencrypted to the endpoint", "use https"
+        )
     return Connection(found or account, dfs, blob, authorization)
 
 

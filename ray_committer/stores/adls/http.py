@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode
 
 from ray_committer.stores.adls.connect import Connection
 from ray_committer.stores.answers import CredentialsRefusedError, HttpAnswer, foreign_answer
-from ray_committer.stores.http import HttpClient
+from ray_committer.stores.http import MOST_BYTES, HttpClient
 
 VERSION = "2023-11-03"
 APPEND_BYTES = 32 << 20
@@ -51,10 +51,12 @@ class AdlsHttp:
         data: bytes | None = None,
         *,
         shown: str | None = None,
+        most_bytes: int = MOST_BYTES,
     ) -> HttpAnswer:
         """Make a request to the decoded `path`; "" is the container itself. Errors name `shown`."""
         url = f"{self.connection.dfs}/{self.container}{quote_name(path)}"
-        return self.url(method, url, query, headers, data, path=shown or path or "/")
+        where = shown or path or "/"
+        return self.url(method, url, query, headers, data, path=where, most_bytes=most_bytes)
 
     def url(
         self,
@@ -65,6 +67,7 @@ class AdlsHttp:
         data: bytes | None = None,
         *,
         path: str,
+        most_bytes: int = MOST_BYTES,
     ) -> HttpAnswer:
         """Make a request to a quoted URL; errors name `path`, because the URL may contain a SAS.
 
@@ -82,7 +85,10 @@ class AdlsHttp:
                 sent["Content-Length"] = str(len(data))
                 sent["Content-Type"] = "application/octet-stream"
             sent = authorization.headers(method, url, sent)
-            return self._client.request(method, url + sas, path=path, headers=sent, data=data), sent
+            answer = self._client.request(
+                method, url + sas, path=path, headers=sent, data=data, most_bytes=most_bytes
+            )
+            return answer, sent
 
         answer, sent = send()
         if answer.status == 401 and authorization.renew(sent):

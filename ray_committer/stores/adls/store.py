@@ -25,13 +25,22 @@ from ray_committer.stores.adls.http import (
     error_of,
     quoted_etag,
 )
-from ray_committer.stores.answers import HttpAnswer, decoded
+from ray_committer.stores.answers import (
+    HttpAnswer,
+    PageTokens,
+    bad_field,
+    decoded,
+    read_field,
+    require_inside,
+    whole_number,
+)
 from ray_committer.stores.base import (
     FileStatus,
     StoreCapabilities,
     StoreSpec,
     Versions,
 )
+from ray_committer.stores.http import MOST_FILE_BYTES
 from ray_committer.stores.state_names import NamedStates
 
 PATH_BYTES = 1024
@@ -63,8 +72,8 @@ class AdlsStore(NamedStates):
         return file_status(
             path,
             is_directory=headers.get("x-ms-resource-type") == "directory",
-            size=int(headers.get("content-length", 0)),
-            modified_milliseconds=_milliseconds(headers.get("last-modified")),
+            size=read_field(whole_number, headers.get("content-length", "0"), "Content-Length", path),
+            modified_milliseconds=_milliseconds(headers.get("last-modified"), path),
             etag=bare_etag(headers.get("etag")),
         )
 
@@ -78,7 +87,7 @@ class AdlsStore(NamedStates):
             return []
 
     def read(self, path: str) -> bytes:
-        return _checked(self._http.path("GET", path), path).body
+        return _checked(self._http.path("GET", path, most_bytes=MOST_FILE_BYTES), path).body
 
     def write(self, path: str, data: bytes) -> None:
         _checked(self._http.path("PUT", path, {"resource": "file"}), path)
@@ -119,7 +128,7 @@ class AdlsStore(NamedStates):
         return not _is_nothing(answer) and bool(_checked(answer, path))
 
     def delete_directory(self, path: str) -> bool:
-        query = {"recursive": "true", "paginated": "true"}
+        query, tokens = {"recursive": "true", "paginated": "true"}, PageTokens(path)
         while True:
             answer = self._http.path("DELETE", path, query)
             if _is_nothing(answer):
@@ -127,7 +136,7 @@ class AdlsStore(NamedStates):
             token = _checked(answer, path).headers.get("x-ms-continuation")
             if not token:
                 return True
-            query["continuation"] = token
+            query["continuation"] = tokens.follow(token)
 
     def remove_empty_directory(self, path: str) -> bool:
         answer = self._http.path("DELETE", path, {"recursive": "false"})
@@ -154,16 +163,18 @@ class AdlsStore(NamedStates):
         }
         if path != "/":
             query["directory"] = path[1:]
+        tokens, below = PageTokens(path), path[1:] and f"{path[1:]}/"
         while True:
             answer = self._http.path("GET", "", query, shown=path)
             if error_code(answer) == "PathConflict":
                 raise NotADirectoryError(errno.ENOTDIR, "is a file", path)
             page = decoded(_checked(answer, path), _Page, path, strict=False)
+            require_inside((found.name for found in page.paths), below, "name")
             yield from map(_listed, page.paths)
             token = answer.headers.get("x-ms-continuation")
             if not token:
                 return
-            query["continuation"] = token
+            query["continuation"] = tokens.follow(token)
 
 
 class _Path(msgspec.Struct, gc=False, rename="camel"):
@@ -184,11 +195,13 @@ prepare(_Page)
 
 
 def _listed(found: _Path) -> FileStatus:
+    if found.content_length < 0:
+        raise bad_field(f"/{found.name}", "contentLength", str(found.content_length))
     return file_status(
         f"/{found.name}",
         is_directory=found.is_directory,
         size=found.content_length,
-        modified_milliseconds=_milliseconds(found.last_modified),
+        modified_milliseconds=_milliseconds(found.last_modified, f"/{found.name}"),
         etag=bare_etag(found.etag),
     )
 
@@ -207,9 +220,13 @@ def file_status(
     )
 
 
+def _milliseconds(date: str | None, path: str) -> int | None:
+    return read_field(_of_date, date, "Last-Modified", path) if date else None
+
+
 @lru_cache(maxsize=1024)
-def _milliseconds(date: str | None) -> int | None:
-    return int(parsedate_to_datetime(date).timestamp()) * 1000 if date else None
+def _of_date(date: str) -> int:
+    return int(parsedate_to_datetime(date).timestamp()) * 1000
 
 
 def _is_nothing(answer: HttpAnswer) -> bool:

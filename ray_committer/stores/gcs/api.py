@@ -20,13 +20,17 @@ from ray_committer.protocol.prepared import prepare
 from ray_committer.stores.answers import (
     CredentialsRefusedError,
     HttpAnswer,
+    PageTokens,
     decoded,
     foreign_answer,
     raise_if_unanswered,
+    read_field,
+    require_inside,
+    whole_number,
 )
 from ray_committer.stores.gcs.batch import BATCH_HEADERS, decode_batch, encode_batch
 from ray_committer.stores.gcs.credentials import GcsCredentials
-from ray_committer.stores.http import HttpClient
+from ray_committer.stores.http import MOST_BYTES, MOST_FILE_BYTES, HttpClient
 
 PAGE_ITEMS = 1000
 """The most that the API lists in one request."""
@@ -152,10 +156,11 @@ class GcsBucket:
     def download(self, name: str) -> tuple[bytes, str]:
         """The content of an object and its generation."""
         url = f"{self._objects}/{quoted(name)}{self._query(alt='media')}"
-        answer = self._request("GET", url, name)
+        answer = self._request("GET", url, name, most_bytes=MOST_FILE_BYTES)
         generation = answer.headers.get("x-goog-generation")
         if generation is None:
             raise foreign_answer(answer, f"/{name}")
+        read_field(whole_number, generation, "x-goog-generation", f"/{name}")
         return answer.body, generation
 
     def upload(self, name: str, data: bytes, *, generation: str | None = None) -> str:
@@ -214,14 +219,16 @@ class GcsBucket:
             wanted["delimiter"] = delimiter
         if folders:
             wanted["includeFoldersAsPrefixes"] = "true"
-        token = ""
+        tokens = PageTokens(f"/{prefix}")
         while True:
-            query = self._query(**wanted, **({"pageToken": token} if token else {}))
-            page = decoded(self._request("GET", self._objects + query, prefix), GcsPage, f"/{prefix}")
+            answer = self._request("GET", self._objects + self._query(**wanted), prefix)
+            page = decoded(answer, GcsPage, f"/{prefix}")
+            require_inside((one.name for one in page.items), prefix, "name")
+            require_inside(page.prefixes, prefix, "prefixes")
             yield page
-            token = page.next_page_token
-            if not token:
+            if not page.next_page_token:
                 return
+            wanted["pageToken"] = tokens.follow(page.next_page_token)
 
     def is_hierarchical(self) -> bool:
         """Return whether the bucket has folders; ``OSError`` if that is not readable."""
@@ -250,15 +257,15 @@ class GcsBucket:
 
     def list_folders(self, prefix: str) -> Iterator[str]:
         """Return the names of all folders that begin with `prefix`, however deep."""
-        token = ""
+        wanted, tokens = {"prefix": prefix}, PageTokens(f"/{prefix}")
         while True:
-            query = self._query(prefix=prefix, **({"pageToken": token} if token else {}))
-            answer = self._request("GET", f"{self._bucket}/folders{query}", prefix)
+            answer = self._request("GET", f"{self._bucket}/folders{self._query(**wanted)}", prefix)
             page = decoded(answer, _Folders, f"/{prefix}")
+            require_inside((folder.name for folder in page.items), prefix, "name")
             yield from (folder.name for folder in page.items)
-            token = page.next_page_token
-            if not token:
+            if not page.next_page_token:
                 return
+            wanted["pageToken"] = tokens.follow(page.next_page_token)
 
     def _deletion(self, name: str, generation: str | None) -> str:
         conditions = {"ifGenerationMatch": generation} if generation else {}
@@ -271,9 +278,17 @@ class GcsBucket:
         wanted = {**parameters, **self._payer}
         return f"?{urlencode(wanted, quote_via=quote, safe='')}" if wanted else ""
 
-    def _request(self, method: str, url: str, name: str, *, data: bytes | None = None) -> HttpAnswer:
+    def _request(
+        self,
+        method: str,
+        url: str,
+        name: str,
+        *,
+        data: bytes | None = None,
+        most_bytes: int = MOST_BYTES,
+    ) -> HttpAnswer:
         """Make a request that must succeed."""
-        return _checked(self._ask(method, url, name, data=data), name)
+        return _checked(self._ask(method, url, name, data=data, most_bytes=most_bytes), name)
 
     def _ask(
         self,
@@ -283,13 +298,16 @@ class GcsBucket:
         *,
         data: bytes | None = None,
         headers: Mapping[str, str] | None = None,
+        most_bytes: int = MOST_BYTES,
     ) -> HttpAnswer:
         """Make a request; if its token is refused, once again with a new one."""
         path = f"/{name}"
 
         def send(signed: Mapping[str, str]) -> HttpAnswer:
             sent = {**signed, **(headers or {})}
-            return self._client.request(method, url, path=path, headers=sent, data=data)
+            return self._client.request(
+                method, url, path=path, headers=sent, data=data, most_bytes=most_bytes
+            )
 
         signed = self._credentials.headers(path)
         answer, refused = send(signed), self._credentials.shown

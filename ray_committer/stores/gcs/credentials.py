@@ -21,6 +21,8 @@ from gcsfs.retry import HttpError, NonRetryableError
 from google.auth.transport.requests import Request
 
 from ray_committer.errors import StoreRefusedError, StoreUnavailableError
+from ray_committer.stores.addresses import server_address
+from ray_committer.stores.answers import refuse_lasting
 from ray_committer.version import __version__
 
 FRESH_SECONDS = 60.0
@@ -54,6 +56,7 @@ class GcsCredentials:
         try:
             filesystem = GCSFileSystem(**options)
         except (*_UNANSWERED, *_REFUSED, *_MISREAD, OSError) as e:
+            refuse_lasting(e, "/")
             if cause := _unanswered(e):
                 raise _no_token("/", type(cause).__name__) from None
             raise StoreRefusedError(
@@ -62,6 +65,8 @@ class GcsCredentials:
                 "see `token` in its documentation",
             ) from None  # its text may hold the token
         self.base = filesystem.base.removesuffix("/storage/v1/")
+        named = "the storage option endpoint_url, or STORAGE_EMULATOR_HOST,"
+        server_address(f"gs://{bucket}", named, self.base, path=True)
         self.user_project = _user_project(filesystem)
         self._credentials = filesystem.credentials
         self._clock = clock
@@ -104,6 +109,7 @@ class GcsCredentials:
         try:
             apply(fresh)
         except (*_UNANSWERED, *_REFUSED, *_MISREAD) as e:
+            refuse_lasting(e, path)
             if (cause := _unanswered(e)) or isinstance(e, _MISREAD):
                 why = str(cause) if isinstance(cause, _UNANSWERED) else "an answer that holds none"
                 raise _no_token(path, why) from e

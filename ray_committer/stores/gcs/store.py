@@ -21,7 +21,12 @@ from typing import TypeVar
 
 from ray_committer.errors import StoreRefusedError, StoreUnavailableError, ThrottledError
 from ray_committer.limits.backoff import RETRY_SECONDS, until_answered
-from ray_committer.stores.answers import CredentialsRefusedError
+from ray_committer.stores.answers import (
+    CredentialsRefusedError,
+    StoreUnusableError,
+    read_field,
+    whole_number,
+)
 from ray_committer.stores.base import (
     FileStatus,
     StoreCapabilities,
@@ -175,7 +180,8 @@ class GcsStore:
 
     def cost_warnings(self) -> list[str]:
         settings = self._bucket.settings()
-        seconds = int(settings.soft_delete_policy.retention_duration_seconds)
+        kept = str(settings.soft_delete_policy.retention_duration_seconds)
+        seconds = read_field(whole_number, kept, "softDeletePolicy.retentionDurationSeconds", "/")
         warnings = []
         if seconds:
             warnings.append(
@@ -233,7 +239,7 @@ def _open(spec: StoreSpec, client: HttpClient) -> tuple[GcsBucket, bool]:
 def _has_folders(bucket: GcsBucket, name: str) -> bool:
     try:
         return bucket.is_hierarchical()
-    except (ThrottledError, StoreUnavailableError, CredentialsRefusedError):
+    except (ThrottledError, StoreUnavailableError, StoreUnusableError, CredentialsRefusedError):
         raise
     except OSError as e:
         _warn_flat(name, str(e.strerror))
@@ -267,11 +273,15 @@ def _all_at_once(delete: Callable[[T], bool], named: list[T]) -> bool:
 
 
 def _status(found: GcsObject) -> FileStatus:
+    path = f"/{found.name}"
+    read_field(whole_number, found.generation, "generation", path)
     return FileStatus(
-        path=f"/{found.name}",
+        path=path,
         is_directory=False,
-        size=int(found.size),
-        modified_milliseconds=_milliseconds(found.updated) if found.updated else None,
+        size=read_field(whole_number, found.size, "size", path),
+        modified_milliseconds=(
+            read_field(_milliseconds, found.updated, "updated", path) if found.updated else None
+        ),
         etag=f"crc32c={found.crc32c}" if found.crc32c else None,
         version=found.generation,
     )

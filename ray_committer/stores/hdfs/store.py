@@ -16,6 +16,7 @@ import hdfs_native
 
 from ray_committer.errors import StoreRefusedError, StoreUnavailableError
 from ray_committer.limits.backoff import RETRY_SECONDS
+from ray_committer.stores.addresses import without_password
 from ray_committer.stores.base import FileStatus, StoreSpec
 from ray_committer.stores.deadline import DEADLINE_SECONDS, DeadlineThreads, first_deadline
 from ray_committer.stores.hdfs.protocol import (
@@ -164,8 +165,9 @@ def _open(spec: StoreSpec) -> hdfs_native.Client:
     except RuntimeError as e:
         if "No NameNode hosts" not in str(e):
             raise StoreRefusedError(
-                f"hdfs://{spec.authority}: cannot be opened: {e}", "check the URL and Hadoop's settings"
-            ) from e
+                without_password(f"hdfs://{spec.authority}: cannot be opened: {e}"),
+                "check the URL and Hadoop's settings",
+            ) from None  # its text has the URL
     return hdfs_native.Client(f"hdfs://{spec.authority}:{DEFAULT_PORT}", settings)
 
 

@@ -14,6 +14,7 @@ import os
 import re
 import uuid
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urljoin
 
@@ -21,7 +22,14 @@ import msgspec
 
 from ray_committer.limits.backoff import RETRY_SECONDS
 from ray_committer.protocol.prepared import prepare
-from ray_committer.stores.answers import HttpAnswer, decoded, foreign_answer
+from ray_committer.stores.addresses import server_address
+from ray_committer.stores.answers import (
+    HttpAnswer,
+    bad_field,
+    decoded,
+    foreign_answer,
+    read_field,
+)
 from ray_committer.stores.base import FileStatus, StoreSpec
 from ray_committer.stores.deadline import first_deadline
 from ray_committer.stores.hdfs.protocol import (
@@ -32,7 +40,7 @@ from ray_committer.stores.hdfs.protocol import (
     remote_error,
     unknown_replace,
 )
-from ray_committer.stores.http import HttpClient
+from ray_committer.stores.http import MOST_BYTES, MOST_FILE_BYTES, HttpClient
 from ray_committer.stores.state_names import NamedStates
 
 _IN_URLS = "%!#$&'()*+,/:;=?@[]~"
@@ -96,7 +104,9 @@ class WebHdfsStore(NamedStates):
         self.capabilities = capabilities(spec.storage_options)
         self._client = client or HttpClient(first_seconds=first_deadline(retry_seconds))
         options = spec.storage_options
-        url = options.get("webhdfs_url") or f"http://{spec.authority}"
+        url = str(options.get("webhdfs_url") or f"http://{spec.authority}")
+        named = "the storage option webhdfs_url" if options.get("webhdfs_url") else "its host"
+        server_address(f"{spec.scheme}://...", named, url, path=True, user=True)
         self._root = f"{url.rstrip('/')}/webhdfs/v1"
         self._who = _who(options)
         self._file_mode, self._directory_mode = (f"{bits:o}" for bits in permissions(options))
@@ -113,6 +123,9 @@ class WebHdfsStore(NamedStates):
         listed = found.file_statuses.file_status
         if any(not status.path_suffix for status in listed):
             raise not_a_directory(path)
+        for status in listed:
+            if "/" in status.path_suffix or status.path_suffix in (".", ".."):
+                raise bad_field(path, "pathSuffix", status.path_suffix)
         above = path.rstrip("/")
         return [_status(f"{above}/{status.path_suffix}", status) for status in listed]
 
@@ -121,9 +134,10 @@ class WebHdfsStore(NamedStates):
 
     def read(self, path: str) -> bytes:
         numbered = path if _PLAIN.fullmatch(path) else self._numbered(path)
-        answer = self._send("GET", self._url("OPEN", numbered), path)
+        answer = self._send("GET", self._url("OPEN", numbered), path, most_bytes=MOST_FILE_BYTES)
         if answer.status in _REDIRECTED:
-            answer = self._send("GET", self._elsewhere(answer), path)
+            url = self._elsewhere(answer, path)
+            answer = self._send("GET", url, path, most_bytes=MOST_FILE_BYTES)
         return answer.body
 
     def write(self, path: str, data: bytes) -> None:
@@ -192,12 +206,12 @@ class WebHdfsStore(NamedStates):
         answer = self._send("PUT", self._url("CREATE", named, **options), path)
         if answer.status not in _REDIRECTED:
             raise foreign_answer(answer, path)
-        self._send("PUT", self._elsewhere(answer), path, data=data)
+        self._send("PUT", self._elsewhere(answer, path), path, data=data)
 
-    def _elsewhere(self, answer: HttpAnswer) -> str:
+    def _elsewhere(self, answer: HttpAnswer, path: str) -> str:
         """Return the URL of a redirection; gateways can omit the host or the quoting."""
         location = quote(answer.headers["location"].encode("latin-1"), safe=_IN_URLS)
-        return urljoin(self._root, location)
+        return read_field(partial(urljoin, self._root), location, "Location", path)
 
     def _numbered(self, path: str) -> str:
         """Return a path by number to what is at `path`; `path` itself if there are no numbers."""
@@ -208,9 +222,10 @@ class WebHdfsStore(NamedStates):
         return decoded(self._call(method, operation, path, **options), kind, path)
 
     def _call(self, method: str, operation: str, path: str, **options: str) -> HttpAnswer:
-        """Make a request that the NameNode answers itself."""
-        url = self._url(operation, path, **options)
-        answer = self._send(method, url, path, dest=options.get("destination"))
+        """Make a request that the NameNode answers itself; a listing has no pages."""
+        url, dest = self._url(operation, path, **options), options.get("destination")
+        most = MOST_FILE_BYTES if operation == "LISTSTATUS" else MOST_BYTES
+        answer = self._send(method, url, path, dest=dest, most_bytes=most)
         if answer.status in _REDIRECTED:
             raise foreign_answer(answer, path)
         return answer
@@ -220,11 +235,20 @@ class WebHdfsStore(NamedStates):
         return f"{self._root}{quote(path)}?{query}"
 
     def _send(
-        self, method: str, url: str, path: str, *, dest: str | None = None, data: bytes | None = None
+        self,
+        method: str,
+        url: str,
+        path: str,
+        *,
+        dest: str | None = None,
+        data: bytes | None = None,
+        most_bytes: int = MOST_BYTES,
     ) -> HttpAnswer:
         """Make one request; a redirection is an answer."""
         headers = {} if data is None else {"Content-Type": "application/octet-stream"}
-        answer = self._client.request(method, url, path=path, headers=headers, data=data)
+        answer = self._client.request(
+            method, url, path=path, headers=headers, data=data, most_bytes=most_bytes
+        )
         if 200 <= answer.status < 300 or (answer.status in _REDIRECTED and "location" in answer.headers):
             return answer
         raise _error(answer, path, dest)
@@ -257,6 +281,8 @@ def _error(answer: HttpAnswer, path: str, dest: str | None) -> OSError:
 
 
 def _status(path: str, found: _Status) -> FileStatus:
+    if found.length < 0:
+        raise bad_field(path, "length", str(found.length))
     return FileStatus(
         path=path,
         is_directory=found.type == "DIRECTORY",

@@ -6,12 +6,15 @@ client finds the credentials, and renews them in long reads.
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
 from typing import Any
 
 from ray_committer.errors import StoreRefusedError
 from ray_committer.stores.base import StoreSpec
-from ray_committer.stores.s3.connect import Credentials, find_place, is_true
+from ray_committer.stores.http import BUNDLE
+from ray_committer.stores.options import is_true
+from ray_committer.stores.s3.connect import Credentials, find_place, trusted_certificates
 
 
 def arrow_file_system(spec: StoreSpec) -> Any:
@@ -36,6 +39,7 @@ def new_arrow_file_system(spec: StoreSpec) -> Any:
     place = find_place(spec.authority, options, credentials)
     is_named = bool(options.get("key") or options.get("profile"))
     keys = credentials.keys() if is_named else None
+    trusted = trusted_certificates(credentials) or os.environ.get(BUNDLE)
     return S3FileSystem(
         access_key=keys.access if keys else None,
         secret_key=keys.secret if keys else None,
@@ -45,6 +49,7 @@ def new_arrow_file_system(spec: StoreSpec) -> Any:
         scheme=place.base.partition(":")[0],
         endpoint_override=place.host if place.prefix else place.host.removeprefix(f"{spec.authority}."),
         force_virtual_addressing=not place.prefix,
+        **({"tls_ca_file_path": trusted} if trusted else {}),
     )
 
 

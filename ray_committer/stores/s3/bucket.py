@@ -6,14 +6,21 @@ reference of Amazon S3.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from xml.etree import ElementTree
 
 from ray_committer.protocol.actions import Answer, CompleteUpload
-from ray_committer.stores.answers import HttpAnswer, foreign_answer
-from ray_committer.stores.http import HttpClient
+from ray_committer.stores.answers import (
+    HttpAnswer,
+    PageTokens,
+    StoreUnusableError,
+    foreign_answer,
+    require_inside,
+)
+from ray_committer.stores.http import MOST_FILE_BYTES, HttpClient
 from ray_committer.stores.s3 import xml
 from ray_committer.stores.s3.connect import Credentials, Place
 from ray_committer.stores.s3.refusals import checked, refusal
@@ -61,7 +68,7 @@ class S3Bucket:
 
     def get(self, name: str) -> tuple[bytes, str]:
         """Return the content of an object, and its etag."""
-        answer = checked(self._ask("GET", name), name, "GET")
+        answer = checked(self._ask("GET", name, most_bytes=MOST_FILE_BYTES), name, "GET")
         return answer.body, _etag(answer, name)
 
     def put(self, name: str, data: bytes, *, old: str | None = None, new: bool = False) -> str:
@@ -103,13 +110,16 @@ class S3Bucket:
         query = {"list-type": "2", "prefix": prefix, "max-keys": str(limit), "encoding-type": "url"}
         if delimiter:
             query["delimiter"] = delimiter
+        tokens = PageTokens(f"/{prefix}")
         while True:
             answer = self._ask("GET", "", query, shown=prefix)
             page = xml.page_of(checked(answer, prefix, "LIST"), f"/{prefix}")
+            require_inside((one.name for one in page.objects), prefix, "Key")
+            require_inside(page.prefixes, prefix, "Prefix")
             yield page
             if not page.token:
                 return
-            query["continuation-token"] = page.token
+            query["continuation-token"] = tokens.follow(page.token)
 
     def begin(self, name: str, stamp: str | None) -> str:
         """Begin an upload whose file has the job's `stamp` in its metadata; return the upload's id."""
@@ -150,13 +160,13 @@ class S3Bucket:
 
     def part_pages(self, name: str, upload: str) -> Iterator[xml.PartsPage]:
         """List the parts of an upload, a page at a time; ``FileNotFoundError`` if it is not pending."""
-        query = {"uploadId": upload}
+        query, markers = {"uploadId": upload}, PageTokens(f"/{name}")
         while True:
             page = xml.parts_page_of(checked(self._ask("GET", name, query), name, "PARTS"), f"/{name}")
             yield page
             if not page.marker:
                 return
-            query["part-number-marker"] = page.marker
+            query["part-number-marker"] = markers.follow(page.marker)
 
     def abort_rules(self) -> list[xml.AbortRule]:
         """Return the rules that abort uploads which nobody completes."""
@@ -192,7 +202,9 @@ class S3Bucket:
         if after is not None:
             query["key-marker"], query["upload-id-marker"] = after
         answer = self._ask("GET", "", query, shown=prefix)
-        return xml.upload_page_of(checked(answer, prefix, "UPLOADS"), f"/{prefix}")
+        page = xml.upload_page_of(checked(answer, prefix, "UPLOADS"), f"/{prefix}")
+        require_inside((one.name for one in page.uploads), prefix, "Key")
+        return page
 
 
 def _has_no_upload(answer: HttpAnswer) -> bool:
@@ -212,5 +224,6 @@ def _confirmed(answer: HttpAnswer, name: str) -> Answer:
 def _etag(answer: HttpAnswer, name: str) -> str:
     etag = answer.headers.get("etag", "").strip('"')
     if not etag:
-        raise foreign_answer(answer, f"/{name}")
+        text = "the server sends no ETag, by which files are told apart: use a server that does"
+        raise StoreUnusableError(errno.EPROTO, text, f"/{name}")
     return etag

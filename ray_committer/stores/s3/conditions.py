@@ -18,6 +18,7 @@ from ray_committer.stores.s3.bucket import S3Bucket
 _OTHER = "0" * 32
 """An etag that no object has."""
 _WRITES = "writes an object although a condition of the request does not hold"
+_REFUSED = (errno.ENOTSUP, errno.EPROTO)
 _ADVICE = "use a server that has conditional writes, such as Amazon S3, or write to another store"
 
 
@@ -32,6 +33,12 @@ def check_conditions(bucket: S3Bucket, name: str, *, binds_deletes: bool) -> Non
         _check_uploads(bucket, probe)
         if binds_deletes:
             _check_deletes(bucket, probe)
+    except OSError as e:
+        if e.errno not in _REFUSED:
+            raise
+        raise StoreRefusedError(
+            f"s3://{bucket.name}: the server cannot be used: {e.strerror}", _ADVICE
+        ) from e
     finally:
         with suppress(FileNotFoundError):
             bucket.delete(probe)

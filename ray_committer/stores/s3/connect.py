@@ -12,10 +12,11 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from ray_committer.errors import SettingsError, StoreRefusedError, StoreUnavailableError
-from ray_committer.stores.answers import CredentialsRefusedError
+from ray_committer.stores.addresses import server_address
+from ray_committer.stores.answers import CredentialsRefusedError, refuse_lasting
+from ray_committer.stores.options import is_true
 from ray_committer.stores.s3.sign import Keys
 
 DEFAULT_REGION = "us-east-1"
@@ -40,7 +41,7 @@ class Credentials:
         self._process = os.getpid()
         self._bucket = bucket
         self._found: Any = None
-        self.is_anonymous = bool(options.get("anon"))
+        self.is_anonymous = is_true("anon", options.get("anon") or False)
         key, secret = options.get("key"), options.get("secret")
         self._fixed = Keys(str(key), str(secret), options.get("token")) if key and secret else None
         if bool(key) is not bool(secret):
@@ -64,6 +65,7 @@ class Credentials:
                     raise CredentialsRefusedError(
                         errno.EACCES, f"the login has ended ({e}): run aws sso login", f"/{self._bucket}"
                     ) from e
+                refuse_lasting(e, f"/{self._bucket}")
                 raise StoreUnavailableError(
                     f"/{self._bucket}",
                     f"the credentials could not be refreshed: {type(e).__name__}: {e}",
@@ -130,31 +132,30 @@ def new_session(bucket: str, profile: str | None) -> Any:
 
 def find_place(bucket: str, options: Mapping[str, Any], credentials: Credentials) -> Place:
     """Return the address of a bucket; `SettingsError` for an endpoint that is not an address."""
-    region = options.get("region") or credentials.setting("region") or DEFAULT_REGION
-    endpoint = (
-        options.get("endpoint_url")
-        or os.environ.get("AWS_ENDPOINT_URL_S3")
-        or os.environ.get("AWS_ENDPOINT_URL")
-        or credentials.setting("endpoint_url")
-    )
+    region = str(options.get("region") or credentials.setting("region") or DEFAULT_REGION)
+    named, endpoint = _endpoint(options, credentials)
     by_path = options.get("path_style")
     is_by_path = bool(endpoint) or "." in bucket if by_path is None else is_true("path_style", by_path)
-    url = urlsplit(endpoint or f"https://s3.{region}.{credentials.domain(region)}")
-    if url.scheme not in ("http", "https") or not url.hostname or url.path.strip("/"):
-        raise SettingsError(
-            f"s3://{bucket}: the endpoint {endpoint} is not an address of a server",
-            "give one like https://host:port",
-        )
+    address = endpoint or f"https://s3.{region}.{credentials.domain(region)}"
+    url = server_address(f"s3://{bucket}", named, address)
     default = 443 if url.scheme == "https" else 80
-    host = url.hostname if url.port in (None, default) else f"{url.hostname}:{url.port}"
+    name = url.hostname or ""
+    host = name if url.port in (None, default) else f"{name}:{url.port}"
     if is_by_path:
         return Place(f"{url.scheme}://{host}/{bucket}", host, f"/{bucket}", region)
     return Place(f"{url.scheme}://{bucket}.{host}", f"{bucket}.{host}", "", region)
 
 
-def is_true(name: str, value: object) -> bool:
-    """Return a storage option that is true or false; `SettingsError` for another value."""
-    known = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-    if str(value).lower() not in known:
-        raise SettingsError(f"{name} {value!r}: is neither true nor false")
-    return known[str(value).lower()]
+def _endpoint(options: Mapping[str, Any], credentials: Credentials) -> tuple[str, str | None]:
+    """Return what names the address of another server than Amazon's, and that address."""
+    if given := options.get("endpoint_url"):
+        return "the storage option endpoint_url", str(given)
+    for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"):
+        if given := os.environ.get(name):
+            return name, given
+    return "the endpoint_url of the profile, or the region,", credentials.setting("endpoint_url")
+
+
+def trusted_certificates(credentials: Credentials) -> str | None:
+    """Return the file of certificates that the environment or the profile names for Amazon's clients."""
+    return os.environ.get("AWS_CA_BUNDLE") or credentials.setting("ca_bundle")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from email.utils import parsedate_to_datetime
 
+from ray_committer.stores.answers import read_field
 from ray_committer.stores.s3.bucket import S3Bucket
 
 
@@ -30,7 +31,9 @@ class S3Settings:
         before = time.time()
         told = self._bucket.look().headers.get("date")
         middle = (before + time.time()) / 2
-        return None if not told else parsedate_to_datetime(told).timestamp() - middle
+        if not told:
+            return None
+        return read_field(parsedate_to_datetime, told, "Date", "/").timestamp() - middle
 
     def _text(self, setting: str, element: str) -> str | None:
         root = self._bucket.setting(setting)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 
+from ray_committer.stores.answers import read_field, whole_number
 from ray_committer.stores.base import FileStatus
 from ray_committer.stores.s3 import xml
 from ray_committer.stores.s3.bucket import STAMP_HEADER
@@ -23,7 +24,7 @@ def status_of(found: xml.Listed) -> FileStatus:
         path=f"/{found.name}",
         is_directory=False,
         size=found.size,
-        modified_milliseconds=milliseconds(found.modified),
+        modified_milliseconds=milliseconds(found.modified, f"/{found.name}"),
         etag=found.etag,
         version=found.etag,
     )
@@ -35,9 +36,9 @@ def status_of_head(path: str, headers: Mapping[str, str]) -> FileStatus:
     return FileStatus(
         path=path,
         is_directory=False,
-        size=int(headers.get("content-length", "0")),
+        size=read_field(whole_number, headers.get("content-length", "0"), "Content-Length", path),
         modified_milliseconds=(
-            int(parsedate_to_datetime(modified).timestamp() * 1000) if modified else None
+            read_field(_of_date, modified, "Last-Modified", path) if modified else None
         ),
         etag=etag,
         version=etag,
@@ -45,6 +46,14 @@ def status_of_head(path: str, headers: Mapping[str, str]) -> FileStatus:
     )
 
 
-def milliseconds(moment: str) -> int | None:
+def milliseconds(moment: str, path: str) -> int | None:
     """The second of a moment, as milliseconds: a status has no fractions, so listings must have none."""
-    return int(datetime.fromisoformat(moment).timestamp()) * 1000 if moment else None
+    return read_field(_of_moment, moment, "LastModified or Initiated", path) if moment else None
+
+
+def _of_moment(text: str) -> int:
+    return int(datetime.fromisoformat(text).timestamp()) * 1000
+
+
+def _of_date(text: str) -> int:
+    return int(parsedate_to_datetime(text).timestamp() * 1000)

@@ -30,10 +30,11 @@ from ray_committer.stores.base import (
 )
 from ray_committer.stores.deadline import first_deadline
 from ray_committer.stores.http import HttpClient
+from ray_committer.stores.options import is_true
 from ray_committer.stores.s3 import xml
 from ray_committer.stores.s3.bucket import PAGE_ITEMS, S3Bucket
 from ray_committer.stores.s3.conditions import check_conditions
-from ray_committer.stores.s3.connect import Credentials, find_place, is_true
+from ray_committer.stores.s3.connect import Credentials, find_place, trusted_certificates
 from ray_committer.stores.s3.settings import S3Settings
 from ray_committer.stores.s3.statuses import listed, milliseconds, status_of, status_of_head
 
@@ -71,7 +72,9 @@ class S3Store:
         options = spec.storage_options
         credentials = Credentials(spec.authority, options)
         place = find_place(spec.authority, options, credentials)
-        used = client or HttpClient(first_seconds=first_deadline(retry_seconds))
+        used = client or HttpClient(
+            first_seconds=first_deadline(retry_seconds), trusted=trusted_certificates(credentials)
+        )
         pays = is_true("requester_pays", options.get("requester_pays", False))
         self._bucket = S3Bucket(spec.authority, place, credentials, used, pays=pays)
         self._binds_deletes = is_true("conditional_deletes", options.get("conditional_deletes", True))
@@ -218,7 +221,9 @@ class S3Store:
     def list_uploads(self, path: str, after: tuple[str, str] | None = None) -> UploadPage:
         page = self._bucket.upload_page(_prefix(path), after)
         found = [
-            PendingUpload(f"/{one.name}", one.id, milliseconds(one.began), one.user or None)
+            PendingUpload(
+                f"/{one.name}", one.id, milliseconds(one.began, f"/{one.name}"), one.user or None
+            )
             for one in page.uploads
         ]
         return UploadPage(found, page.markers)
@@ -228,7 +233,7 @@ class S3Store:
             parts = [part for page in self._bucket.part_pages(path[1:], upload) for part in page.parts]
         except FileNotFoundError:
             return None
-        moments = [moment for _, at in parts if (moment := milliseconds(at)) is not None]
+        moments = [moment for _, at in parts if (moment := milliseconds(at, path)) is not None]
         return UploadedParts(sum(size for size, _ in parts), max(moments, default=None))
 
     def abort_days(self, path: str) -> int | None:

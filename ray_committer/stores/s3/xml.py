@@ -8,10 +8,17 @@ from urllib.parse import unquote_plus
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
-from ray_committer.stores.answers import HttpAnswer, foreign_answer
+from ray_committer.stores.answers import (
+    HttpAnswer,
+    bad_field,
+    foreign_answer,
+    read_field,
+    whole_number,
+)
 
 PARTS = ("ListPartsResult", "ListPartsResponse")
 """The name of a listing of parts; the second one is moto's."""
+_NAME_SPACE = "{http://s3.amazonaws.com/doc/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +82,8 @@ class Failure:
     code: str = ""
     message: str = ""
     region: str = ""
+    endpoint: str = ""
+    """The address at which the bucket is, in an answer that redirects."""
 
 
 def completion(parts: Sequence[str]) -> bytes:
@@ -107,16 +116,16 @@ def page_of(answer: HttpAnswer, path: str) -> Page:
     decode = _decoder(root)
     objects = [
         Listed(
-            decode(_text(one, "Key")),
-            int(_text(one, "Size") or 0),
-            _text(one, "ETag").strip('"'),
+            decode(_needed(one, "Key", path)),
+            read_field(whole_number, _text(one, "Size"), "Size", path),
+            _needed(one, "ETag", path).strip('"'),
             _text(one, "LastModified"),
         )
         for one in root.findall("Contents")
     ]
-    prefixes = [decode(_text(one, "Prefix")) for one in root.findall("CommonPrefixes")]
+    prefixes = [decode(_needed(one, "Prefix", path)) for one in root.findall("CommonPrefixes")]
     is_cut = _text(root, "IsTruncated") == "true"
-    return Page(objects, prefixes, _text(root, "NextContinuationToken") if is_cut else "")
+    return Page(objects, prefixes, _needed(root, "NextContinuationToken", path) if is_cut else "")
 
 
 def upload_page_of(answer: HttpAnswer, path: str) -> UploadPage:
@@ -125,24 +134,29 @@ def upload_page_of(answer: HttpAnswer, path: str) -> UploadPage:
     decode = _decoder(root)
     uploads = [
         Upload(
-            decode(_text(one, "Key")),
-            _text(one, "UploadId"),
+            decode(_needed(one, "Key", path)),
+            _needed(one, "UploadId", path),
             _text(one, "Initiated"),
             _text(one, "Initiator/DisplayName") or _text(one, "Initiator/ID"),
         )
         for one in root.findall("Upload")
     ]
     is_cut = _text(root, "IsTruncated") == "true"
-    markers = decode(_text(root, "NextKeyMarker")), _text(root, "NextUploadIdMarker")
-    return UploadPage(uploads, markers if is_cut else None)
+    if not is_cut:
+        return UploadPage(uploads, None)
+    markers = decode(_needed(root, "NextKeyMarker", path)), _text(root, "NextUploadIdMarker")
+    return UploadPage(uploads, markers)
 
 
 def parts_page_of(answer: HttpAnswer, path: str) -> PartsPage:
     """Read a page of the parts of an upload; `StoreUnavailableError` if the answer is not one."""
     root = parsed(answer, path, *PARTS)
-    parts = [(int(_text(one, "Size") or 0), _text(one, "LastModified")) for one in root.findall("Part")]
+    parts = [
+        (read_field(whole_number, _text(one, "Size"), "Size", path), _text(one, "LastModified"))
+        for one in root.findall("Part")
+    ]
     is_cut = _text(root, "IsTruncated") == "true"
-    return PartsPage(parts, _text(root, "NextPartNumberMarker") if is_cut else "")
+    return PartsPage(parts, _needed(root, "NextPartNumberMarker", path) if is_cut else "")
 
 
 def abort_rules_of(configuration: ElementTree.Element) -> list[AbortRule]:
@@ -151,7 +165,7 @@ def abort_rules_of(configuration: ElementTree.Element) -> list[AbortRule]:
     return [
         AbortRule(
             _text(one, "Filter/And/Prefix") or _text(one, "Filter/Prefix") or _text(one, "Prefix"),
-            int(days),
+            read_field(whole_number, days, "DaysAfterInitiation", "/"),
         )
         for one in rules
         if _text(one, "Status") == "Enabled"
@@ -178,13 +192,22 @@ def failure_of(answer: HttpAnswer) -> Failure:
     root = _root(answer)
     if root is None or root.tag != "Error":
         return Failure()
-    return Failure(_text(root, "Code"), _text(root, "Message"), _text(root, "Region"))
+    return Failure(
+        _text(root, "Code"), _text(root, "Message"), _text(root, "Region"), _text(root, "Endpoint")
+    )
 
 
 def is_root(answer: HttpAnswer, *names: str) -> bool:
     """Return whether an answer is XML with a root of one of these names."""
     root = _root(answer)
     return root is not None and root.tag in names
+
+
+def is_of_s3(answer: HttpAnswer) -> bool:
+    """Return whether an answer is XML in the name space of S3, or an error of its form."""
+    root = _parse(answer)
+    is_error = root is not None and root.tag == "Error" and root.find("Code") is not None
+    return is_error or (root is not None and root.tag.startswith(_NAME_SPACE))
 
 
 def parsed(answer: HttpAnswer, path: str, *names: str) -> ElementTree.Element:
@@ -195,10 +218,16 @@ def parsed(answer: HttpAnswer, path: str, *names: str) -> ElementTree.Element:
     return root
 
 
-def _root(answer: HttpAnswer) -> ElementTree.Element | None:
+def _parse(answer: HttpAnswer) -> ElementTree.Element | None:
     try:
-        root = ElementTree.fromstring(answer.body.strip())  # noqa: S314 - expat limits entities
+        return ElementTree.fromstring(answer.body.strip())  # noqa: S314 - expat limits entities
     except ElementTree.ParseError:
+        return None
+
+
+def _root(answer: HttpAnswer) -> ElementTree.Element | None:
+    root = _parse(answer)
+    if root is None:
         return None
     for one in root.iter():
         one.tag = one.tag.rpartition("}")[2]
@@ -207,6 +236,14 @@ def _root(answer: HttpAnswer) -> ElementTree.Element | None:
 
 def _text(element: ElementTree.Element, name: str) -> str:
     return element.findtext(name) or ""
+
+
+def _needed(element: ElementTree.Element, name: str, path: str) -> str:
+    """Return the text of an element that every answer has."""
+    found = _text(element, name)
+    if not found:
+        raise bad_field(path, name, "")
+    return found
 
 
 def _decoder(root: ElementTree.Element) -> Callable[[str], str]:

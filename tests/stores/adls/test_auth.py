@@ -12,6 +12,7 @@ from azure.core.exceptions import ClientAuthenticationError, ServiceRequestError
 from ray_committer.errors import StoreUnavailableError
 from ray_committer.stores.adls.auth import REFRESH_SECONDS, Bearer, string_to_sign
 from ray_committer.stores.adls.http import bare_etag, error_of, quoted_etag
+from ray_committer.stores.answers import StoreUnusableError
 
 
 def test_the_text_that_is_signed_is_the_documented_one():
@@ -90,6 +91,7 @@ def test_many_threads_ask_for_one_token(issuer: Issuer, bearer: Bearer):
     [
         (ClientAuthenticationError("who are you"), PermissionError),
         (ServiceRequestError("no route"), StoreUnavailableError),
+        (ServiceRequestError("[SSL: CERTIFICATE_VERIFY_FAILED] no"), StoreUnusableError),
     ],
 )
 def test_the_old_token_is_used_while_it_lasts_if_there_is_no_new_one(

@@ -11,12 +11,14 @@ import google.auth.exceptions
 import google.oauth2.credentials
 import google.oauth2.service_account
 import pytest
+import requests
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from ray_committer.errors import StoreRefusedError, StoreUnavailableError
 from ray_committer.spark.hadoop.conf import HadoopConf
 from ray_committer.spark.hadoop.stores import storage_options
+from ray_committer.stores.answers import StoreUnusableError
 from ray_committer.stores.gcs.credentials import FRESH_SECONDS, GcsCredentials
 
 
@@ -146,3 +148,21 @@ def test_a_broken_key_is_refused_and_not_shown():
     with pytest.raises(StoreRefusedError) as caught:
         GcsCredentials("bucket", mapped(**key, service_account_private_key="pssst"))
     assert "pssst" not in str(caught.value) + repr(caught.value.__cause__)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed", "its certificate is not trusted"),
+        ("Tunnel connection failed: 407 Proxy Authentication Required", "wants a user and a password"),
+    ],
+)
+def test_a_server_of_tokens_that_is_never_reached_fails_at_once(text: str, why: str):
+    """As requests, google-auth and urllib3 wrap each other's errors."""
+    tokens = Tokens()
+    tokens.minutes = 0.1
+    credentials = opened(tokens, Clock())
+    tokens.error = google.auth.exceptions.TransportError(requests.exceptions.ConnectionError(text))
+    with pytest.raises(StoreUnusableError, match=why) as caught:
+        credentials.headers("/a")
+    assert caught.value.filename == "/a"

@@ -10,6 +10,8 @@ import pytest
 from msgspec import structs
 
 import ray_committer
+from ray_committer.doctor_checks.examine import examine
+from ray_committer.doctor_checks.lines import Verdict
 from ray_committer.errors import (
     CommitStateUnknownError,
     PathError,
@@ -21,10 +23,11 @@ from ray_committer.errors import (
     ThrottledError,
 )
 from ray_committer.jobs import open_job
+from ray_committer.options import CommitOptions
 from ray_committer.protocol.actions import LEAST_PART_BYTES, Answer, CompleteUpload
 from ray_committer.protocol.manifest import decode_manifest, encode_manifest
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
-from ray_committer.stores.answers import CredentialsRefusedError, HttpAnswer
+from ray_committer.stores.answers import CredentialsRefusedError, HttpAnswer, StoreUnusableError
 from ray_committer.stores.base import StoredState, StoreSpec, completing, pending_uploads
 from ray_committer.stores.s3.store import S3Store
 from ray_committer.testing import run_commit, visible_files, write_job
@@ -47,7 +50,9 @@ class Answers(Direct):
         super().__init__(server)
         self.answer, self.method, self.is_on, self.given = answer, method, False, 0
 
-    def request(self, method: str, url: str, *, path: str, headers: Any, data: Any = None) -> HttpAnswer:
+    def request(
+        self, method: str, url: str, *, path: str, headers: Any, data: Any = None, **_: Any
+    ) -> HttpAnswer:
         if self.is_on and method == self.method:
             self.given += 1
             return self.answer
@@ -84,9 +89,6 @@ def test_a_bucket_of_another_region_is_named_with_its_region():
             request(direct_store(server), "/a")
     store = direct_store(server, region="eu-west-3")
     assert store.get_status("/missing") is None
-    wrong, _ = answering(301, "PermanentRedirect")
-    with pytest.raises(SettingsError, match="is in region another one, not in us-east-1"):
-        wrong.read("/a")
 
 
 @pytest.mark.parametrize(
@@ -101,7 +103,7 @@ def test_a_bucket_of_another_region_is_named_with_its_region():
         (400, "RequestTimeout", StoreUnavailableError, "the store answered 400 RequestTimeout"),
         (404, "NoSuchKey", FileNotFoundError, "NoSuchKey"),
         (404, "NoSuchBucket", StoreRefusedError, "there is no such bucket"),
-        (200, "", StoreUnavailableError, "the answer is not the store's"),
+        (200, "", StoreUnusableError, "the server sends no ETag"),
         (418, "Teapot", OSError, "Teapot"),
     ],
 )
@@ -340,7 +342,7 @@ def test_expired_keys_are_renewed_once(monkeypatch: pytest.MonkeyPatch):
     seen: list[str] = []
 
     class Expiring(Direct):
-        def request(self, method: str, url: str, *, path: str, headers: Any, data: Any = None):
+        def request(self, method: str, url: str, *, path: str, headers: Any, data: Any = None, **_: Any):
             seen.append(headers["authorization"].partition("Credential=")[2].partition("/")[0])
             if seen[-1] == "old" and method == "GET":
                 body = b"<Error><Code>ExpiredToken</Code></Error>"
@@ -409,3 +411,74 @@ def test_parts_that_are_smaller_than_they_say_are_refused_by_the_server_and_give
         run_commit(store, job)
     assert run_undo(store, job)
     assert (visible_files(store, job.destination), server.uploads) == ({}, {})
+
+
+REDIRECTED = b"<Error><Code>PermanentRedirect</Code><Endpoint>b.s3.example</Endpoint></Error>"
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (HttpAnswer(301, {"x-amz-id": "1"}, b""), "redirects to another address .* names no region"),
+        (HttpAnswer(301, {"x-amz-id": "1"}, REDIRECTED), r"redirects to b\.s3\.example \(HTTP 301\)"),
+        (
+            HttpAnswer(307, {"x-amz-id": "1", "location": "https://u:secret@s3-x.example/b/a?X=y"}, b""),
+            r"redirects to s3-x\.example \(HTTP 307\) and names no region",
+        ),
+        (HttpAnswer(308, {"x-amz-id": "1"}, b""), "redirects to another address"),
+        (
+            HttpAnswer(301, {"x-amz-bucket-region": "eu-west-3"}, b""),
+            "is in region eu-west-3, not in us-east-1",
+        ),
+        (
+            HttpAnswer(
+                400,
+                {"x-amz-id": "1"},
+                b"<Error><Code>AuthorizationHeaderMalformed</Code><Message>no</Message></Error>",
+            ),
+            "refuses the region us-east-1 and names no other: no",
+        ),
+    ],
+)
+def test_a_redirection_says_where_it_leads(answer: HttpAnswer, text: str):
+    store, client = answering(301, "")
+    client.answer = answer
+    with pytest.raises(SettingsError, match=text) as caught:
+        store.read("/a")
+    assert "secret" not in str(caught.value)
+
+
+class Lacks(Direct):
+    """A server of S3's API whose answers lack a header, or which refuses those with a condition."""
+
+    def __init__(self, server: FakeS3, lacks: str) -> None:
+        super().__init__(server)
+        self.lacks = lacks
+
+    def request(self, method: str, url: str, *, headers: Any, **rest: Any) -> HttpAnswer:
+        if self.lacks == "conditions" and {"if-match", "if-none-match"} & set(headers):
+            body = b"<Error><Code>NotImplemented</Code><Message>no such header</Message></Error>"
+            return HttpAnswer(501, {"x-amz-id": "1"}, body)
+        found = super().request(method, url, headers=headers, **rest)
+        kept = {name: value for name, value in found.headers.items() if not name.startswith(self.lacks)}
+        return found._replace(headers=kept)
+
+
+@pytest.mark.parametrize(
+    ("lacks", "text"),
+    [
+        ("etag", "s3://bucket: the server cannot be used: the server sends no ETag"),
+        ("conditions", "s3://bucket: the server cannot be used: no such header"),
+        ("x-amz", "the server sends no x-amz header"),
+    ],
+)
+def test_a_server_that_lacks_what_a_commit_needs_is_refused_when_a_job_is_set_up(lacks: str, text: str):
+    client: Any = Lacks(FakeS3(buckets={"bucket": {}}), lacks)
+    store = S3Store(StoreSpec("s3", "bucket", OPTIONS), client=client, retry_seconds=1.0)
+    with pytest.raises((StoreRefusedError, StoreUnusableError), match=text):
+        write_job(store, new_job_attempt("/t/table", "job_1", 0), TASKS)
+    diagnosis = examine(store, "/t/table", "inline", CommitOptions())
+    failed = [line.measured for line in diagnosis.lines if line.verdict is Verdict.FAILED]
+    assert failed
+    assert not any("login page" in line.measured for line in diagnosis.lines)
+    assert any(text.rpartition(": ")[2] in measured for measured in failed)

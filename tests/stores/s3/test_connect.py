@@ -6,11 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
 from ray_committer.errors import SettingsError, StoreRefusedError
 from ray_committer.stores.answers import CredentialsRefusedError
-from ray_committer.stores.s3.connect import Credentials, Place, find_place
+from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.output import open_input
+from ray_committer.stores.s3.connect import Credentials, Place, find_place, trusted_certificates
 from ray_committer.stores.s3.sign import Keys
+from ray_committer.stores.s3.store import S3Store
+from tests.servers.fake_s3 import FakeS3, FakeS3Server
 
 VARIABLES = (
     "AWS_ACCESS_KEY_ID",
@@ -118,3 +123,42 @@ def test_new_credentials_are_read_after_the_old_ones_were_refused(
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "new")
     assert credentials.renewed(old) == Keys("new", "s")
     assert Credentials("b", {"key": "k", "secret": "s"}).renewed(Keys("k", "s")) is None
+
+
+def test_certificates_come_from_the_environment_and_the_profile(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("AWS_CA_BUNDLE", raising=False)
+    (home / "config").write_text("[profile a]\nca_bundle = /of/profile\n")
+    assert trusted_certificates(Credentials("b", {"key": "k", "secret": "s"})) is None
+    assert trusted_certificates(Credentials("b", {"profile": "a"})) == "/of/profile"
+    monkeypatch.setenv("AWS_CA_BUNDLE", "/of/environment")
+    assert trusted_certificates(Credentials("b", {"profile": "a"})) == "/of/environment"
+
+
+@pytest.mark.parametrize("where", ["AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "profile"])
+def test_data_is_read_and_written_by_these_certificates(
+    home: Path, monkeypatch: pytest.MonkeyPatch, where: str
+):
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(home / "ca.pem")
+    for name in ("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    if where == "profile":
+        (home / "credentials").write_text("[a]\naws_access_key_id = k\naws_secret_access_key = s\n")
+        (home / "config").write_text(f"[profile a]\nca_bundle = {home}/ca.pem\n")
+    else:
+        monkeypatch.setenv(where, str(home / "ca.pem"))
+    server = FakeS3Server(FakeS3(buckets={"bucket": {}}), tls=authority).start()
+    options = {**server.storage_options}
+    if where == "profile":
+        options = {"endpoint_url": server.url, "region": "us-east-1", "profile": "a"}
+    try:
+        spec = StoreSpec("s3", "bucket", options)
+        store = S3Store(spec)
+        store.write("/a", b"content")
+        assert store.read("/a") == b"content"
+        with open_input(spec, "/a") as file:
+            assert file.read() == b"content"
+    finally:
+        server.stop()
