@@ -8,12 +8,19 @@ no such directory, and so it cannot take the new one away.
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Collection
 from contextlib import suppress
 
-from ray_committer.errors import CommitStateUnknownError
-from ray_committer.protocol.paths import SUCCESS, join, parent
+from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError, ManifestError
+from ray_committer.job_files.find_job import attempt_of, success_if_told
+from ray_committer.job_files.gone_jobs import is_still, remove_husk
+from ray_committer.job_files.job_state import Seen
+from ray_committer.protocol.paths import SUCCESS, JobAttempt, join, parent
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
+from ray_committer.protocol.success import SuccessData, decode_success
+from ray_committer.stages.aside import move_back, take_aside
 from ray_committer.stages.check_places import is_taken
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.old_files import (
@@ -25,10 +32,76 @@ from ray_committer.stages.old_files import (
     put_back,
     replaced_file,
 )
-from ray_committer.stores.base import StoredState, delete_version
+from ray_committer.stores.base import StoredState, StoreOperations, Versions, delete_version
 
 PUT_BACK_ROUNDS = 10
 """The rounds in which the place aside is emptied, while processes that wake up put the file there."""
+
+
+def forget_earlier_success(store: StoreOperations, job: JobAttempt, seen: Seen) -> None:
+    """Delete the ``_SUCCESS`` of an earlier job of this id, because it would show that this job, which
+    was just set up, is committed.
+
+    `CommitRecordExistsError` if it belongs to another attempt of this job. It can be replaced by that of
+    another job at any moment. So only what was read while this job was there is deleted, and nothing
+    else: by its version, or after it was put aside and read there.
+    """
+    if not _is_of_id(job, success_if_told(store, job.destination)):
+        return
+    place = join(job.undone(seen.state.nonce), SUCCESS)
+    is_bound = _is_bound(store)
+    if not is_bound:
+        store.mkdirs(parent(place))
+    with suppress(FileNotFoundError, FileExistsError, IsADirectoryError, ManifestError):
+        data, version = _read(store, job.success)
+        if not is_still(store, job, seen):
+            remove_husk(store, job)
+        elif _is_of_id(job, decode_success(data, job.success)):
+            if is_bound:
+                delete_version(store, job.success, version)
+            else:
+                take_aside(store, job.success, place)
+                _return_success(store, job, place, data)
+
+
+def _is_bound(store: StoreOperations) -> bool:
+    """Whether a deletion can name a version."""
+    capabilities = store.capabilities
+    return capabilities.versions is not Versions.NONE or not capabilities.moves_directories
+
+
+def _is_of_id(job: JobAttempt, success: SuccessData | None) -> bool:
+    if success is None or success.job_id != job.job_id:
+        return False
+    if job.number > 0 or attempt_of(success, job.number) > 0:
+        raise CommitRecordExistsError(
+            f"{job.directory}: another attempt of job {job.job_id} is committed",
+            f"its files are in {job.destination}",
+        )
+    return True
+
+
+def _read(store: StoreOperations, path: str) -> tuple[bytes, str | None]:
+    """Read a file, and its version if the store has one: what is written meanwhile has another."""
+    if store.capabilities.moves_directories:
+        status = store.get_status(path)
+        return store.read(path), status.version if status is not None else None
+    found = store.read_state(path)
+    if found is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    return found.text.encode(errors="surrogateescape"), found.version
+
+
+def _return_success(store: StoreOperations, job: JobAttempt, place: str, meant: bytes) -> None:
+    """Delete what was put aside, or put it back if it is not what was `meant`, unless a newer one is
+    there."""
+    aside = store.get_status(place)
+    if aside is None or (not aside.is_directory and store.read(place) == meant):
+        store.delete_directory(parent(place))
+        return
+    with suppress(FileExistsError):
+        move_back(store, place, job.success)
+    store.delete_directory(parent(place))
 
 
 def find_old_success(context: JobContext, replaced_roots: Collection[str]) -> ReplacedFile | None:

@@ -13,17 +13,11 @@ from functools import partial
 
 from ray_committer.errors import (
     CommitConflictError,
-    CommitRecordExistsError,
     RayCommitterError,
     TaskCommitError,
     some_of,
 )
-from ray_committer.job_files.find_job import (
-    attempt_of,
-    read_attempt_state,
-    skipped_link,
-    success_if_told,
-)
+from ray_committer.job_files.find_job import read_attempt_state, skipped_link
 from ray_committer.job_files.gone_jobs import delete_gone, take_away
 from ray_committer.job_files.job_state import Seen, StateChangedError, advance, begin_state
 from ray_committer.job_files.other_attempts import refuse_other_attempts
@@ -45,8 +39,14 @@ from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import Intent, Phase, new_state
 from ray_committer.stages.check_places import blocking_file
 from ray_committer.stages.find_table import find_table, refuse_to_keep, require_table
+from ray_committer.stages.old_success import forget_earlier_success
 from ray_committer.stages.other_tables import refuse_partitions_of_tables
-from ray_committer.stores.base import StoreOperations, list_anew
+from ray_committer.stores.base import (
+    StoreOperations,
+    check_renames,
+    list_anew,
+    network_file_system,
+)
 from ray_committer.stores.registry import store_command
 
 CLEAN_UPS = 8
@@ -73,8 +73,8 @@ def setup_job(
 
     Returns the job's stamp, which its tasks put into their manifests. `on_warning` gets the warnings.
     They name jobs that were ended first (at once, since this job can still be refused), other unfinished
-    commits at the destination, since running their applications again would double rows, and symbolic
-    links, since unfinished commits may be behind them.
+    commits at the destination, since running their applications again would double rows, symbolic links,
+    since unfinished commits may be behind them, and a file system in user space.
 
     `replaces` are the directories that the job replaces. If a stopped commit is in its way, `end` ends
     that one first, or the job is refused, as `unfinished` says (see `CommitOptions`): to finish that
@@ -111,9 +111,21 @@ def setup_job(
         stamp = _begin(store, job, intent, needs_table=needs_table)
     stopped = ["; ".join(finish_first(store, one)) for one in others.jobs if _has_stopped(one)]
     links = [f"{skipped_link(one)}; a job there may have begun its commit" for one in others.links]
-    for warning in (*stopped, *links):
+    for warning in (*stopped, *links, *_in_user_space(store, job.destination)):
         on_warning(warning)
     return stamp
+
+
+def _in_user_space(store: StoreOperations, destination: str) -> list[str]:
+    """A warning, if a file system in user space (FUSE) holds the destination."""
+    kind = network_file_system(store, destination) or ""
+    if not kind.startswith("fuse"):
+        return []
+    return [
+        f"{destination}: is on a file system in user space ({kind}), and many of these show changes of "
+        f"others late or rename in several steps; check it with ray-committer doctor, and let no other "
+        f"job run beside one that replaces data"
+    ]
 
 
 @contextmanager
@@ -151,12 +163,13 @@ def _begin(store: StoreOperations, job: JobAttempt, intent: Intent, *, needs_tab
         ) from e
     store.mkdirs(job.manifests)
     try:
+        check_renames(store, job.directory)
         refuse_other_attempts(store, job)
         seen = find_table(store, job, seen)
         if needs_table:
             require_table(job, seen)
             refuse_to_keep(store, job.destination)
-        _forget_earlier_job(store, job)
+        forget_earlier_success(store, job, seen)
     except RayCommitterError:
         _give_up(store, job, seen)
         raise
@@ -203,23 +216,6 @@ def _refusal(
     if not replaces:
         why = would_repeat(other)
     return refusal(store, other, unfinished, then="run the application again", why=why)
-
-
-def _forget_earlier_job(store: StoreOperations, job: JobAttempt) -> None:
-    """Delete the ``_SUCCESS`` of an earlier job of this id, because it would show that this job is
-    committed.
-
-    `CommitRecordExistsError` if it belongs to another attempt of this job.
-    """
-    success = success_if_told(store, job.destination)
-    if success is None or success.job_id != job.job_id:
-        return
-    if job.number > 0 or attempt_of(success, job.number) > 0:
-        raise CommitRecordExistsError(
-            f"{job.directory}: another attempt of job {job.job_id} is committed",
-            f"its files are in {job.destination}",
-        )
-    store.delete_file(job.success)
 
 
 def _give_up(store: StoreOperations, job: JobAttempt, seen: Seen) -> None:

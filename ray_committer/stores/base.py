@@ -422,15 +422,25 @@ def file_system(store: StoreOperations, path: str) -> str:
 class LinksFiles(Protocol):
     """A store that may have to rename by a link and an unlink; its capabilities say `may_link_files`."""
 
-    def links_files(self, directory: str) -> bool:
-        """Return whether it does, as far as this process has learned it from a change of a state.
+    def check_renames(self, directory: str) -> None:
+        """Try in a directory whether a file can be renamed, and never over another; not a request.
 
-        `StoreRefusedError` if files cannot be linked either, which is tested in `directory`.
+        `StoreRefusedError` if it can neither be renamed that way nor linked.
         """
+
+    def links_files(self, directory: str) -> bool:
+        """Return whether it does, as far as this process has learned it from a change of a state; then
+        `check_renames`."""
 
     def denied_links(self, paths: Sequence[str]) -> list[str]:
         """Return those of some files that this process has no permission to link; the kernel answers, so
         it is not a request."""
+
+
+def check_renames(store: StoreOperations, directory: str) -> None:
+    """Try whether files can be renamed, on a store on which that depends on the file system."""
+    if store.capabilities.may_link_files:
+        cast("LinksFiles", store).check_renames(directory)
 
 
 def links_files(store: StoreOperations, directory: str) -> bool:

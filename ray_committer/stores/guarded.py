@@ -28,6 +28,7 @@ from ray_committer.stores.base import (
     StoreOperations,
     UploadedParts,
     UploadPage,
+    check_renames,
     completing,
     delete_listed,
     delete_version,
@@ -224,6 +225,10 @@ class GuardedStore:
     def file_system(self, path: str) -> str:
         """Return the file system that `path` is on; not a request."""
         return file_system(self._store, path)
+
+    def check_renames(self, directory: str) -> None:
+        """Try whether files can be renamed; not a request."""
+        check_renames(self._store, directory)
 
     def links_files(self, directory: str) -> bool:
         """Return whether files are renamed by a link and an unlink; not a request."""

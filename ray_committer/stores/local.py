@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 
+from ray_committer.errors import StoreRefusedError
 from ray_committer.stores.base import FileStatus, StoreCapabilities, StoredState, StoreSpec, list_anew
 from ray_committer.stores.hard_links import denied_links
 from ray_committer.stores.hdfs.protocol import UMASK, permissions
 from ray_committer.stores.local_renames import (
-    link_and_unlink,
     rename_without_replacing,
     renamed_by_flag,
 )
@@ -221,16 +221,29 @@ class LocalStore:
         finally:
             os.close(opened)
 
+    def check_renames(self, directory: str) -> None:
+        """Rename a file, and another one over it, which must be refused."""
+        probe = f"{directory}/.rename-{uuid.uuid4().hex}"
+        names = [f"{probe}-{number}" for number in range(3)]
+        try:
+            for name in names[:2]:
+                self.write(name, b"")
+            self._rename(names[0], names[2])
+            with suppress(FileExistsError):
+                self._rename(names[1], names[2])
+                raise StoreRefusedError(
+                    f"{directory}: a rename in this file system has replaced another file, although it "
+                    f"must not, so a commit could overwrite data",
+                    "use another file system",
+                )
+        finally:
+            for name in names:
+                _unlink(name)
+
     def links_files(self, directory: str) -> bool:
         """Return whether files are renamed by a link and an unlink, as a change of a state has shown."""
         if self._links:
-            probe = f"{directory}/.link-{uuid.uuid4().hex}"
-            try:
-                self.write(probe, b"")
-                link_and_unlink(probe, f"{probe}-ed")
-            finally:
-                _unlink(probe)
-                _unlink(f"{probe}-ed")
+            self.check_renames(directory)
         return self._links
 
     def denied_links(self, paths: Sequence[str]) -> list[str]:

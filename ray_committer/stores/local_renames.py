@@ -98,8 +98,8 @@ def _refusal(number: int | None, source: str, dest: str) -> StoreRefusedError | 
         return None
     if number in (*_NOT_SUPPORTED, errno.EPERM, errno.EMLINK):
         return StoreRefusedError(
-            f"{dest}: the file system can neither rename without replacing nor link files "
-            f"({os.strerror(number or 0)}), so a commit could overwrite data",
+            f"{os.path.dirname(dest)}: the file system can neither rename without replacing nor link "
+            f"files ({os.strerror(number or 0)}), so a commit could overwrite data",
             "use another file system",
         )
     return None

@@ -23,6 +23,7 @@ from ray_committer.stores.base import (
     StoreOperations,
     UploadedParts,
     UploadPage,
+    check_renames,
     completing,
     delete_listed,
     delete_version,
@@ -258,6 +259,10 @@ class WrappedStore:
     def file_system(self, path: str) -> str:
         """Which file system `path` is on; no request."""
         return file_system(self._store, path)
+
+    def check_renames(self, directory: str) -> None:
+        """Try whether files can be renamed; the hooks are not called."""
+        check_renames(self._store, directory)
 
     def links_files(self, directory: str) -> bool:
         """Whether files are renamed by a link and an unlink; no request."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from ray_committer.cli.errors import exit_code
 from ray_committer.executors.choose import CONNECTED, reachable_ray
+from ray_committer.job_files.find_job import success_if_told
 from ray_committer.job_files.gone_jobs import is_still, sweep_gone, take_away
 from ray_committer.protocol.state import new_nonce
 from ray_committer.spark.callback import callback
 from ray_committer.spark.hadoop.conf import OF_ANY_WRITE
 from ray_committer.stages.cleanup_job import cleanup_job
+from ray_committer.stages.old_success import forget_earlier_success
 from ray_committer.stages.vacuum_jobs import at_work
 from ray_committer.stores.base import move_directory
 from tests.mutants.swap import Swaps
@@ -24,6 +26,17 @@ def a_job_is_deleted_where_it_is() -> Swaps:
         return job
 
     yield take_away, broken
+
+
+def a_set_up_deletes_the_marker_that_is_there() -> Swaps:
+    """The ``_SUCCESS`` of a job that was committed meanwhile is gone."""
+
+    def broken(store, job, seen):
+        success = success_if_told(store, job.destination)
+        if success is not None and success.job_id == job.job_id:
+            store.delete_file(job.success)
+
+    yield forget_earlier_success, broken
 
 
 def what_was_taken_away_is_deleted_whosever_it_is() -> Swaps:

@@ -6,6 +6,7 @@ import os
 
 from ray_committer.protocol.actions import Place, judge_complete
 from ray_committer.protocol.recovery import Judgement, Proof, Verdict, judge_rename, prove
+from ray_committer.stores.base import check_renames
 from ray_committer.stores.local import LocalStore
 from ray_committer.stores.local_renames import rename_without_replacing
 from ray_committer.work.publish_entry import publish_entry
@@ -56,6 +57,11 @@ def a_size_is_a_proof() -> Swaps:
 def a_rename_replaces() -> Swaps:
     """A commit overwrites data of others."""
     yield LocalStore.rename, lambda self, source, dest, version=None: os.replace(source, dest)
+
+
+def a_file_system_is_not_tried_at_the_set_up() -> Swaps:
+    """After hours, all tasks have written to a mount on which nothing can be committed."""
+    yield check_renames, lambda store, directory: None
 
 
 def a_rename_makes_directories() -> Swaps:

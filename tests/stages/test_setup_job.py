@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ray_committer.errors import CommitConflictError, CommitRecordExistsError, TaskCommitError
-from ray_committer.job_files.find_job import list_attempts, read_attempt_state
+from ray_committer.errors import (
+    CommitConflictError,
+    CommitRecordExistsError,
+    RayCommitterError,
+    StoreRefusedError,
+    TaskCommitError,
+)
+from ray_committer.job_files.find_job import list_attempts, read_attempt_state, read_success
 from ray_committer.job_files.job_state import StateChangedError, require_state
 from ray_committer.job_files.other_jobs import OtherJob
 from ray_committer.job_files.owners import nobody
@@ -25,8 +34,17 @@ from ray_committer.stages.setup_job import setup_job
 from ray_committer.stages.setup_task import setup_task
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
-from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, fail_at, run_abort, run_commit
+from ray_committer.testing import (
+    LinkingStore,
+    MemoryStore,
+    StoreCall,
+    WrappedStore,
+    fail_at,
+    run_abort,
+    run_commit,
+)
 from ray_committer.testing.harness import put_file
+from tests.servers.fake_s3 import FakeS3, direct_store
 from tests.stages.support import (
     ALIVE,
     CLAIM,
@@ -37,6 +55,7 @@ from tests.stages.support import (
     OTHER_JOB,
     WHEN,
     at,
+    at_call,
     bring_to,
     calls_of,
     do_at,
@@ -463,3 +482,130 @@ def test_a_set_up_beside_the_clean_up_of_another_job_makes_its_directory_again()
     setup_job(WrappedStore(store, before=clean_up), JOB)
     assert next(removed, None) is None
     assert read_attempt_state(store, JOB).phase is Phase.OPEN
+
+
+# ``_SUCCESS`` of an earlier job
+
+
+def committed_before(store: Any, job: JobAttempt = JOB) -> Any:
+    """A store with the ``_SUCCESS`` of an earlier job of the id, and a later one of another."""
+    with_job({0: {}}, store=store, job=job)
+    run_commit(store, job)
+    other = new_job_attempt(job.destination, "other", 0)
+    with_job({0: {"of_the_other": b"1"}}, store=store, job=other)
+    return store
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "links", "s3"])
+def test_the_marker_of_another_job_that_came_meanwhile_stays(kind: str, tmp_path: Path):
+    """The set-up has looked, sleeps before each of its next requests, and wakes up."""
+    for number in range(1, 60):
+        store: Any = KINDS[kind]() if kind in KINDS else None
+        if kind == "links":
+            store = LinkingStore(StoreSpec("file"))
+        elif kind == "s3":
+            store = direct_store(FakeS3())
+        root = str(tmp_path / str(number)) if kind == "links" else "/bucket/table"
+        job, other = new_job_attempt(root, "job_1", 0), new_job_attempt(root, "other", 0)
+        committed_before(store, job)
+        marker: list[bytes] = []
+
+        def commit_other(store: Any = store, other: JobAttempt = other, marker=marker) -> None:
+            run_commit(store, other)
+            marker.append(store.read(other.success))
+
+        setup_job(WrappedStore(store, before=at_call(number, commit_other)), job)
+        if not marker:
+            assert store.get_status(job.success) is None
+            break
+        assert store.read(job.success) == marker[0]
+    assert number > 10
+
+
+def test_a_set_up_whose_job_is_gone_deletes_no_marker_of_a_later_job_of_the_id():
+    """It sleeps before it looks. By then its job was aborted, and a later one of the id is committed."""
+
+    def later() -> None:
+        run_abort(store, JOB)
+        with_job({0: {"later": b"1"}}, store=store)
+        run_commit(store, JOB)
+
+    for number in range(6, 40):
+        store = committed_before(MemoryStore())
+        woken = WrappedStore(store, before=at_call(number, later))
+        with suppress(RayCommitterError):
+            setup_job(woken, JOB)
+        if state_if_any(store) is None:
+            assert read_success(store, "/table") is not None, number
+
+
+def state_if_any(store: Any) -> Phase | None:
+    state = read_attempt_state(store, JOB)
+    return state.seen.phase if state.seen else None
+
+
+# File systems that cannot be used
+
+
+_SET_UP = """
+import sys
+from ray_committer.errors import RayCommitterError
+from ray_committer.protocol.paths import new_job_attempt
+from ray_committer.stages.setup_job import setup_job
+from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.local import LocalStore
+try:
+    setup_job(LocalStore(StoreSpec("file")), new_job_attempt(sys.argv[1], "job_1", 0))
+    print("set up")
+except RayCommitterError as e:
+    print(type(e).__name__, e)
+"""
+
+
+@pytest.mark.parametrize("without", ["flags", "links"])
+def test_a_file_system_that_cannot_be_used_is_refused_before_any_task_runs(without: str, tmp_path: Path):
+    """As exFAT and S3 mounts are: they have neither a rename that replaces nothing, nor links."""
+    forbidden = ["--links"] if without == "links" else []
+    command = [sys.executable, "-m", "tests.forbidden_calls", *forbidden, sys.executable, "-c", _SET_UP]
+    ended = subprocess.run(
+        [*command, str(tmp_path / "table")], capture_output=True, text=True, check=True, timeout=60
+    )
+    if without == "flags":
+        assert ended.stdout == "set up\n"
+        assert [one.name for one in (tmp_path / "table/_temporary/job_1").rglob("*-*")] == []
+        return
+    assert ended.stdout.startswith(f"StoreRefusedError {tmp_path}/table/_temporary/job_1/00: the file ")
+    assert "can neither rename without replacing nor link files" in ended.stdout
+    assert "use another file system" in ended.stdout
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_a_file_system_whose_renames_replace_files_is_refused(tmp_path: Path):
+    store = LocalStore(StoreSpec("file"), rename=os.replace)
+    with pytest.raises(StoreRefusedError, match="has replaced another file, although it must not"):
+        setup_job(store, new_job_attempt(str(tmp_path / "table"), "job_1", 0))
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+class Mounted(LocalStore):
+    """A local store on a mount of some type."""
+
+    kind: str | None = None
+
+    def network_file_system(self, path: str) -> str | None:
+        return self.kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "warns"), [("fuse.sshfs", True), ("fuse", True), ("nfs4", False), (None, False)]
+)
+def test_a_file_system_in_user_space_is_warned_of_in_one_line(
+    kind: str | None, warns: bool, tmp_path: Path
+):
+    store = Mounted(StoreSpec("file"))
+    store.kind = kind
+    warnings = set_up(store, new_job_attempt(str(tmp_path / "table"), "job_1", 0))
+    assert len(warnings) == warns
+    for text in warnings:
+        assert text.startswith(f"{tmp_path}/table: is on a file system in user space ({kind})")
+        assert "\n" not in text
