@@ -15,7 +15,7 @@ from ray_committer.job_files.commit_record import record_gone
 from ray_committer.job_files.find_job import Temporary, jobs_in, list_temporary, refuse_links
 from ray_committer.job_files.gone_jobs import gone_in, state_inside
 from ray_committer.job_files.job_state import Seen, read_state
-from ray_committer.job_files.owners import is_alive, is_nobody
+from ray_committer.job_files.owners import Life, has_ended, is_nobody, life_of
 from ray_committer.protocol.paths import JobAttempt, ancestors, new_job_attempt
 from ray_committer.protocol.record import Declaration, Heartbeat, Owner, decode_claim, decode_heartbeat
 from ray_committer.protocol.state import IN_THE_WAY, UNFINISHED, Phase
@@ -43,7 +43,8 @@ class OtherJob:
 
     `owner` is the process at work on the commit; if there is none, the process that began it. `beat` is
     the last heartbeat. It is None if there is no heartbeat, or if it was not read because the process
-    that began the commit is known to be alive.
+    that began the commit looks alive. It `is_doubtful` whether a committer whose clock is ahead lives:
+    see `watch`.
     """
 
     job: JobAttempt
@@ -52,6 +53,13 @@ class OtherJob:
     is_alive: bool
     owner: Owner
     beat: Heartbeat | None = None
+    is_doubtful: bool = False
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is certain that no process is at work on it; the last word of a run counts."""
+        last = [self.declaration.owner, *([self.beat.owner] if self.beat else [])]
+        return all(map(has_ended, {one.run: one for one in last}.values()))
 
     @property
     def phase(self) -> Phase:
@@ -161,6 +169,12 @@ def read_other(
     return _read(store, job, now_milliseconds, wants_beat=wants_beat).other
 
 
+def read_others(store: StoreOperations, *jobs: JobAttempt, now_milliseconds: int) -> list[OtherJob]:
+    """`read_other`, with the heartbeat, for those of some jobs whose commit has begun."""
+    found = (read_other(store, job, now_milliseconds, wants_beat=True) for job in jobs)
+    return [one for one in found if one is not None]
+
+
 @dataclass(frozen=True, slots=True)
 class _Read:
     other: OtherJob | None = None
@@ -187,11 +201,12 @@ def _read(
             declaration = decode_claim(seen.content.encode() or store.read(path), path)
         except FileNotFoundError:
             continue  # its state has changed, or it is being removed
-        owner, beat = _at_work(store, job, declaration, now_milliseconds, wants_beat=wants_beat)
+        owner, beat, life = _at_work(store, job, declaration, now_milliseconds, wants_beat=wants_beat)
         if owner is None and read_state(store, job) != seen:
             continue  # the job has moved on, and its committer may have ended normally
         is_alive, owner = owner is not None, owner or declaration.owner
-        return _Read(OtherJob(job, seen, declaration, is_alive, owner, beat))
+        doubt = life is Life.DOUBTFUL
+        return _Read(OtherJob(job, seen, declaration, is_alive, owner, beat, is_doubtful=doubt))
     if seen is not None and seen.phase in IN_THE_WAY and read_state(store, job) == seen:
         raise _content_gone(store, job, seen)
     return _Read(is_there=False)
@@ -234,16 +249,22 @@ def _at_work(
     now_milliseconds: int,
     *,
     wants_beat: bool,
-) -> tuple[Owner | None, Heartbeat | None]:
-    """The process at work on the job, and the last heartbeat if it was read.
+) -> tuple[Owner | None, Heartbeat | None, Life]:
+    """The process at work on the job, the last heartbeat if it was read, and whether that process is
+    alive.
 
     The process is the one that declared or recorded the job, or another one that continues its commit.
+    If the one that began it has failed, its last heartbeat shows that.
     """
-    is_begun_by_alive = is_alive(declaration.owner, declaration.created_milliseconds, now_milliseconds)
-    beat = _last_beat(store, job) if wants_beat or not is_begun_by_alive else None
-    if beat is not None and is_alive(beat.owner, beat.at_milliseconds, now_milliseconds):
-        return beat.owner, beat
-    return declaration.owner if is_begun_by_alive else None, beat
+    began = declaration.owner
+    life = life_of(began, declaration.created_milliseconds, now_milliseconds)
+    beat = _last_beat(store, job) if wants_beat or life is not Life.ALIVE else None
+    if beat is None:
+        return began if life else None, None, life
+    last = life_of(beat.owner, beat.at_milliseconds, now_milliseconds)
+    if last >= life or (is_nobody(beat.owner) and beat.owner.run == began.run):
+        return beat.owner if last else None, beat, last
+    return began, beat, life
 
 
 def last_sign(store: StoreOperations, job: JobAttempt) -> tuple[Seen | None, Heartbeat | None]:

@@ -11,6 +11,7 @@ import platform
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from enum import IntEnum
 from functools import lru_cache
 from pathlib import Path
 
@@ -49,15 +50,31 @@ def at_work(run: str) -> Iterator[None]:
             _at_work.discard(run)
 
 
-def is_alive(owner: Owner, last_sign_milliseconds: int, now_milliseconds: int) -> bool:
-    """Whether to wait for the process that runs a commit.
+class Life(IntEnum):
+    """Whether to wait for the process that runs a commit."""
+
+    DEAD = 0
+    DOUBTFUL = 1
+    """Its last sign is from the future: only a change of the sign shows that it is alive."""
+    ALIVE = 2
+
+
+def life_of(owner: Owner, last_sign_milliseconds: int, now_milliseconds: int) -> Life:
+    """Whether the process that runs a commit is alive, as far as one look at its last sign can show.
 
     An owner of `nobody`, or one without a sign of life for `DEAD_SECONDS`, counts as dead. Otherwise a
     process on another machine counts as alive. A process on this machine is alive while it runs, and
-    this process while it is at work on the run.
+    this process while it is at work on the run. Clocks may differ by `DEAD_SECONDS`.
     """
-    is_silent = now_milliseconds - last_sign_milliseconds > DEAD_SECONDS * 1000
-    return not is_silent and not has_ended(owner)
+    age_seconds = (now_milliseconds - last_sign_milliseconds) / 1000
+    if age_seconds > DEAD_SECONDS or has_ended(owner):
+        return Life.DEAD
+    return Life.DOUBTFUL if age_seconds < -DEAD_SECONDS else Life.ALIVE
+
+
+def is_alive(owner: Owner, last_sign_milliseconds: int, now_milliseconds: int) -> bool:
+    """Whether one look shows that the process that runs a commit is alive."""
+    return life_of(owner, last_sign_milliseconds, now_milliseconds) is Life.ALIVE
 
 
 def has_ended(owner: Owner) -> bool:

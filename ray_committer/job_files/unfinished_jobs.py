@@ -216,8 +216,7 @@ def _silent(
 
 def _is_dead(other: OtherJob) -> bool:
     """Whether it is certain that no process is at work; an undo that is at work can be joined."""
-    at_work = [other.declaration.owner, *([other.beat.owner] if other.beat else [])]
-    return other.phase is Phase.UNDOING or all(map(owners.has_ended, at_work))
+    return other.phase is Phase.UNDOING or other.has_ended
 
 
 def _sleep(seconds: float, pause: Pause) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -16,7 +17,9 @@ from ray_committer.job_files.find_job import (
     skipped_link,
 )
 from ray_committer.job_files.magic_jobs import left_attempts, list_left
+from ray_committer.job_files.other_jobs import read_others
 from ray_committer.job_files.survey_jobs import Survey, survey_exactly, survey_job
+from ray_committer.job_files.watch import until_certain
 from ray_committer.jobs.open_job import StorageOptions, open_here, require_destination
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt
@@ -48,7 +51,8 @@ class JobSummary:
         if its directory was not examined, or its state cannot be read; "left" for a job of Hadoop's S3A
         committer, below ``__magic``, that no commit here has taken over: `manifests` counts its
         pendingsets.
-    committer: the process that is at work on its commit (`is_alive`), or else the process that began it;
+    committer: the process that is at work on its commit (`is_alive`), or else the process that began it:
+        that it is at work is known by its signs of life, or by the kernel of this machine;
         `begun_seconds`: the time since the commit was begun, maybe by another process.
     manifests: the number of tasks that have committed; for a job with a record, of those that count.
     files, bytes: the output of these tasks; `is_estimate` marks an estimate. None if it is not known, as
@@ -136,6 +140,7 @@ def summaries(
     `dest` is the destination as the user names it. With `threads`, count exactly.
     """
     now = time.time()
+    surveys = _surveys(store, directories, round(now * 1000), threads=threads)
     found: list[JobSummary] = []
     for job in directories:
         if job.closed is not None:
@@ -146,15 +151,33 @@ def summaries(
             if attempt in job.linked:
                 found.append(_link(attempt))
                 continue
-            survey = (
-                survey_exactly(store, attempt, round(now * 1000), threads=threads)
-                if threads
-                else survey_job(store, attempt, round(now * 1000))
-            )
+            survey = surveys[attempt]
             summary = _summary(dest, attempt, survey, now, several=several)
             found.append(in_log.told(summary, attempt, survey) if in_log else summary)
     known = {job.job_id for job in found}
     return [*found, *_left(store, destination, dest, known)]
+
+
+def _surveys(
+    store: StoreOperations,
+    directories: Sequence[FoundJob],
+    now_milliseconds: int,
+    *,
+    threads: int | None,
+) -> dict[JobAttempt, Survey]:
+    """Survey all job attempts, and then watch those of which it is doubtful whether a committer whose
+    clock is ahead is at work on them."""
+    survey = partial(survey_exactly, threads=threads) if threads else survey_job
+    attempts = (attempt for job in directories for attempt in job.attempts)
+    found = {attempt: survey(store, attempt, now_milliseconds) for attempt in attempts}
+    doubtful = [job for job, one in found.items() if one.begun is not None and one.begun.is_doubtful]
+    if doubtful:
+        look = partial(read_others, store, *doubtful, now_milliseconds=now_milliseconds)
+        certain = {job: replace(found[job], begun=None) for job in doubtful}
+        with suppress(OSError, RayCommitterError):  # a job has moved on: the next look shows it
+            certain |= {one.job: replace(found[one.job], begun=one) for one in until_certain(look)}
+        found |= certain
+    return found
 
 
 class InLog:

@@ -51,7 +51,7 @@ from ray_committer.stages.coordinator_loss import load_with_coordinator, with_co
 from ray_committer.stages.declare_job import Patience, busy, wait_for_declaration
 from ray_committer.stages.ended_jobs import by_another_process, finish_remnant, say_what_became
 from ray_committer.stages.find_table import find_table_late, require_table
-from ray_committer.stages.heartbeat import heartbeat
+from ray_committer.stages.heartbeat import heartbeat, signing_off
 from ray_committer.stages.load_manifests import (
     LOADS,
     LoadedManifests,
@@ -135,7 +135,7 @@ def commit_job(
     job = context.job
     context.emit(CommitStarted(context.url, job.job_id, job.number, context.executor.name))
     try:
-        with context.stage(names.COMMIT_JOB), at_work(run.name):
+        with context.stage(names.COMMIT_JOB), at_work(run.name), signing_off(context, run.name):
             _commit(run, state)
     except OSError as e:
         failure = _undecided(context, progress, _store_failure(context, progress, e))
@@ -214,13 +214,13 @@ def _wait_for_owner(run: _Run, seen: Seen, patience: Patience) -> Seen:
     context = run.context
     _note_phase(run, seen)
     while seen.phase in (Phase.RECORDED, Phase.SEALED) and run.progress.record is None:
-        other = read_other(context.store, context.job, context.now_milliseconds())
+        other = read_other(context.store, context.job, context.now_milliseconds(), wants_beat=True)
         if other is None or other.seen.state.stamp != seen.state.stamp:
             raise StateChangedError(read_state(context.store, context.job), seen)
-        seen = other.seen
+        seen, other = other.seen, patience.watch.judge(other)
         if not other.is_alive or other.owner.run == run.name:
             return seen
-        if patience.is_over:
+        if patience.is_over and not other.is_doubtful:
             raise busy(other)
         patience.wait(context)
     return seen

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 from ray_committer.errors import CommitConflictError, CommitterBusyError, LinkedPathError
@@ -25,6 +25,7 @@ from ray_committer.job_files.other_jobs import (
     destinations_above,
     other_jobs,
     read_other,
+    read_others,
 )
 from ray_committer.job_files.owners import owner_of
 from ray_committer.job_files.unfinished_jobs import (
@@ -36,6 +37,7 @@ from ray_committer.job_files.unfinished_jobs import (
     refusal,
     would_repeat,
 )
+from ray_committer.job_files.watch import Watch
 from ray_committer.protocol.paths import is_inside
 from ray_committer.protocol.record import Claim, Declaration, encode
 from ray_committer.protocol.state import IN_THE_WAY, Phase, new_nonce
@@ -48,13 +50,15 @@ LONGEST_SECONDS = 2.0
 
 @dataclass(slots=True)
 class Patience:
-    """How long to wait for others: random pauses that grow, up to a limit for all of them; `rounds`
-    counts how often unfinished jobs were ended, and `gone` is a claim whose job was not there."""
+    """How long to wait for others: random pauses that grow, up to a limit for all of them, which does
+    not end the `watch` of a committer of which it is doubtful whether it is alive. `rounds` counts how
+    often unfinished jobs were ended, and `gone` is a claim whose job was not there."""
 
     deadline: float
     pause: float = SHORTEST_SECONDS
     rounds: int = 0
     gone: int | None = None
+    watch: Watch = field(default_factory=Watch)
 
     @classmethod
     def of(cls, context: JobContext) -> Patience:
@@ -67,8 +71,8 @@ class Patience:
     def wait(self, context: JobContext) -> None:
         """Sleep for a while; `CommitCancelledError` if the commit is cancelled."""
         context.check_cancelled()
-        left = max(0.0, self.deadline - time.monotonic())
-        time.sleep(min(self.pause * random.uniform(0.5, 1.5), left))  # noqa: S311 - chance, no secret
+        seconds, left = self.pause * random.uniform(0.5, 1.5), self.deadline - time.monotonic()  # noqa: S311 - chance, no secret
+        time.sleep(min(seconds, left) if left > 0 else seconds)
         self.pause = min(self.pause * 2, LONGEST_SECONDS)
         context.check_cancelled()
 
@@ -106,9 +110,10 @@ def wait_for_declaration(context: JobContext, seen: Seen, patience: Patience) ->
         if other is None or other.seen != seen:
             now = other.seen if other else read_state(context.store, context.job)
             raise StateChangedError(now, seen)
+        other = patience.watch.judge(other)
         if not other.is_alive:
             return withdraw(context, seen)
-        if patience.is_over:
+        if patience.is_over and not other.is_doubtful:
             raise busy(other)
         patience.wait(context)
 
@@ -157,6 +162,7 @@ def give_way(
     the directories whose files the job replaces. `CommitConflictError`, with the declaration withdrawn,
     if one must not be ended or there is no patience left.
     """
+    others = [patience.watch.judge(other) for other in _last_signs(context, others)]
     for other in others:
         is_dead = other.phase is Phase.DECLARED and not other.is_alive
         if is_dead and _withdraw_dead(context, other):
@@ -166,7 +172,7 @@ def give_way(
         after = withdraw(context, declared)
         _end_stopped(context, claim, stopped, patience, roots)
         return after
-    if patience.is_over:
+    if patience.is_over and not any(other.is_doubtful for other in others):
         withdraw(context, declared)
         raise _conflict(context, claim, others[0])
     mine = _rank(claim, declared.state.nonce)
@@ -178,6 +184,16 @@ def give_way(
     after = declared if stays else withdraw(context, declared)
     patience.wait(context)
     return after
+
+
+def _last_signs(context: JobContext, others: Iterable[OtherJob]) -> Iterator[OtherJob]:
+    """The jobs, those whose commit has begun with the heartbeat, which shows that a run has failed."""
+    for other in others:
+        if other.phase is Phase.DECLARED or other.beat is not None or not other.is_alive:
+            yield other
+        else:
+            now = context.now_milliseconds()
+            yield from read_others(context.store, other.job, now_milliseconds=now)
 
 
 def busy(other: OtherJob) -> CommitterBusyError:

@@ -17,7 +17,7 @@ from ray_committer.errors import CommitConflictError
 from ray_committer.job_files.find_job import refuse_links
 from ray_committer.job_files.job_state import read_state
 from ray_committer.job_files.other_jobs import OtherJob, finish_first, read_other
-from ray_committer.job_files.owners import is_alive
+from ray_committer.job_files.owners import Life, life_of
 from ray_committer.job_files.unfinished_jobs import ROUNDS, End, end_jobs, end_of
 from ray_committer.protocol.claims import Obstacle
 from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt
@@ -45,6 +45,8 @@ def end_claim(context: JobContext, obstacle: Obstacle, patience: Patience, *, is
     if other is None and patience.gone != obstacle.other.version:
         patience.gone = obstacle.other.version  # it may have ended just now: read the log again
         return True
+    if other is not None and (other := patience.watch.judge(other)).is_doubtful:
+        return False
     how = _end_of(context, other, patience, is_later=is_later) if other is not None else None
     if other is not None and how is not None and patience.rounds < ROUNDS:
         patience.rounds += 1
@@ -81,8 +83,9 @@ def _read(context: JobContext, job: JobAttempt, claim: TableClaim) -> OtherJob |
         owner=claim.owner,
         claim=Claim(writes),
     )
-    alive = is_alive(claim.owner, claim.at_milliseconds, now)
-    return OtherJob(job, seen, declaration, alive, claim.owner)
+    life = life_of(claim.owner, claim.at_milliseconds, now)
+    doubt = life is Life.DOUBTFUL
+    return OtherJob(job, seen, declaration, life > Life.DEAD, claim.owner, is_doubtful=doubt)
 
 
 def _refusal(context: JobContext, obstacle: Obstacle, other: OtherJob | None) -> CommitConflictError:

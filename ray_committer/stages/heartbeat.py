@@ -1,4 +1,7 @@
-"""The heartbeat of a long commit, for processes that wait for it or ask for its progress."""
+"""The heartbeat of a long commit, for processes that wait for it or ask for its progress.
+
+A run that fails says that it is over, because its process can live on, as that of a notebook does.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,18 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ray_committer.errors import RayCommitterError
-from ray_committer.job_files.owners import BEAT_SECONDS, owner_of
+from msgspec import structs
+
+from ray_committer.errors import RayCommitterError, StoreUnavailableError, ThrottledError
+from ray_committer.job_files.other_jobs import last_sign
+from ray_committer.job_files.owners import BEAT_SECONDS, nobody, owner_of
 from ray_committer.job_files.settle import put
-from ray_committer.protocol.record import Heartbeat, encode
+from ray_committer.protocol.record import Heartbeat, decode_claim, encode
+from ray_committer.protocol.state import UNDECIDED, Phase
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.rename_files import Renamed
 
+_FAILED = (Exception, KeyboardInterrupt, SystemExit)
 _log = logging.getLogger(__name__)
 
 
@@ -62,3 +70,39 @@ def heartbeat(
     finally:
         ended.set()
         thread.join()
+
+
+@contextmanager
+def signing_off(context: JobContext, run: str) -> Iterator[None]:
+    """If the block fails, show that this run is over, so that nobody waits for it. A store that does not
+    answer is not asked again: there, others wait until the run has been silent for long."""
+    try:
+        yield
+    except _FAILED as e:
+        if not _is_down(e):
+            try:
+                _sign_off(context, run)
+            except (OSError, RayCommitterError) as failure:
+                _log.warning("%s: could not be written: %s", context.job.heartbeat, failure)
+        raise
+
+
+def _is_down(error: BaseException | None) -> bool:
+    while error is not None and not isinstance(error, StoreUnavailableError | ThrottledError):
+        error = error.__cause__
+    return error is not None
+
+
+def _sign_off(context: JobContext, run: str) -> None:
+    """Replace the last sign of life of this run, if others can still see one."""
+    store, job = context.store, context.job
+    seen, beat = last_sign(store, job)
+    if seen is None or seen.phase not in (*UNDECIDED, Phase.RECORDED, Phase.SEALED):
+        return
+    if beat is None and seen.state.record is not None:
+        path = job.content(seen.state.record)
+        owner = decode_claim(seen.content.encode() or store.read(path), path).owner
+        beat = Heartbeat(owner=owner, at_milliseconds=context.now_milliseconds())
+    if beat is not None and beat.owner.run == run:
+        over = structs.replace(beat, owner=nobody(run))
+        put(store, job.heartbeat, encode(over), temporary=job.content(f"heartbeat-{run}"))

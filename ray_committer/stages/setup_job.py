@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 
 from ray_committer.errors import (
@@ -33,6 +34,7 @@ from ray_committer.job_files.unfinished_jobs import (
     unfinished_beside,
     would_repeat,
 )
+from ray_committer.job_files.watch import until_certain
 from ray_committer.options import Unfinished
 from ray_committer.protocol.hidden_names import is_hidden
 from ray_committer.protocol.paths import JobAttempt
@@ -186,8 +188,15 @@ def _make_directory(store: StoreOperations, job: JobAttempt) -> None:
 
 
 def _look(store: StoreOperations, job: JobAttempt, now_milliseconds: int | None) -> Others:
-    now = time.time_ns() // 1_000_000 if now_milliseconds is None else now_milliseconds
-    return other_jobs(store, job.destination, now, own=job)
+    others: list[Others] = []
+
+    def look() -> Sequence[OtherJob]:
+        now = time.time_ns() // 1_000_000 if now_milliseconds is None else now_milliseconds
+        others.append(other_jobs(store, job.destination, now, own=job))
+        return others[-1].jobs
+
+    jobs = until_certain(look)
+    return replace(others[-1], jobs=tuple(jobs))
 
 
 def _end_stopped(

@@ -6,6 +6,8 @@ back is described in `ray_committer.stages.take_back`.
 
 from __future__ import annotations
 
+from functools import partial
+
 from ray_committer.errors import (
     CommitRecordExistsError,
     CommitStateUnknownError,
@@ -16,14 +18,15 @@ from ray_committer.job_files.commands import commit_command
 from ray_committer.job_files.commit_record import load_commit_record
 from ray_committer.job_files.find_job import AttemptState
 from ray_committer.job_files.job_state import Seen, StateChangedError, advance, read_state
-from ray_committer.job_files.other_jobs import read_other
+from ray_committer.job_files.other_jobs import read_others
+from ray_committer.job_files.watch import until_certain
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.state import UNDECIDED, Phase, new_nonce
 from ray_committer.stages.abort_job import abort_job, remove_aborted
 from ray_committer.stages.cleanup_job import remove_what_was_late
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.declare_job import busy
+from ray_committer.stages.declare_job import busy, pause
 from ray_committer.stages.ended_jobs import refuse_committed
 from ray_committer.stages.load_manifests import load_manifests
 from ray_committer.stages.old_success import put_old_success_back
@@ -122,6 +125,7 @@ def refuse_sealed(context: JobContext, phase: Phase) -> None:
 
 def refuse_alive(context: JobContext) -> None:
     """`CommitterBusyError` if a live process commits the job."""
-    other = read_other(context.store, context.job, context.now_milliseconds())
-    if other is not None and other.is_alive:
-        raise busy(other)
+    read = partial(read_others, context.store, context.job, now_milliseconds=context.now_milliseconds())
+    for other in until_certain(read, pause=partial(pause, context)):
+        if other.is_alive:
+            raise busy(other)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 from ray_committer.errors import LinkedPathError, RayCommitterError
 from ray_committer.job_files.find_job import (
@@ -25,7 +26,8 @@ from ray_committer.job_files.find_job import (
 )
 from ray_committer.job_files.gone_jobs import list_gone, state_inside
 from ray_committer.job_files.magic_jobs import find_left
-from ray_committer.job_files.other_jobs import read_other
+from ray_committer.job_files.other_jobs import read_others
+from ray_committer.job_files.watch import until_certain
 from ray_committer.protocol.paths import MANIFESTS, TASKS, JobAttempt, join
 from ray_committer.protocol.state import WITH_RECORD, Phase
 from ray_committer.stores.base import FileStatus, StoreOperations, completing
@@ -138,14 +140,14 @@ def _attempt_remains(
 def at_work(store: StoreOperations, attempt: JobAttempt, now_milliseconds: int) -> str | None:
     """The reason to keep a declared job: its committer is or may be alive; None if it is dead."""
     try:
-        other = read_other(store, attempt, now_milliseconds)
+        read = partial(read_others, store, attempt, now_milliseconds=now_milliseconds)
+        found = [one for one in until_certain(read) if one.is_alive]
     except RayCommitterError as e:
         return str(e)
     except PermissionError as e:
         return not_read(e, attempt.directory)
-    if other is None or not other.is_alive:
-        return None
-    return _AT_WORK.format(process=other.owner.process, host=other.owner.host)
+    owners = [one.owner for one in found]
+    return _AT_WORK.format(process=owners[0].process, host=owners[0].host) if owners else None
 
 
 def _other_remains(store: StoreOperations, found: FoundJob, limit: int) -> Remains:

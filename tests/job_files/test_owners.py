@@ -14,9 +14,11 @@ import pytest
 from ray_committer.job_files.owners import (
     BEAT_SECONDS,
     DEAD_SECONDS,
+    Life,
     at_work,
     has_ended,
     is_alive,
+    life_of,
     nobody,
     owner_of,
 )
@@ -96,8 +98,13 @@ def test_what_cannot_be_asked_for_is_believed_for_a_while_after_its_last_sign(fi
     assert not is_alive_after(owner, BOUND + 1)
 
 
-def test_a_machine_whose_clock_is_ahead_is_believed():
-    assert is_alive_after(changed(host="another"), -3_600_000)
+@pytest.mark.parametrize(
+    ("ahead", "life"), [(BOUND, Life.ALIVE), (BOUND + 1, Life.DOUBTFUL), (36_000_000, Life.DOUBTFUL)]
+)
+def test_a_sign_from_the_future_is_no_sign_of_life(ahead: int, life: Life):
+    assert life_of(changed(host="another"), NOW + ahead, NOW) is life
+    assert is_alive_after(changed(host="another"), -ahead) is (life is Life.ALIVE)
+    assert life_of(owner_of("run"), NOW + ahead, NOW) is Life.DEAD  # this machine knows that one
 
 
 def test_only_what_this_machine_knows_is_certain(child: subprocess.Popen[bytes]):

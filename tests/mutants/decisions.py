@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from contextlib import nullcontext
 from unittest.mock import ANY
 
 from ray_committer.errors import JobNotFoundError
@@ -15,7 +16,8 @@ from ray_committer.job_files.other_attempts import (
     refuse_other_attempts,
 )
 from ray_committer.job_files.other_jobs import destinations_above, last_sign
-from ray_committer.job_files.owners import is_alive
+from ray_committer.job_files.owners import Life, life_of
+from ray_committer.job_files.watch import until_certain
 from ray_committer.protocol.claims import judge
 from ray_committer.protocol.manifest import stamp_of
 from ray_committer.protocol.paths import CURRENT, JobAttempt, join
@@ -33,6 +35,7 @@ from ray_committer.stages.ended_jobs import (
     unknown_end,
 )
 from ray_committer.stages.freeze_manifests import copies_are_current, freeze_manifests
+from ray_committer.stages.heartbeat import signing_off
 from ray_committer.stages.list_replaced_files import list_replaced_files
 from ray_committer.stages.preflight import look_at_data
 from ray_committer.stages.save_task_manifest import save_task_manifest
@@ -274,12 +277,31 @@ def a_loser_does_not_say_what_became_of_the_job() -> Swaps:
 
 def nobody_is_alive() -> Swaps:
     """A commit that is at work is continued, or given up, by another process."""
-    yield is_alive, lambda owner, last_sign_milliseconds, now_milliseconds: False
+    yield life_of, lambda owner, last_sign_milliseconds, now_milliseconds: Life.DEAD
 
 
 def everybody_is_alive() -> Swaps:
     """Nobody ever finishes a commit whose process has died."""
-    yield is_alive, lambda owner, last_sign_milliseconds, now_milliseconds: True
+    yield life_of, lambda owner, last_sign_milliseconds, now_milliseconds: Life.ALIVE
+
+
+def a_sign_from_the_future_is_believed() -> Swaps:
+    """A process that has died keeps everybody waiting for hours, because its clock was ahead."""
+
+    def broken(owner, last_sign_milliseconds, now_milliseconds):
+        return life_of(owner, min(last_sign_milliseconds, now_milliseconds), now_milliseconds)
+
+    yield life_of, broken
+
+
+def a_doubtful_committer_is_not_watched() -> Swaps:
+    """One look decides about a process whose clock is ahead."""
+    yield until_certain, lambda look, *, pause=None, clock=None: list(look())
+
+
+def a_run_that_fails_does_not_say_that_it_is_over() -> Swaps:
+    """A notebook whose commit has failed keeps everybody waiting."""
+    yield signing_off, lambda context, run: nullcontext()
 
 
 def a_silent_committer_is_not_watched() -> Swaps:

@@ -9,15 +9,20 @@ from itertools import count
 
 import pytest
 
-from ray_committer.errors import StoreRefusedError
+from ray_committer.errors import (
+    CommitStateUnknownError,
+    StoreRefusedError,
+    StoreUnavailableError,
+    ThrottledError,
+)
 from ray_committer.job_files.commit_record import load_commit_record
 from ray_committer.job_files.find_job import read_attempt_state
 from ray_committer.job_files.other_jobs import read_other
-from ray_committer.job_files.owners import DEAD_SECONDS, at_work, owner_of
+from ray_committer.job_files.owners import DEAD_SECONDS, at_work, is_nobody, owner_of
 from ray_committer.protocol.record import Heartbeat, decode_heartbeat, encode
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.commit_job import commit_job
-from ray_committer.stages.heartbeat import heartbeat
+from ray_committer.stages.heartbeat import heartbeat, signing_off
 from ray_committer.stages.rename_files import Renamed
 from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, WrappedStore
 from tests.stages.support import JOB, KINDS, NOW, context, died, seen_in, state_of, with_job
@@ -151,6 +156,89 @@ def test_a_beat_is_no_state_and_hinders_no_change_of_it(store: MemoryStore):
     with heartbeat(context(WrappedStore(store, after=beats)), "run", Renamed(), every_seconds=OFTEN):
         beats.wait()
         assert seen_in(store).phase is Phase.OPEN
+
+
+# What a run that fails leaves
+
+
+def renamed_then(store: MemoryStore, error: BaseException, **hooks: object) -> list[StoreCall]:
+    """Commit until the first file is moved; the requests after that."""
+    calls: list[StoreCall] = []
+
+    def fail(call: StoreCall) -> None:
+        calls.append(call)
+        if call.operation == "rename" and "/tasks/" in call.paths[0]:
+            calls.clear()
+            raise error
+
+    watched = WrappedStore(store, before=fail, **hooks)
+    with suppress(Exception, SimulatedCrash, KeyboardInterrupt, SystemExit):
+        commit_job(context(watched), read_attempt_state(store, JOB))
+    return calls
+
+
+def last_beat(store: MemoryStore) -> Heartbeat | None:
+    if store.get_status(JOB.heartbeat) is None:
+        return None
+    return decode_heartbeat(store.read(JOB.heartbeat), JOB.heartbeat)
+
+
+@pytest.mark.parametrize("has_beaten", [False, True])
+@pytest.mark.parametrize(
+    "error", [PermissionError(13, "no"), ValueError("bug"), KeyboardInterrupt(), SystemExit(1)]
+)
+def test_a_run_that_fails_says_that_it_is_over(
+    store: MemoryStore, error: BaseException, has_beaten: bool
+):
+    if has_beaten:  # this run goes on with the commit of another, and says so at once
+        died(store, lambda one: commit_job(context(one), read_attempt_state(one, JOB)), "rename", "/a")
+    renamed_then(store, error)
+    beat = last_beat(store)
+    assert beat is not None
+    assert is_nobody(beat.owner)
+    if not has_beaten:
+        assert beat.owner.run == load_commit_record(store, JOB, state_of(store)).owner.run
+
+
+def test_a_run_that_dies_says_nothing(store: MemoryStore):
+    renamed_then(store, SimulatedCrash())
+    assert last_beat(store) is None
+
+
+@pytest.mark.parametrize("error", [StoreUnavailableError("/a", "no answer"), ThrottledError("/a")])
+def test_a_store_that_is_down_is_not_asked_again_to_say_that_a_run_is_over(
+    store: MemoryStore, error: OSError
+):
+    with suppress(OSError), signing_off(context(store), "run"):
+        raise error
+    with suppress(CommitStateUnknownError), signing_off(context(store), "run"):
+        raise CommitStateUnknownError("stopped") from error
+    assert last_beat(store) is None
+
+
+def test_a_run_that_fails_before_its_record_leaves_no_sign(store: MemoryStore):
+    before = store.files()
+    with suppress(ValueError), signing_off(context(store), "run"):
+        raise ValueError
+    assert store.files() == before
+
+
+def test_a_run_that_fails_does_not_speak_for_another(store: MemoryStore):
+    recorded(store)
+    other = Heartbeat(owner=owner_of("another"), at_milliseconds=NOW)
+    store.write(JOB.heartbeat, encode(other))
+    with suppress(ValueError), signing_off(context(store), "run"):
+        raise ValueError
+    assert last_beat(store) == other
+
+
+def test_a_run_whose_job_is_gone_brings_nothing_back(store: MemoryStore):
+    run = recorded(store)
+    store.delete_directory(JOB.temporary)
+    before = store.files()
+    with suppress(ValueError), signing_off(context(store), run):
+        raise ValueError
+    assert store.files() == before
 
 
 # What others see of it
