@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from ray_committer.errors import CommitStateUnknownError
 from ray_committer.job_files.settle import settle
 from ray_committer.protocol.paths import parent
 from ray_committer.stores.base import StoreOperations, Versions, move_directory, set_aside
@@ -53,6 +54,19 @@ def move_back(store: StoreOperations, place: str, path: str) -> None:
             store.mkdirs(parent(path))  # it was removed when it was empty
         else:
             return
+
+
+def return_stranger(store: StoreOperations, place: str, path: str) -> None:
+    """Move back what was taken and is not the caller's; `CommitStateUnknownError`, with both files kept,
+    if its name is taken by then."""
+    try:
+        move_back(store, place, path)
+    except (FileExistsError, IsADirectoryError, NotADirectoryError) as e:
+        raise CommitStateUnknownError(
+            f"{path}: another program wrote a file there while its name was taken away, and then one "
+            f"more: the first is now {place}, and nothing is lost",
+            "move one of the two away, and run the same command again",
+        ) from e
 
 
 def _is_gone(store: StoreOperations, path: str) -> bool:

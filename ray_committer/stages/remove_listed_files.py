@@ -14,7 +14,6 @@ import errno
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 
 from ray_committer.errors import CommitStateUnknownError
 from ray_committer.job_files.settle import settle
@@ -22,7 +21,7 @@ from ray_committer.protocol.file_list import ListedFile
 from ray_committer.protocol.paths import join, parent
 from ray_committer.protocol.state import new_nonce
 from ray_committer.protocol.table_paths import TablePlaces
-from ray_committer.stages.aside import sets_aside
+from ray_committer.stages.aside import move_back, return_stranger, sets_aside
 from ray_committer.stages.old_files import put_aside, replaced_file
 from ray_committer.stages.table_files import Found, compare, find_listed
 from ray_committer.stores.at_once import at_once
@@ -31,7 +30,6 @@ from ray_committer.stores.base import (
     StoreOperations,
     Versions,
     delete_version,
-    move_directory,
     sync,
 )
 
@@ -55,10 +53,13 @@ def remove_listed_files(
     claim: int,
     files: Sequence[ListedFile],
     is_in_flight: Callable[[], bool],
+    *,
+    keeps: bool = False,
 ) -> Removal:
     """Remove the old files of a claim in flight, and the directories that are empty then; idempotent.
 
-    All runs for one claim must name the same files in the same order. A file without proof is kept.
+    All runs for one claim must name the same files in the same order. A file without proof is kept. With
+    `keeps`, on a store without versions, what was put aside is moved to where the log keeps it.
     `is_in_flight` is asked after the look at the files: if the claim has ended by then, they can be
     those of a later job, and nothing is removed.
     """
@@ -72,7 +73,7 @@ def remove_listed_files(
     kept = [str(one) for one in found if not one.is_proved]
     removed = at_once(store, lambda one: _remove(store, one, places[one.file.p]), proved)
     if sets_aside(store):
-        kept += _remove_places(store, table, claim, files)
+        kept += _remove_places(store, table, claim, files, keeps=keeps)
     _remove_empty_directories(store, table, files)
     return Removal(sum(removed), tuple(kept))
 
@@ -86,8 +87,11 @@ def keep_listed_files(
 ) -> Removal:
     """Move the old files of a claim to where the log keeps them; as `remove_listed_files`.
 
-    A rename never replaces, so a process that wakes up late moves nothing.
+    If files have versions, each is renamed at once, which names the version. Otherwise it is put aside
+    first, by one plain rename.
     """
+    if sets_aside(store):
+        return remove_listed_files(store, table, claim, files, is_in_flight, keeps=True)
     found = [one for one in find_listed(store, table, files) if one.status is not None]
     if not is_in_flight():
         return Removal()
@@ -152,15 +156,18 @@ def _make_places(
 
 
 def _remove_places(
-    store: StoreOperations, table: TablePlaces, claim: int, files: Sequence[ListedFile]
+    store: StoreOperations, table: TablePlaces, claim: int, files: Sequence[ListedFile], *, keeps: bool
 ) -> list[str]:
-    """Delete the files aside, and put a file in the place of their directory. Files aside that are
-    others are moved back first; what is wrong with them is returned."""
+    """Delete the files aside, or keep them, and put a file in the place of their directory. Files aside
+    that are others are moved back first; what is wrong with them is returned."""
     aside, strangers = table.aside(claim), list[str]()
     for _ in range(ROUNDS):
         for number in range(0, len(files), FILES_ASIDE):
             part = files[number : number + FILES_ASIDE]
-            strangers += _move_strangers_back(store, table, parent(_place(table, claim, number)), part)
+            found = _list_aside(store, parent(_place(table, claim, number)), part)
+            strangers += _move_strangers_back(store, table, found)
+            if keeps:
+                _keep(store, table, claim, found)
         if _is_closed(store, table, aside):
             return strangers
     raise CommitStateUnknownError(
@@ -182,23 +189,42 @@ def _is_closed(store: StoreOperations, table: TablePlaces, aside: str) -> bool:
     return True
 
 
-def _move_strangers_back(
-    store: StoreOperations, table: TablePlaces, directory: str, files: Sequence[ListedFile]
-) -> list[str]:
-    """Move back what was put aside after the look at it, but is another file."""
+def _list_aside(
+    store: StoreOperations, directory: str, files: Sequence[ListedFile]
+) -> list[tuple[str, Found]]:
+    """What is aside in a directory, by its path, compared with what should be there."""
     try:
         listed = store.list_status(directory)
     except (FileNotFoundError, NotADirectoryError):
         return []
-    kept = []
-    for status in listed:
-        found = compare(files[int(status.name) % FILES_ASIDE], status)
-        if not found.is_proved:
-            path = join(table.destination, found.file.p)
-            rename = partial(move_directory, store) if status.is_directory else store.rename
-            settle(partial(rename, status.path, path), partial(_is_gone, store, status.path))
-            kept.append(str(found))
-    return kept
+    return [(one.path, compare(files[int(one.name) % FILES_ASIDE], one)) for one in listed]
+
+
+def _move_strangers_back(
+    store: StoreOperations, table: TablePlaces, found: Sequence[tuple[str, Found]]
+) -> list[str]:
+    """Move back what was put aside after the look at it, but is another file."""
+    strangers = [(path, one) for path, one in found if not one.is_proved]
+    for path, one in strangers:
+        return_stranger(store, path, join(table.destination, one.file.p))
+    return [str(one) for _, one in strangers]
+
+
+def _keep(
+    store: StoreOperations, table: TablePlaces, claim: int, found: Sequence[tuple[str, Found]]
+) -> None:
+    """Move what is aside to where the log keeps it; what is kept there already is left aside."""
+    places = [(path, one.file, table.kept(claim, one.file.p)) for path, one in found if one.is_proved]
+    at_once(store, store.mkdirs, sorted({parent(place) for _, _, place in places}))
+    for path, file, place in places:
+        try:
+            move_back(store, path, place)
+        except FileExistsError as e:
+            if not compare(file, store.get_status(place)).is_proved:
+                raise CommitStateUnknownError(
+                    f"{place}: another file is in the place where {path} is to be kept",
+                    "nothing was deleted: move it away, and run the same command again",
+                ) from e
 
 
 def _is_gone(store: StoreOperations, path: str) -> bool:

@@ -19,7 +19,7 @@ from ray_committer.protocol.paths import TAKEN_BACK_SUFFIX, join, parent
 from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.protocol.recovery import Proof, prove
 from ray_committer.protocol.state import new_nonce
-from ray_committer.stages.aside import move_back, sets_aside, take_aside
+from ray_committer.stages.aside import return_stranger, sets_aside, take_aside
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import (
     FileStatus,
@@ -195,13 +195,5 @@ def _return_stranger(
     store: StoreOperations, entry: Entry, taken: FileStatus, own: FileStatus | None
 ) -> None:
     """Put back what was taken from a destination, unless it is the job's file."""
-    if not taken.is_directory and _prove(entry, taken, own) is not None:
-        return
-    try:
-        move_back(store, taken.path, entry.dest)
-    except (FileExistsError, IsADirectoryError, NotADirectoryError) as e:
-        raise CommitStateUnknownError(
-            f"{entry.dest}: another program wrote a file there while its name was taken back, and then "
-            f"another one: the first is now {taken.path}, and nothing is lost",
-            "move one of the two away, and run the same command again",
-        ) from e
+    if taken.is_directory or _prove(entry, taken, own) is None:
+        return_stranger(store, taken.path, entry.dest)

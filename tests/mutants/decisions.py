@@ -24,7 +24,7 @@ from ray_committer.protocol.paths import CURRENT, JobAttempt, join
 from ray_committer.protocol.record import Claim
 from ray_committer.protocol.state import TRANSITIONS, Phase, new_nonce
 from ray_committer.stages.abort_job import refuse_decided
-from ray_committer.stages.aside import move_back
+from ray_committer.stages.aside import return_stranger
 from ray_committer.stages.check_places import find_other_destinations
 from ray_committer.stages.commit_job import look_again
 from ray_committer.stages.declare_job import declare_job, look_around, withdraw
@@ -362,7 +362,7 @@ def an_undo_does_not_look_for_a_second_name() -> Swaps:
 
 def an_undo_keeps_what_it_takes_by_mistake() -> Swaps:
     """A file that a later job has written is deleted with the job that is undone."""
-    yield move_back, lambda store, place, path: None
+    yield return_stranger, lambda store, place, path: None
 
 
 def an_undo_leaves_what_was_moved() -> Swaps:
