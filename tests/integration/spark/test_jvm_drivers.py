@@ -46,6 +46,11 @@ case "$*" in "spark-job commit")
 esac
 exec {command} "$@"
 """
+# A command of which a signal ends one action.
+KILLED = """#!/bin/sh
+case "$*" in "spark-job {action}") kill -{signal} $$;; esac
+exec {command} "$@"
+"""
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(400)]
 
@@ -175,6 +180,32 @@ def test_a_wrong_command_fails_the_write_before_any_task(
     with pytest.raises(Exception, match=text):
         rows.write.parquet(str(tmp_path / "t"))
     assert data_files(tmp_path) == set()
+
+
+@pytest.mark.one_spark
+@pytest.mark.parametrize(
+    ("action", "signal", "said"),
+    [
+        ("setup", 9, "signal 9 (SIGKILL, by the kernel if memory was short) before it answered; "),
+        ("commit", 15, "signal 15 before it answered; "),
+    ],
+)
+def test_a_child_that_a_signal_has_ended_is_not_called_a_wrong_version(
+    spark, configure, rows: DataFrame, tmp_path: Path, action: str, signal: int, said: str
+):
+    command = tmp_path / "killed"
+    command.write_text(KILLED.format(command=COMMAND, action=action, signal=signal))
+    command.chmod(0o755)
+    configure(command=str(command))
+    with pytest.raises(Exception, match=f"`.*killed spark-job {action}` was ended by signal") as caught:
+        rows.write.parquet(str(tmp_path / "t"))
+    text = str(caught.value)
+    assert said in text
+    assert f"this command finishes it: ray-committer commit file:{tmp_path}/t --job-id " in text
+    assert f"(exit code {128 + signal})" in text
+    assert "version" not in text.partition("this command")[0].partition("was ended by")[2]
+    assert data_files(tmp_path / "t") == set()
+    assert not (tmp_path / "t" / "_temporary").exists()
 
 
 def test_a_wrong_setting_is_named(spark, configure, rows: DataFrame, tmp_path: Path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import threading
 import time
 from collections.abc import Callable
@@ -13,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 import ray_committer
 from ray_committer import CommitOptions
+from ray_committer.cli.main import main
 from ray_committer.errors import RayCommitterError
 from ray_committer.events import Event, StageStarted
 from ray_committer.job_files.job_state import read_state
@@ -32,10 +35,12 @@ from tests.integration.spark.tasks import JOB_ID, Job, Task, configuration_with,
 
 pytestmark = [pytest.mark.one_spark, pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
-NEVER_COUNTED = [
+NOT_KNOWN = "is over, and it is not known whether its commit included this task attempt"
+MEANWHILE = [
     pytest.param("replaced", "is recorded, so a task can no longer join it", id="another counts"),
-    pytest.param("aborted", "never set up, or it is already cleaned up", id="aborted"),
-    pytest.param("begun again", "another job with the same id", id="the id was set up again"),
+    pytest.param("committed", NOT_KNOWN, id="committed"),
+    pytest.param("aborted", NOT_KNOWN, id="aborted"),
+    pytest.param("begun again", NOT_KNOWN, id="the id was set up again"),
 ]
 
 # A command whose set-up says nothing.
@@ -156,6 +161,7 @@ class Sleeper:
     """A task attempt that has saved its manifest, and has not looked again yet."""
 
     job: Job
+    task: Task
     saving: Future[None]
     awake: Path
 
@@ -177,7 +183,7 @@ def sleeper(job: Job, spark: SparkSession, tmp_path: Path) -> Any:
         while not asleep.exists():
             assert not saving.done(), saving.result()
             time.sleep(0.02)
-        yield Sleeper(job, saving, awake)
+        yield Sleeper(job, task, saving, awake)
         awake.touch()
 
 
@@ -188,8 +194,8 @@ def test_a_task_that_slept_while_its_manifest_was_frozen_is_counted(sleeper: Sle
     assert len(data_files(sleeper.job.dest)) == 1
 
 
-@pytest.mark.parametrize(("meanwhile", "message"), NEVER_COUNTED)
-def test_a_task_that_slept_while_its_job_was_decided_without_it_fails(
+@pytest.mark.parametrize(("meanwhile", "message"), MEANWHILE)
+def test_a_task_that_slept_while_its_job_was_decided_does_not_say_more_than_it_knows(
     sleeper: Sleeper, spark: SparkSession, meanwhile: str, message: str
 ):
     job = sleeper.job
@@ -198,12 +204,36 @@ def test_a_task_that_slept_while_its_job_was_decided_without_it_fails(
         write(other)
         other.save()
         record(job.dest)
+    elif meanwhile == "committed":
+        ray_committer.commit_job(str(job.dest), JOB_ID, options=CommitOptions(expected_tasks=1))
     else:
         ray_committer.abort_job(str(job.dest), JOB_ID)
     if meanwhile == "begun again":
         set_up(spark, job.dest)
     with pytest.raises(Py4JJavaError, match=message):
         sleeper.wake()
+
+
+def test_the_command_in_the_answer_of_a_task_that_slept_says_what_became_of_its_job(sleeper: Sleeper):
+    dest = sleeper.job.dest
+    ray_committer.commit_job(str(dest), JOB_ID, options=CommitOptions(expected_tasks=1))
+    with pytest.raises(Py4JJavaError) as caught:
+        sleeper.wake()
+    text = str(caught.value.java_exception.getMessage())
+    command = text.partition("became of the job with: ")[2].partition("; ")[0]
+    words = shlex.split(command)
+    assert words == ["ray-committer", "commit", f"file:{dest}", "--job-id", JOB_ID]
+    assert CliRunner().invoke(main, words[1:]).exit_code == 0
+    assert len(data_files(dest)) == 1
+
+
+def test_a_task_attempt_that_may_count_keeps_its_files(sleeper: Sleeper):
+    (state,) = (sleeper.job.directory / "state").glob("*.state")
+    state.rename(state.with_name(state.name.replace("open.", "committed.", 1)))
+    with pytest.raises(Py4JJavaError, match=NOT_KNOWN):
+        sleeper.wake()
+    sleeper.task.protocol.abortTask(sleeper.task.context)  # as Spark does
+    assert len(list(sleeper.task.attempt.iterdir())) == 1
 
 
 @pytest.mark.parametrize("is_named", [True, False])

@@ -13,6 +13,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
+import org.apache.hadoop.fs.Path;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -33,6 +34,12 @@ final class ChildProcessHandler implements JobCommitHandler {
 
     /** How long to read the pipes after the child has ended: its own children may keep them open. */
     private static final long DRAIN_MILLIS = 5000;
+
+    /** A process that was ended by a signal has this exit code, plus the number of the signal. */
+    private static final int SIGNALS = 128;
+
+    private static final int KILL = 9;
+    private static final String BY_KERNEL = " (SIGKILL, by the kernel if memory was short)";
 
     private final String command;
     private final ObjectNode settings;
@@ -63,15 +70,21 @@ final class ChildProcessHandler implements JobCommitHandler {
         line.addAll(Arrays.asList("spark-job", action));
         String name = "`" + String.join(" ", line) + "`";
         Process child = start(line, name);
-        String jobId = HandlerCall.objectOf(requestJson).get("jobId").asText();
-        ProgressLog progress = new ProgressLog(LOG, name, jobId);
+        JobDirectory job = jobOf(requestJson);
+        ProgressLog progress = new ProgressLog(LOG, name, job.jobId());
         StringBuffer answer = new StringBuffer();
         Thread errors = reader(child.getErrorStream(), progress::line);
         Thread output = reader(child.getInputStream(), text -> answer.append(text).append('\n'));
         send(child, withSettings(requestJson), name);
         int code = waitFor(child, name);
         drain(errors, output);
-        return checked(answer.toString(), code, name, progress);
+        return checked(answer.toString(), code, name, job, progress);
+    }
+
+    private static JobDirectory jobOf(String requestJson) {
+        ObjectNode request = HandlerCall.objectOf(requestJson);
+        return new JobDirectory(
+                new Path(request.get("dest").asText()), request.get("jobId").asText());
     }
 
     private String withSettings(String requestJson) {
@@ -154,7 +167,8 @@ final class ChildProcessHandler implements JobCommitHandler {
         }
     }
 
-    private static String checked(String answer, int code, String name, ProgressLog progress)
+    private static String checked(
+            String answer, int code, String name, JobDirectory job, ProgressLog progress)
             throws IOException {
         String error = HandlerCall.errorOf(answer);
         if (code == 0 && error == null) {
@@ -162,9 +176,18 @@ final class ChildProcessHandler implements JobCommitHandler {
         }
         String what = HandlerCall.objectOf(answer) != null && error != null
                 ? error
-                : name + (code == 0 ? " gave no answer" : " ended without an answer")
-                        + "; check that " + COMMAND + " is a ray-committer command of this"
-                        + " jar's version";
+                : name + withoutAnswer(code, job);
         throw new IOException(what + " (exit code " + code + ")" + progress.tail());
+    }
+
+    private static String withoutAnswer(int code, JobDirectory job) {
+        if (code > SIGNALS) {
+            int signal = code - SIGNALS;
+            return " was ended by signal " + signal + (signal == KILL ? BY_KERNEL : "") + " before it"
+                    + " answered; a job whose commit it had recorded is kept, and then this command"
+                    + " finishes it: " + job.command("commit");
+        }
+        return (code == 0 ? " gave no answer" : " ended without an answer") + "; check that " + COMMAND
+                + " is a ray-committer command of this jar's version";
     }
 }

@@ -99,6 +99,7 @@ final class JobDirectory {
     /**
      * Checks the job again after a task has saved its manifest, because the task may have slept before.
      * Returns true if the job's commit includes the manifest, false while the commit has not begun.
+     * Throws NotKnownException if the job is over by then.
      *
      * <p>If the commit has begun, the manifest counts only if it was frozen unchanged or, on stores that
      * do not rename directories, if the commit record names it. While the job is declared, its committer
@@ -122,18 +123,27 @@ final class JobDirectory {
                     requireKnown(state(fs), stamp);
                     throw e;
                 }
+            } catch (JobNotOpenException e) {
+                throw notKnown();
             }
         }
-        throw new JobNotOpenException(attemptDir + ": a commit of this job is declared and has been"
-                + " undecided for long; it may still include this task attempt");
+        throw new NotKnownException(attemptDir + ": a commit of this job is declared and has been"
+                + " undecided for long; it may still include this task attempt, so keep the files of the"
+                + " attempt");
     }
 
     /** Throws if the clean-up may have removed the manifest: it is not known then whether it counted. */
     private void requireKnown(JobState state, String stamp) throws JobNotOpenException {
         if (state == null || !state.isOf(stamp) || state.isCommitted()) {
-            throw new JobNotOpenException(attemptDir + ": is over; its commit may have included this"
-                    + " task attempt or another one of the task, so nothing is left to do here");
+            throw notKnown();
         }
+    }
+
+    private NotKnownException notKnown() {
+        return new NotKnownException(attemptDir + ": is over, and it is not known whether its commit"
+                + " included this task attempt or another one of the task; ask what became of the job"
+                + " with: " + command("commit") + "; if it is committed, nothing is left to do, and if it"
+                + " was aborted, run its application again");
     }
 
     private void requireOurs(JobState state, String stamp) throws JobNotOpenException {
@@ -204,6 +214,15 @@ final class JobDirectory {
         private static final long serialVersionUID = 1L;
 
         JobNotOpenException(String message) {
+            super(message);
+        }
+    }
+
+    /** Thrown if the job's commit may have included the manifest, or may still include it. */
+    static final class NotKnownException extends JobNotOpenException {
+        private static final long serialVersionUID = 1L;
+
+        NotKnownException(String message) {
             super(message);
         }
     }

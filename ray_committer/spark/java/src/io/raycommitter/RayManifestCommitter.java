@@ -27,6 +27,7 @@ public final class RayManifestCommitter extends FileOutputCommitter {
     private final TreeSet<String> partitionPaths = new TreeSet<>();
     private final TaskUploads uploads; // null where the job's commit renames files
     private long setupMillis;
+    private boolean mayCount;
     private TaskCommit committed;
 
     RayManifestCommitter(JobDirectory job, String stamp, TaskAttemptContext context)
@@ -140,10 +141,15 @@ public final class RayManifestCommitter extends FileOutputCommitter {
         FileSystem fs = fileSystem(context);
         TaskManifestWriter writer = new TaskManifestWriter(
                 fs, job, stamp, context.getTaskAttemptID(), setupMillis);
-        SavedManifest saved = uploads != null
-                ? writer.save(uploads)
-                : writer.save(TaskScan.of(fs, job.dest(), taskAttemptDir, destinations));
-        committed = TaskCommit.of(saved, partitionPaths, absoluteRoots);
+        try {
+            SavedManifest saved = uploads != null
+                    ? writer.save(uploads)
+                    : writer.save(TaskScan.of(fs, job.dest(), taskAttemptDir, destinations));
+            committed = TaskCommit.of(saved, partitionPaths, absoluteRoots);
+        } catch (JobDirectory.NotKnownException e) {
+            mayCount = true;
+            throw e;
+        }
     }
 
     /** Removes the attempt's files, but no manifest: it may be another attempt's. Idempotent. */
@@ -160,6 +166,9 @@ public final class RayManifestCommitter extends FileOutputCommitter {
     }
 
     private void abortTask(FileSystem fs) throws IOException {
+        if (mayCount && job.state(fs) != null) {
+            return; // A commit of the job may still need the files.
+        }
         if (uploads == null) {
             fs.delete(taskAttemptDir, true);
             job.removeLeftovers(fs);
