@@ -1,6 +1,6 @@
 """Doctor checks of Spark: its version, the committer's jar, and the default committer.
 
-They only read files: no JVM is started.
+They only read files, and ask a Python for its names of files: no JVM is started.
 """
 
 from __future__ import annotations
@@ -8,7 +8,10 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import subprocess
+import sys
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from ray_committer.doctor_checks.lines import Line, Verdict
@@ -25,6 +28,7 @@ NOT_THROUGH_US = (
 )
 
 _SEPARATOR = re.compile(r"\s*[=:]\s*|\s+")  # as in Java's properties
+_SECONDS = 20.0
 _CORE = re.compile(r"spark-core_(\d+\.\d+)-(\d+)\.(\d+)\.(.+)\.jar")
 
 
@@ -34,7 +38,7 @@ def examine_spark(home: Path | None = None) -> list[Line]:
     limits = Line("not through us", Verdict.NOTE, NOT_THROUGH_US)
     if home is None:
         return [Line("spark", Verdict.NOTE, "not used: PySpark is not installed here"), limits]
-    return [_spark(home), _jar(home), _default_committer(home), limits]
+    return [_spark(home), _jar(home), _default_committer(home), file_names(_started_with()), limits]
 
 
 def _home() -> Path | None:
@@ -98,6 +102,40 @@ def _default_committer(home: Path) -> Line:
     who = f"{bound} ({path})" if bound else "Spark's own committer"
     measured = f"{who} is used until ray_committer.spark.install is called in the driver"
     return Line("committer", Verdict.OK, measured)
+
+
+def file_names(variables: Mapping[str, str]) -> Line:
+    """Judge the names of files in a JVM that is started with these variables: it takes them from the
+    locale, as a Python does that may not correct them."""
+    program = "import locale; print(locale.nl_langinfo(locale.CODESET))"
+    as_they_are = {**variables, "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    asked = subprocess.run(
+        [sys.executable, "-S", "-c", program],
+        env=as_they_are,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_SECONDS,
+    )
+    found = asked.stdout.strip()
+    if found.upper() == "UTF-8" or sys.platform == "darwin":
+        return Line("file names", Verdict.OK, "Spark's JVMs find all names of local files")
+    return Line(
+        "file names",
+        Verdict.WARNING,
+        f"a JVM that this shell starts has {found or 'unknown'} names of local files, so Spark's writes "
+        f"of other names there are refused",
+        "set LC_ALL=C.UTF-8 for the driver, and spark.executorEnv.LC_ALL=C.UTF-8",
+    )
+
+
+def _started_with() -> Mapping[str, str]:
+    """The variables that this process was started with: Python corrects the locale in its own."""
+    try:
+        lines = Path("/proc/self/environ").read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return os.environ
+    return dict(line.split("=", 1) for line in lines if "=" in line)
 
 
 def _setting(path: Path, key: str) -> str | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ray_committer.doctor_checks.lines import Verdict
-from ray_committer.doctor_checks.spark_lines import examine_spark
+from ray_committer.doctor_checks.spark_lines import examine_spark, file_names
 from ray_committer.jar import PROTOCOL_CLASS, PROTOCOL_KEY
 
 
@@ -103,5 +103,27 @@ def test_a_machine_without_spark_is_a_note(monkeypatch):
 
 def test_the_installed_spark_is_found(monkeypatch):
     monkeypatch.delenv("SPARK_HOME", raising=False)
-    verdicts = [one.verdict for one in examine_spark()]
+    verdicts = [one.verdict for one in examine_spark() if one.name != "file names"]
     assert verdicts == [Verdict.OK, Verdict.OK, Verdict.OK, Verdict.NOTE]
+
+
+@pytest.mark.parametrize(
+    ("variables", "verdict", "measured"),
+    [
+        ({"LC_ALL": "C.UTF-8"}, Verdict.OK, "find all names"),
+        ({"LANG": "C.UTF-8"}, Verdict.OK, "find all names"),
+        ({}, Verdict.WARNING, "ANSI_X3.4-1968 names of local files"),
+        ({"LC_ALL": "POSIX", "LANG": "C.UTF-8"}, Verdict.WARNING, "ANSI_X3.4-1968 names of local files"),
+        ({"LANG": "xx_YY.UTF-8"}, Verdict.WARNING, "ANSI_X3.4-1968"),  # not on this machine
+    ],
+)
+def test_the_locale_of_a_jvm_is_judged_before_python_corrects_it(
+    variables: dict[str, str], verdict: Verdict, measured: str
+):
+    line = file_names(variables)
+    assert (line.verdict, measured in line.measured) == (verdict, True)
+
+
+def test_the_names_of_files_are_a_line(tmp_path: Path):
+    lines = {one.name for one in examine_spark(installation(tmp_path, "spark-core_2.12-3.5.7.jar"))}
+    assert "file names" in lines

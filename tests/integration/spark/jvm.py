@@ -51,7 +51,9 @@ class SparkSql:
     It has our jar and protocol, or the settings of a ``spark-defaults.conf`` instead.
     """
 
-    def __init__(self, home: Path, *, defaults: str | None = None, **variables: str) -> None:
+    def __init__(
+        self, home: Path, *, defaults: str | None = None, master: str = "local[2]", **variables: str
+    ) -> None:
         self.home = home
         self.log = home / "spark.log"
         self.warehouse = home / "spark-warehouse"
@@ -63,7 +65,7 @@ class SparkSql:
         logging = home / "log4j2.properties"
         logging.write_text(LOGGING.format(file=self.log))
         self._options = [
-            "--master=local[2]",
+            f"--master={master}",
             *([f"--jars={jar_path()}"] if defaults is None else []),
             f"--driver-java-options=-Dlog4j2.configurationFile=file:{logging}",
         ]

@@ -61,8 +61,8 @@ class Task:
     dest: Path
     attempt: Path
 
-    def begin_file(self, partition: str) -> Path:
-        spec = self.jvm.org.apache.spark.internal.io.FileNameSpec("", ".txt")
+    def begin_file(self, partition: str | None, prefix: str = "") -> Path:
+        spec = self.jvm.org.apache.spark.internal.io.FileNameSpec(prefix, ".txt")
         directory = self.jvm.scala.Option.apply(partition)
         return Path(_path(self.protocol.newTaskTempFile(self.context, directory, spec)))
 

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import os
+import socket
 from pathlib import Path
 
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+import ray_committer
+from ray_committer import CommitOptions
 from tests.integration.spark.tasks import Task, set_up
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+EXAMPLES = Path(__file__).parents[2] / "data" / "hidden_names.json"
 
 
 @pytest.fixture
@@ -94,3 +101,61 @@ def test_a_file_that_was_begun_and_is_gone_fails_the_task(task: Task):
     assert lost.name in str(caught.value)
     assert "spark.ray_committer.commit=spark" in str(caught.value)
     assert not list(task.attempt.parents[1].glob("manifests/*"))
+
+
+def test_java_passes_over_the_same_names_as_python(task: Task):
+    names = task.jvm.io.raycommitter.HiddenNames
+    examples = json.loads(EXAMPLES.read_text())
+    found = [
+        {
+            "path": (path := example["path"]),
+            "has_rows": not names.isHidden(path),
+            "is_output": not names.isPassedOver(path),
+            "is_of_file_system": names.isOfFileSystem(path.rpartition("/")[2]),
+        }
+        for example in examples
+    ]
+    assert found == examples
+
+
+def test_what_is_no_output_is_passed_over_and_the_commit_names_it(task: Task):
+    begun, asked = task.begin_file("p=1"), task.begin_file(None, "_asked-")
+    begun.write_text("x")
+    asked.write_text("y")
+    for name in (".nfs0001", ".fuse_hidden2", "a._COPYING_", "_other", ".zfs/a", "p=2/.smbdelete3"):
+        place = task.attempt / name
+        place.parent.mkdir(exist_ok=True)
+        place.write_text("z")
+    os.mkfifo(task.attempt / "fifo")
+    with socket.socket(socket.AF_UNIX) as listening:
+        here = Path.cwd()
+        os.chdir(task.attempt)  # the path of a socket is short
+        try:
+            listening.bind("socket")
+        finally:
+            os.chdir(here)
+    name = begun.name.partition("-")[2]
+    assert set(task.commit().values()) == {f"{task.dest}/p=1/{name}", f"{task.dest}/{asked.name}"}
+    passed = [".fuse_hidden2", ".nfs0001", ".zfs", "_other", "a._COPYING_", "fifo", "p=2/.smbdelete3"]
+    expected = {"number": 8, "names": [*passed, "socket"]}
+    assert json.loads(task.manifest()["extraData"]["ray_committer.passed_over"]) == expected
+    report = ray_committer.commit_job(str(task.dest), options=CommitOptions(expected_tasks=1))
+    (notice,) = report.notices
+    assert " | ".join(expected["names"]) in notice
+    assert not (task.dest / "_temporary").exists()
+
+
+def test_hidden_names_in_a_directory_that_a_task_has_asked_for_are_output(task: Task):
+    """As of a format whose file is a directory."""
+    directory = task.begin_file("p=1")
+    directory.mkdir()
+    for name in (".zgroup", "_x", ".nfs0001"):
+        (directory / name).write_text("x")
+    found = {Path(path).name for path in task.commit().values()}
+    assert found == {".zgroup", "_x"}
+
+
+def test_a_fifo_in_the_place_of_a_file_is_missing(task: Task):
+    os.mkfifo(task.begin_file("p=1"))
+    with pytest.raises(Py4JJavaError, match="files that the task began are missing"):
+        task.save()

@@ -48,6 +48,9 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
     /** The stamp that set-up gave the job; every manifest of its tasks contains it. */
     private String stamp;
 
+    /** Whether the driver finds names of files that are not ASCII. */
+    private boolean areNamesUtf8;
+
     /** The paths that an overwrite replaces; only in the driver. */
     private final transient List<Path> replacePaths = new ArrayList<>();
 
@@ -96,6 +99,11 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
             TaskUploads.requireMagic(fileSystem(context), new Path(dest));
         }
         addPlannedOverwrite();
+        areNamesUtf8 = FileNames.areUtf8();
+        FileNames.require(new Path(dest), areNamesUtf8);
+        for (Path old : replacePaths) {
+            FileNames.require(old, areNamesUtf8);
+        }
         JobCommitHandler handler = requireHandler(context);
         try {
             JsonNode answer = call(handler::setupJob, request(), context);
@@ -158,6 +166,7 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
         if (!isActive()) {
             return super.setupCommitter(context);
         }
+        FileNames.require(new Path(dest), areNamesUtf8);
         committer = new RayManifestCommitter(job(), stamp, context);
         return committer;
     }
@@ -167,8 +176,13 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
             TaskAttemptContext context, Option<String> directory, FileNameSpec spec)
             throws IOException {
         if (!isActive() || !directory.isDefined()) {
-            return super.newTaskTempFile(context, directory, spec);
+            String file = super.newTaskTempFile(context, directory, spec);
+            if (isActive()) {
+                committer.addFile(file);
+            }
+            return file;
         }
+        FileNames.require(TaskScan.join(new Path(dest), directory.get()), areNamesUtf8);
         if (dynamicPartitionOverwrite) {
             committer.addPartitionPath(directory.get());
         }
@@ -184,8 +198,9 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
             return super.newTaskTempFileAbsPath(context, absoluteDirectory, spec);
         }
         Path target = new Path(absoluteDirectory, getFilename(context, spec));
-        FileSystem fs = target.getFileSystem(context.getConfiguration());
-        return committer.newAbsoluteFile(fs.makeQualified(target)).toString();
+        target = target.getFileSystem(context.getConfiguration()).makeQualified(target);
+        FileNames.require(target, areNamesUtf8);
+        return committer.newAbsoluteFile(target).toString();
     }
 
     /** Asks Spark's commit coordinator, as every protocol must, so that one attempt per task commits. */

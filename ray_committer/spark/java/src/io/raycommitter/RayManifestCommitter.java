@@ -23,6 +23,7 @@ public final class RayManifestCommitter extends FileOutputCommitter {
     private final String stamp;
     private final Path taskAttemptDir;
     private final Map<String, Path> destinations = new LinkedHashMap<>();
+    private final TreeSet<String> askedNames = new TreeSet<>();
     private final TreeSet<String> absoluteRoots = new TreeSet<>();
     private final TreeSet<String> partitionPaths = new TreeSet<>();
     private final TaskUploads uploads; // null where the job's commit renames files
@@ -45,6 +46,11 @@ public final class RayManifestCommitter extends FileOutputCommitter {
     /** Remembers a partition whose old files a dynamic overwrite replaces. */
     void addPartitionPath(String relativePath) {
         partitionPaths.add(relativePath);
+    }
+
+    /** Remembers a file that was asked for where it is: it is output, whatever its name is. */
+    void addFile(String path) {
+        askedNames.add(path.substring(path.lastIndexOf('/') + 1));
     }
 
     /** Returns where to write a file that the job's commit moves to a partition's directory. */
@@ -144,12 +150,16 @@ public final class RayManifestCommitter extends FileOutputCommitter {
         try {
             SavedManifest saved = uploads != null
                     ? writer.save(uploads)
-                    : writer.save(TaskScan.of(fs, job.dest(), taskAttemptDir, destinations));
+                    : writer.save(scan(fs));
             committed = TaskCommit.of(saved, partitionPaths, absoluteRoots);
         } catch (JobDirectory.NotKnownException e) {
             mayCount = true;
             throw e;
         }
+    }
+
+    private TaskScan scan(FileSystem fs) throws IOException {
+        return TaskScan.of(fs, job.dest(), taskAttemptDir, askedNames, destinations);
     }
 
     /** Removes the attempt's files, but no manifest: it may be another attempt's. Idempotent. */

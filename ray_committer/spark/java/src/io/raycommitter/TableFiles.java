@@ -34,7 +34,7 @@ final class TableFiles implements Serializable {
 
     /** Returns whether the table has this file; the path is relative to the table, as in the log. */
     boolean hasFile(String path) {
-        return Arrays.binarySearch(fingerprints, Fingerprint.of(path)) >= 0 && !isHidden(path);
+        return Arrays.binarySearch(fingerprints, Fingerprint.of(path)) >= 0 && !HiddenNames.isHidden(path);
     }
 
     /** Returns whether a directory holds files, or has others below it that do. */
@@ -58,7 +58,7 @@ final class TableFiles implements Serializable {
         Map<String, Integer> found = new HashMap<>();
         Set<String> files = new HashSet<>();
         for (String path : listed) {
-            if (!isHidden(path)) {
+            if (!HiddenNames.isHidden(path)) {
                 if (!hasFile(path)) {
                     return false;
                 }
@@ -72,17 +72,6 @@ final class TableFiles implements Serializable {
                         .filter(one -> isBelow(one.getKey(), roots))
                         .allMatch(one -> one.getValue().equals(found.get(one.getKey())))
                 && roots.stream().allMatch(root -> files.contains(root) || !hasFile(root));
-    }
-
-    /** Returns whether readers of directories pass over a file. */
-    static boolean isHidden(String path) {
-        for (String name : path.split("/")) {
-            if (name.startsWith(".") || name.endsWith("._COPYING_")
-                    || name.startsWith("_") && !name.contains("=")) {
-                return true;
-            }
-        }
-        return false;
     }
 
     /** Returns the directory of a file or directory; empty for one in the table itself. */

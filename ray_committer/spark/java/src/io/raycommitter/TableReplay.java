@@ -62,7 +62,7 @@ final class TableReplay {
         HashMap<String, Integer> counts = new HashMap<>();
         for (JsonNode part : checkpoint.path("parts")) {
             log.readPart(part, path -> {
-                if (!TableFiles.isHidden(path)) {
+                if (!HiddenNames.isHidden(path)) {
                     fingerprints.add(Fingerprint.of(path));
                     counts.merge(TableFiles.directoryOf(path), 1, Integer::sum);
                 }
@@ -107,7 +107,7 @@ final class TableReplay {
     }
 
     private void change(String path, boolean isThere) {
-        if (TableFiles.isHidden(path)) {
+        if (HiddenNames.isHidden(path)) {
             return;
         }
         long fingerprint = Fingerprint.of(path);

@@ -11,6 +11,8 @@ import java.io.OutputStream;
 import java.math.BigInteger;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
+import java.util.Collections;
+import java.util.List;
 import java.util.Locale;
 import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.fs.FileSystem;
@@ -22,6 +24,8 @@ final class TaskManifestWriter {
     private static final String TYPE =
             "org.apache.hadoop.mapreduce.lib.output.committer.manifest.files.TaskManifest/1";
     private static final String STAMP = "ray_committer.stamp";
+    private static final String PASSED_OVER = "ray_committer.passed_over";
+    private static final int SHOWN = 20;
     /** A later attempt of the task replaces the manifest, but no copy: its name has the digest. */
     private static final String COPY_PREFIX = "manifest-";
     private static final int COPY_DIGITS = 16;
@@ -48,14 +52,15 @@ final class TaskManifestWriter {
     }
 
     SavedManifest save(TaskScan scan) throws IOException {
-        byte[] bytes = manifestOf(scan.files(), scan.directories());
+        byte[] bytes = manifestOf(scan.files(), scan.directories(), scan.passedOver());
         return save(bytes, scan.files().size(), this::saveByRename);
     }
 
     /** Saves the manifest of uploads, after a copy; then they are described by these alone. */
     SavedManifest save(TaskUploads uploads) throws IOException {
         ArrayNode files = uploads.entries();
-        byte[] bytes = manifestOf(files, JsonNodeFactory.instance.arrayNode());
+        byte[] bytes = manifestOf(
+                files, JsonNodeFactory.instance.arrayNode(), Collections.emptyList());
         Path copy = new Path(
                 job.taskAttemptDir(taskAttemptId), COPY_PREFIX + sha256(bytes).substring(0, COPY_DIGITS));
         SavedManifest saved = save(bytes, files.size(), (data, target) -> {
@@ -75,7 +80,8 @@ final class TaskManifestWriter {
                 target.getName(), bytes.length, sha256(bytes), taskAttemptId, files);
     }
 
-    private byte[] manifestOf(ArrayNode files, ArrayNode directories) throws IOException {
+    private byte[] manifestOf(ArrayNode files, ArrayNode directories, List<String> passedOver)
+            throws IOException {
         ObjectNode manifest = JsonNodeFactory.instance.objectNode()
                 .put("type", TYPE)
                 .put("version", 1)
@@ -86,9 +92,20 @@ final class TaskManifestWriter {
                 .put("taskAttemptDir", job.taskAttemptDir(taskAttemptId).toUri().toString());
         manifest.set("files", files);
         manifest.set("directories", directories);
-        manifest.putObject("extraData").put(STAMP, stamp);
+        ObjectNode more = manifest.putObject("extraData").put(STAMP, stamp);
+        if (!passedOver.isEmpty()) {
+            more.put(PASSED_OVER, textOf(passedOver));
+        }
         manifest.set("iostatistics", statisticsOf(files, directories));
         return new ObjectMapper().writeValueAsBytes(manifest);
+    }
+
+    /** As {@code PassedOver} of {@code protocol/passed_over.py}. */
+    private static String textOf(List<String> passedOver) {
+        ObjectNode json = JsonNodeFactory.instance.objectNode().put("number", passedOver.size());
+        ArrayNode names = json.putArray("names");
+        passedOver.stream().sorted().limit(SHOWN).forEach(names::add);
+        return json.toString();
     }
 
     /** As in Hadoop, a manifest cannot have the time of its own save. */
