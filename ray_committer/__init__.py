@@ -12,7 +12,7 @@ In this example, `dest` is a new directory:
 [('job_1', 'running')]
 >>> ray_committer.plan_job(dest, job).files
 1
->>> report = ray_committer.commit_job(dest, job)
+>>> report = ray_committer.commit_job(dest, job, committed=[attempt.committed])
 >>> report.outcome.value, report.moved
 ('committed', 1)
 >>> compared = ray_committer.validate_job(dest, job)

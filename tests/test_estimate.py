@@ -83,7 +83,7 @@ def real_requests(store: StoreOperations, tasks: int, files: int, directories: i
     calls: list[StoreCall] = []
     wrapped = WrappedStore(store, before=calls.append)
     wrapped.capabilities = replace(wrapped.capabilities, deletes_trees=True)  # the double deletes names
-    run_commit(wrapped, job, CommitOptions())
+    run_commit(wrapped, job, CommitOptions(expected_tasks=tasks))
     operations = [call.operation for call in calls]
     return Counter(LIST if one.startswith("list") else KIND_OF.get(one, OTHER) for one in operations)
 

@@ -50,12 +50,14 @@ class AttemptState:
     """The progress of a job attempt: its state or, if it has none, what is in its directory.
 
     `manifests` is a listing that was made while the state was read; None if none was made, or it failed.
+    `task_attempts` are the names of those with files, if that listing has shown them.
     """
 
     seen: Seen | None = None
     exists: bool = False
     has_manifests: bool = False
     manifests: tuple[FileStatus, ...] | None = None
+    task_attempts: tuple[str, ...] | None = None
     is_husk: bool = False
     """It holds only what a process wrote that slept until the job was removed."""
 
@@ -135,7 +137,9 @@ def read_state_and_manifests(
     frozen. For a job without a state, the manifests that late tasks have left do not count.
     """
     if tree is not None and (seen := read_state(store, job)) is not None:
-        return replace(_state_of(seen), manifests=tree.manifests(job))
+        return replace(
+            _state_of(seen), manifests=tree.manifests(job), task_attempts=tree.task_attempts(job)
+        )
     if store.capabilities.renames_are_local:
         return without_late(store, job, read_attempt_state(store, job))
     _refuse_linked_attempt(store, job)

@@ -46,6 +46,11 @@ class JobTree:
         """What is directly in the directory of an attempt's manifests."""
         return tuple(one for one in self.files if one.name and parent(one.path) == job.manifests)
 
+    def task_attempts(self, job: JobAttempt) -> tuple[str, ...]:
+        """The names of the task attempts that have files."""
+        below = [one.path for one in self.files if one.name and is_inside(one.path, job.tasks)]
+        return tuple(dict.fromkeys(path[len(job.tasks) + 1 :].partition("/")[0] for path in below))
+
     def own(self, job: JobAttempt) -> list[FileStatus]:
         """All of the attempt but its state, and the mark of the job's directory."""
         place, mark = join(job.state, CURRENT), f"{self.directory}/"

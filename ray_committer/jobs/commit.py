@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeVar
 
 from ray_committer.cancellation import CancelToken
 from ray_committer.doctor_checks.lines import Diagnosis
-from ray_committer.errors import CommitRecordExistsError, StoreRefusedError
+from ray_committer.errors import CommitRecordExistsError, IncompleteJobError, StoreRefusedError
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName, open_pool
@@ -31,7 +31,7 @@ from ray_committer.jobs.open_job import (
     open_job,
     roots_on_store,
 )
-from ray_committer.options import CommitOptions
+from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.state import WITH_RECORD
@@ -81,6 +81,7 @@ def commit_job(
     dest: str,
     job_id: str | None = None,
     *,
+    committed: Sequence[CommittedTask | None] | None = None,
     executor: ExecutorName | CommitPool = "auto",
     options: CommitOptions = _DEFAULTS,
     storage_options: StorageOptions | None = None,
@@ -94,6 +95,9 @@ def commit_job(
     committed. Without `job_id` the destination must hold exactly one job. By calling it, a driver states
     that all tasks have ended (`CommitOptions.assume_complete`).
 
+    committed: what each task has committed (`TaskAttempt.committed`). Exactly that is committed, and
+        attempts that were lost, or ran twice, do not count. Without it, and without
+        `CommitOptions.expected_tasks`, a task attempt that has files but no manifest stops the commit.
     executor: "inline", "threads", "ray", or "auto", which chooses between the last two; or a pool.
     on_event: gets each event of `ray_committer.events`; any thread can call it. Without it, a notebook
         shows the progress.
@@ -106,7 +110,7 @@ def commit_job(
     changed. `ValidationError` if the destination differs from the manifests. Never delete anything
     because this call failed.
 
-    >>> report = commit_job(dest, "job_1")
+    >>> report = commit_job(dest, "job_1", options=CommitOptions(expected_tasks=2))
     >>> report.outcome.value, report.moved
     ('committed', 2)
     >>> commit_job(dest, "job_1").outcome.value
@@ -119,7 +123,7 @@ def commit_job(
             dest,
             job_id,
             executor=executor,
-            options=options,
+            options=_exactly(options, committed, dest),
             storage_options=storage_options,
             on_event=recording.before(sink),
             to_commit=True,
@@ -134,6 +138,7 @@ def record_job(
     dest: str,
     job_id: str | None = None,
     *,
+    committed: Sequence[CommittedTask | None] | None = None,
     executor: ExecutorName | CommitPool = "auto",
     options: CommitOptions = _DEFAULTS,
     storage_options: StorageOptions | None = None,
@@ -143,7 +148,7 @@ def record_job(
 
     From then on the outcome is fixed: the files are those that the record names, and only an undo
     (`abort_job` with `undo`) gives the job up. Nothing is visible yet. Idempotent: for a job that is
-    recorded it changes nothing. Errors are those of `commit_job`.
+    recorded it changes nothing. `committed` and the errors are those of `commit_job`.
 
     >>> record_job(dest, "job_1").outcome.value
     'recorded'
@@ -155,7 +160,7 @@ def record_job(
         dest,
         job_id,
         executor=executor,
-        options=options,
+        options=_exactly(options, committed, dest),
         storage_options=storage_options,
         on_event=recording.before(on_event),
         to_commit=True,
@@ -204,6 +209,22 @@ def setup_job(
         )
         on_stamp(stamp)
         return job.job_id
+
+
+def _exactly(
+    options: CommitOptions, committed: Sequence[CommittedTask | None] | None, dest: str
+) -> CommitOptions:
+    """The options with the attempts that count; `IncompleteJobError` if a task has none."""
+    if committed is None:
+        return options
+    tasks = tuple(one for one in committed if one is not None)
+    if len(tasks) < len(committed):
+        raise IncompleteJobError(
+            f"{dest}: {len(committed) - len(tasks)} of {len(committed)} tasks have handed out nothing "
+            f"that was committed",
+            "nothing was changed: run these tasks again",
+        )
+    return options.changed(expected_tasks=len(tasks), committed_tasks=tasks, ignore_other_attempts=True)
 
 
 def _to_be_replaced(options: CommitOptions, job: JobAttempt, spec: StoreSpec) -> tuple[str, ...]:

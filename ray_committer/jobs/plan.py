@@ -25,6 +25,7 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.state import UNFINISHED, UNSTAMPED, Phase
 from ray_committer.protocol.table_paths import TablePlaces
+from ray_committer.stages.check_attempts import listed_attempts, refuse_unsaved
 from ray_committer.stages.claim_table import Turn, begin_turn
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import ends_of, look_around
@@ -123,8 +124,10 @@ def _plan_renames(job: OpenJob, seen: Seen | None, first: int) -> JobPlan:
     context = job.context
     if seen is not None:
         refuse_aborted(context, seen.phase)
-    loaded = load_unchanged(context, partial(load_to_plan, job, seen, None))
+    with listed_attempts(context, job.state.task_attempts) as attempts:
+        loaded = load_unchanged(context, partial(load_to_plan, job, seen, None))
     preflight(context, loaded)
+    refuse_unsaved(context, loaded, attempts)
     turn = _turn(job, seen, loaded)
     old, unfinished = _look(job, loaded)
     stamp = seen.state.stamp if seen else UNSTAMPED

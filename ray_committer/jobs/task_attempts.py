@@ -36,7 +36,8 @@ class TaskAttempt:
     directory: where it writes; no reader looks there. A file there whose name the task has not asked
         for is committed as well, unless the name is hidden (``.x``, ``_x``) or the file is a socket, a
         fifo or a device: such are passed over, and the commit's report names them.
-    committed: after the block has ended, what a driver can name in `CommitOptions.committed_tasks`.
+    committed: after the block has ended, what it has committed: a small value that can be sent. The
+        driver passes those of all tasks to `commit_job` as `committed`.
     """
 
     store: StoreOperations
@@ -105,8 +106,8 @@ def task_attempt(
 
     If several attempts of a task are committed, the last one counts. Set `attempt` to None if attempts
     have no numbers, or if several attempts can end and the driver learns of one. Then the number is
-    random, and the attempt keeps its manifest beside those of other attempts. The driver must name the
-    attempt that counts in `CommitOptions.committed_tasks`.
+    random, and the attempt keeps its manifest beside those of other attempts. The driver must pass the
+    `committed` of the attempt that counts to `commit_job`.
 
     It can run on any machine that sees the store. `TaskCommitError` if the job was aborted, or if the
     manifest cannot be saved: run the task again, with another `attempt`.

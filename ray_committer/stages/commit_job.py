@@ -34,6 +34,7 @@ from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import count
 from ray_committer.protocol.record import CommitRecord, ConflictMode
 from ray_committer.protocol.state import UNDECIDED, Intent, JobState, Phase, new_nonce
+from ray_committer.stages.check_attempts import listed_attempts, refuse_unsaved
 from ray_committer.stages.claim_table import say_that_claim_stays
 from ray_committer.stages.cleanup_job import cleanup_job, end_other_attempts
 from ray_committer.stages.commit_in_table import (
@@ -97,6 +98,8 @@ class _Run:
     success: WrittenSuccess | None = None
     listed: tuple[FileStatus, ...] | None = None
     """The manifests as they were listed with the first state, until they are loaded."""
+    task_attempts: tuple[str, ...] | None = None
+    """The task attempts with files, if the first state was read with them."""
     known: Seen | None = None
     """The last state that this run has read or written."""
 
@@ -130,6 +133,7 @@ def commit_job(
         allowed_roots,
         record_only,
         listed=state.manifests,
+        task_attempts=state.task_attempts,
     )
     failure: Exception | None = None
     job = context.job
@@ -293,10 +297,12 @@ def _load_checked(run: _Run, seen: Seen) -> LoadedManifests:
     context = run.context
     load = partial(_load, run, None, seen.state)
     _start_workers(context, first_only=True)
-    with context.stage(names.LOAD_MANIFESTS):
+    listing = listed_attempts(context, run.task_attempts)
+    with context.stage(names.LOAD_MANIFESTS), listing as attempts:
         loaded = load_unchanged(context, lambda: load_with_coordinator(context, load))
     with context.stage(names.PREFLIGHT):
         with_coordinator(context, lambda: preflight(context, loaded, run.allowed_roots), load)
+        refuse_unsaved(context, loaded, attempts)
     return loaded
 
 

@@ -8,7 +8,6 @@ later run is not refused because of the work of an earlier run.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from ray_committer.protocol.fingerprints import fingerprints
 from ray_committer.protocol.paths import ancestors, is_within, join, parent
 from ray_committer.protocol.record import ManifestRef, ReplacedFile
 from ray_committer.protocol.table_state import ClaimInFlight
+from ray_committer.stages.check_attempts import task_of
 from ray_committer.stages.check_items import check_items
 from ray_committer.stages.check_links import check_links
 from ray_committer.stages.check_places import (
@@ -46,9 +46,6 @@ from ray_committer.stages.read_files import list_read_files
 from ray_committer.stages.setup_job import data_error, first_data
 from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker
-
-_HADOOP_ATTEMPT = re.compile(r"(attempt_.+_[mr]_\d{6,})_\d+", re.DOTALL)
-"""A task attempt's id in Hadoop's form: the id of the task, then the number of the attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +190,7 @@ def _check_tasks_differ(context: JobContext, manifests: Sequence[ManifestRef]) -
     """Refuse two attempts of one task: both hold its rows, and only its driver knows which counts."""
 
     def task(ref: ManifestRef) -> str:
-        found = _HADOOP_ATTEMPT.fullmatch(ref.task_attempt_id or "")
-        return "" if found is None else found[1]
+        return task_of(ref.task_attempt_id or "") or ""
 
     for one, other in _pairs(manifests, task):
         raise PreflightError(

@@ -169,16 +169,16 @@ def test_an_old_file_that_another_machine_has_replaced_meanwhile_is_kept(table: 
 def test_a_manifest_that_another_machine_has_saved_before_the_freeze_is_loaded(table: str):
     here, there, append = NetworkClient(), NetworkClient(), job(table, "append")
     write_job(there, append, {0: {"a": b"a"}})
-    late = set_up_attempt(there, append, 1, 0)
+    late = set_up_attempt(there, append, 0, 1)
     write_attempt(there, append, late, {"b": b"b"})
 
     def save(call: StoreCall) -> None:
         if call == StoreCall("move_directory", (append.manifests, append.frozen)):
             look(here, append.manifests)  # as a machine would whose workers elsewhere made the copies
-            commit_attempt(there, append, 1, late)
+            commit_attempt(there, append, 0, late)
 
     run_commit(WrappedStore(here, before=save), append, APPEND)
-    assert visible_files(NetworkClient(), table) == {"a": b"a", "b": b"b"}
+    assert visible_files(NetworkClient(), table) == {"b": b"b"}
 
 
 class Late(NetworkClient):
@@ -200,6 +200,7 @@ class Late(NetworkClient):
 @pytest.mark.parametrize("task", [0, 1], ids=["of a task that is counted", "of another task"])
 def test_a_manifest_that_a_task_saves_among_the_frozen_ones_changes_nothing(table: str, task: int):
     here, there, append = NetworkClient(), Late(), job(table, "append")
+    options = replace(APPEND, expected_tasks=1)
     write_job(here, append, {0: {"a": b"a"}})
     late = set_up_attempt(there, append, task, 1)
     write_attempt(there, append, late, {"late": b"late"})
@@ -207,13 +208,13 @@ def test_a_manifest_that_a_task_saves_among_the_frozen_ones_changes_nothing(tabl
     def record(call: StoreCall) -> None:
         if call.operation == "write" and phase_of(here, append) is Phase.OPEN:
             with pytest.raises(SimulatedCrash):
-                run_commit(WrappedStore(here, before=at("rename", SimulatedCrash())), append, APPEND)
+                run_commit(WrappedStore(here, before=at("rename", SimulatedCrash())), append, options)
 
     with pytest.raises(CommitRecordExistsError):
         commit_attempt(WrappedStore(there, before=record), append, task, late)
     frozen = [one.name for one in there.list_status(append.frozen)]
     assert sum(name.endswith(MANIFEST_SUFFIX) for name in frozen) == 1 + task
-    run_commit(here, append, APPEND)
+    run_commit(here, append, options)
     assert visible_files(NetworkClient(), table) == {"a": b"a"}
 
 

@@ -17,6 +17,7 @@ from ray_committer.errors import (
     StoreUnavailableError,
 )
 from ray_committer.job_files.find_job import read_success
+from ray_committer.options import CommitOptions
 from ray_committer.protocol.actions import Answer, CompleteUpload
 from ray_committer.protocol.manifest import decode_manifest, encode_manifest
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
@@ -488,7 +489,7 @@ def test_a_clean_up_aborts_the_uploads_of_a_task_attempt_that_does_not_count(
 ):
     store = direct_store(fake)
     write_attempt(store, job, set_up_attempt(store, job, 7, 0), {"p=1/late": b"x"})
-    run_commit(store, job)
+    run_commit(store, job, CommitOptions(expected_tasks=2))
     assert fake.uploads == {}
     assert visible_files(store, job.destination) == ALL
 
@@ -497,14 +498,14 @@ def test_a_clean_up_aborts_the_uploads_of_a_task_attempt_that_does_not_count(
 def test_a_manifest_that_is_saved_during_the_load_is_loaded_too(fake: FakeS3, job: JobAttempt):
     store = direct_store(fake)
     late = set_up_attempt(store, job, 7, 0)
-    write_attempt(store, job, late, {"p=1/late": b"x"})
     known = decode_manifest(store.read(job.manifest("task_job_1_m_000000")), "")
-    files = closed_uploads(store, job.task_attempt(late))
-    manifest = replace_fields(
-        known, task_id="task_7", task_attempt_id=late, task_attempt_dir=None, files=files
-    )
 
     def save() -> None:
+        write_attempt(store, job, late, {"p=1/late": b"x"})
+        files = closed_uploads(store, job.task_attempt(late))
+        manifest = replace_fields(
+            known, task_id="task_7", task_attempt_id=late, task_attempt_dir=None, files=files
+        )
         store.write(job.manifest("task_7"), encode_manifest(manifest))
 
     run_commit(direct_store(fake, before=at_listing(fake, 1, save)), job)

@@ -33,7 +33,8 @@ def test_an_example_says_what_happens(name: str, tmp_path: Path):
     test = examples(name)
     if name:
         write_job(dest, tasks=2)
-        test.globs.update(vars(ray_committer))
+        public = {one: getattr(ray_committer, one) for one in ray_committer.__all__}
+        test.globs.update(public)
     test.globs["dest"] = str(dest)
     said: list[str] = []
     doctest.DocTestRunner().run(test, out=said.append)

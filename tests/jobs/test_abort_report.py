@@ -188,7 +188,7 @@ def complete_one(fake: FakeS3) -> None:
             raise SimulatedCrash(name)
 
     with opened(fake, before=die), pytest.raises(SimulatedCrash):
-        ray_committer.commit_job(S3, "job_1", executor="inline")
+        ray_committer.commit_job(S3, "job_1", executor="inline", options=CommitOptions(expected_tasks=2))
 
 
 def test_the_uploads_of_a_job_that_s3a_left_are_told():

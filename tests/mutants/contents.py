@@ -12,6 +12,7 @@ from ray_committer.job_files.find_job import confirm_documented, refuse_links
 from ray_committer.limits.permits import Permits
 from ray_committer.protocol.hidden_names import is_passed_over
 from ray_committer.protocol.manifest import decode_manifest, digest
+from ray_committer.stages.check_attempts import refuse_unsaved
 from ray_committer.stages.check_links import check_links
 from ray_committer.stages.check_sources import check_sources_at_once
 from ray_committer.stages.check_uploads import check_uploads
@@ -48,6 +49,11 @@ def every_job_is_taken_for_complete() -> Swaps:
 def hidden_names_are_output() -> Swaps:
     """What a file system keeps of a removed file becomes data, or stops the commit when it goes."""
     yield is_passed_over, lambda path: False
+
+
+def attempts_without_a_manifest_are_deleted() -> Swaps:
+    """A job whose manifest was lost is committed without the rows of that task."""
+    yield refuse_unsaved, lambda context, loaded, attempts: None
 
 
 def tasks_are_not_counted() -> Swaps:

@@ -1,0 +1,105 @@
+"""Find task attempts that have written files and saved no manifest: perhaps it was lost.
+
+The clean-up would delete these files. So they stop a commit that was not told how many tasks there are,
+or which attempts count. An attempt that was aborted has no directory. An attempt of a task that has a
+manifest does not count: it has died and the task ran again, or it was the slower of two.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+
+from ray_committer.errors import IncompleteJobError, some_of
+from ray_committer.job_files.commands import commit_command
+from ray_committer.protocol.hidden_names import is_passed_over
+from ray_committer.protocol.record import ManifestRef
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.freeze_manifests import are_as_loaded
+from ray_committer.stages.load_manifests import LoadedManifests, ManifestsChangedError
+from ray_committer.stores.at_once import at_once
+from ray_committer.stores.base import StoreOperations
+
+_HADOOP_ATTEMPT = re.compile(r"(attempt_.+_[mr]_\d{6,})_\d+", re.DOTALL)
+"""A task attempt's id in Hadoop's form: the id of the task, then the number of the attempt."""
+
+
+def task_of(task_attempt_id: str) -> str | None:
+    """The task of an attempt, as the beginning of its id; None if the id does not say it."""
+    found = _HADOOP_ATTEMPT.fullmatch(task_attempt_id)
+    return None if found is None else found[1]
+
+
+@contextmanager
+def listed_attempts(context: JobContext, with_files: Sequence[str] | None = None) -> Iterator[list[str]]:
+    """List the task attempts while the block runs; the list is filled after it.
+
+    Nothing is listed if those `with_files` are known. It stays empty if the driver has given the number
+    of tasks, or the attempts that count.
+    """
+    found: list[str] = []
+    options = context.options
+    if options.expected_tasks is not None or options.committed_tasks is not None:
+        yield found
+        return
+    if with_files is not None:
+        yield found
+        found += with_files
+        return
+    with ThreadPoolExecutor(1) as pool:
+        listing = pool.submit(_list, context.store, context.job.tasks)
+        if context.store.capabilities.renames_are_local:
+            listing.result()
+        yield found
+        found += listing.result()
+
+
+def refuse_unsaved(context: JobContext, loaded: LoadedManifests, attempts: Sequence[str]) -> None:
+    """`IncompleteJobError` names those of some attempts whose files no manifest names.
+
+    `ManifestsChangedError` if a task has saved its manifest since the load.
+    """
+    saved = {_name(context, one) for one in loaded.manifests}
+    tasks = {task_of(name) for name in saved} - {None}
+    suspects = sorted(one for one in attempts if one not in saved and task_of(one) not in tasks)
+    hold = at_once(context.store, partial(_holds_output, context.store, context.job.tasks), suspects)
+    found = [name for name, holds in zip(suspects, hold, strict=True) if holds]
+    if not found:
+        return
+    if not are_as_loaded(context, loaded):
+        raise ManifestsChangedError
+    number = len(loaded.manifests)
+    command = f"{commit_command(context.store, context.job)} --expect-tasks {number}"
+    raise IncompleteJobError(
+        f"{context.job.tasks}: {len(found)} task attempts have files, but no manifest of their tasks is "
+        f"here: {some_of(found)}",
+        f"nothing was changed, because a commit would delete these files: wait if they are still "
+        f"running; if only the {number} tasks with a manifest have succeeded, run: {command}; "
+        f"otherwise, run the application again",
+    )
+
+
+def _list(store: StoreOperations, tasks: str) -> list[str]:
+    try:
+        return [one.name for one in store.list_status(tasks) if one.is_directory and not one.is_link]
+    except FileNotFoundError:
+        return []
+
+
+def _name(context: JobContext, manifest: ManifestRef) -> str:
+    """The name of the directory of a manifest's task attempt."""
+    directory = manifest.task_attempt_directory
+    if directory is None:
+        return manifest.task_attempt_id or ""
+    return directory.removeprefix(f"{context.job.tasks}/").partition("/")[0]
+
+
+def _holds_output(store: StoreOperations, tasks: str, name: str) -> bool:
+    """Whether an attempt has written a file that would be committed."""
+    above = f"{tasks}/{name}/"
+    return any(
+        not is_passed_over(one.path.removeprefix(above)) for one in store.list_files(above.rstrip("/"))
+    )
