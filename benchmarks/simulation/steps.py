@@ -12,7 +12,6 @@ from ray_committer.estimate import LIST, MKDIRS, MOVE, OTHER, READ, WRITE
 from ray_committer.protocol.plan import shard_size
 from ray_committer.stages.load_manifests import PACKED_FILES, SMALL_MANIFESTS
 from ray_committer.stages.validate_renamed_files import FILES_A_PACK
-from ray_committer.work.sources import FILES_A_LISTING
 from ray_committer.work.worker import MANIFEST_CACHE_BYTES
 
 from . import costs
@@ -142,8 +141,7 @@ def _finish(job: Job, store: Store) -> Step:
 def _listings_a_task(job: Job, store: Store) -> int:
     """Listings of a task's directories, which show whether its files are there."""
     leaves = min(job.task_directories, -(-job.files // job.manifests))
-    is_worth = leaves == 1 or job.files_a_manifest >= FILES_A_LISTING * leaves
-    return leaves if store.listing_is_cheap and is_worth else 0
+    return leaves if store.listing_is_cheap else 0
 
 
 def _checks_later(job: Job, store: Store) -> bool:

@@ -15,10 +15,6 @@ from ray_committer.stores.base import FileStatus, StoreOperations, Versions
 from ray_committer.work.entries import Entry
 from ray_committer.work.worker import Worker
 
-FILES_A_LISTING = 8
-"""How many files a task's directories must have on average, so that listings of them save time; a
-listing of a task's only directory always does."""
-
 
 @dataclass(frozen=True, slots=True)
 class WrongSources:
@@ -43,11 +39,9 @@ def check_sources(worker: Worker, path: str, loaded: Sequence[Entry]) -> WrongSo
 
 
 def directories_to_list(store: StoreOperations, loaded: Sequence[Entry]) -> set[str]:
-    """The directories of a manifest's files; none if listings of them would save no time."""
-    directories = {parent(entry.source) for entry in loaded}
-    is_worth = len(directories) == 1 or len(loaded) >= FILES_A_LISTING * len(directories)
+    """The directories of a manifest's files, however few these are; none if a listing is not cheap."""
     is_cheap = store.capabilities.versions is Versions.NONE and store.capabilities.listing_is_cheap
-    return directories if is_worth and is_cheap else set()
+    return {parent(entry.source) for entry in loaded} if is_cheap else set()
 
 
 def compare(

@@ -16,7 +16,6 @@ from ray_committer import CommitOptions, ConflictMode
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore, run_commit
 from ray_committer.testing import write_job as memory_job
-from ray_committer.work.sources import FILES_A_LISTING
 from tests.opening import opening
 
 MOST_FIXED = 20
@@ -32,9 +31,7 @@ def calls_of(store, job: JobAttempt, options: CommitOptions) -> Counter[str]:
 
 def listed_sources(tasks: int, files: int, directories: int) -> int:
     """How many directories of tasks are listed, to see whether their files are there."""
-    leaves = min(files, directories)
-    is_worth = leaves == 1 or files >= FILES_A_LISTING * leaves
-    return tasks * leaves if is_worth else 0
+    return tasks * min(files, directories)
 
 
 def output(tasks: int, files: int, directories: int, name: str = "f") -> dict[int, dict[str, str]]:

@@ -25,7 +25,6 @@ from ray_committer.testing import (
     visible_files,
     write_job,
 )
-from ray_committer.work.sources import FILES_A_LISTING
 from ray_committer.work.worker import Worker
 from tests.stages.support import (
     JOB,
@@ -138,25 +137,23 @@ def test_of_many_wrong_sources_some_are_shown_and_all_are_counted():
 
 
 @of_each_size
-@pytest.mark.parametrize(
-    ("directories", "files", "is_looked_at"),
-    [
-        (1, 1, True),
-        (1, 3, True),
-        (3, 1, False),
-        (3, FILES_A_LISTING - 1, False),
-        (3, FILES_A_LISTING, True),
-    ],
-)
-def test_sources_are_listed_where_it_is_worth_a_request(
-    directories: int, files: int, is_looked_at: bool
-):
+@pytest.mark.parametrize(("directories", "files"), [(1, 1), (1, 3), (3, 1), (3, 9), (40, 1)])
+def test_each_directory_of_a_task_is_listed_once_however_few_files_it_has(directories: int, files: int):
     names = [f"p={one}/f{other}" for one in range(directories) for other in range(files)]
     store = written(MemoryStore(), dict.fromkeys(names, b"x"))
     calls = calls_of(store, look_at_sources)
     listed = [call.paths[0] for call in calls if call.operation == "list_status"]
     tasks = [path for path in listed if path.startswith(JOB.tasks)]
-    assert len(tasks) == (directories if is_looked_at else 0)
+    assert len(tasks) == directories
+
+
+@of_each_size
+@pytest.mark.parametrize("name", ["b", ".hidden", "_under", "p=1/b", ".d/b", "p=1/.b"])
+@pytest.mark.parametrize("others", [{}, {"a": b"1"}, {"p=2/a": b"1", "p=3/a": b"1"}])
+def test_a_source_that_vanished_is_found_whatever_its_name_and_directory(name: str, others: dict):
+    store = written(MemoryStore(), {**others, name: b"x"})
+    store.delete_file(source_path(0, name))
+    assert f"{name}: is not there" in refused(store)
 
 
 @pytest.mark.parametrize("error", [TimeoutError, PermissionError])
@@ -182,9 +179,7 @@ OF_FOUR_THREADS = {
 @pytest.mark.parametrize("threads", OF_FOUR_THREADS)
 def test_the_directories_of_one_task_are_listed_at_once(threads: str):
     directories, store = 4, MemoryStore()
-    files = {
-        f"p={number % directories}/f{number}": b"x" for number in range(directories * FILES_A_LISTING)
-    }
+    files = {f"p={number % directories}/f{number}": b"x" for number in range(2 * directories)}
     write_job(store, JOB, {0: files})
     together = threading.Barrier(directories, timeout=10)  # one listing after another breaks it
 
@@ -218,7 +213,7 @@ def test_a_worker_reads_no_manifest_that_another_one_has_loaded(files: int):
 
 
 def test_threads_that_are_more_than_the_tasks_report_what_is_wrong_with_each_of_them():
-    tasks = [{f"p={n % 2}/f{task}-{n}": b"x" for n in range(2 * FILES_A_LISTING)} for task in range(3)]
+    tasks = [{f"p={n % 2}/f{task}-{n}": b"x" for n in range(4)} for task in range(3)]
     store = written(MemoryStore(), *tasks)
     manifests = loaded(context(store))
     store.delete_file(source_path(0, "p=1/f0-1"))
