@@ -18,7 +18,7 @@ SPLIT = --splits $(PARTS) --group $(PART) --splitting-algorithm least_duration
 export LC_ALL := C.UTF-8
 export RAY_USAGE_STATS_ENABLED := 0
 
-.PHONY: demo quick test rest test-all flaky mutants bench bench-all check docs dist setup spark4 classes java npm clean
+.PHONY: demo quick test rest links test-all flaky mutants bench bench-all check docs dist setup spark4 classes java npm clean
 
 demo: setup spark4
 	rm -rf build/demo
@@ -46,7 +46,12 @@ rest: setup spark4 npm classes
 	.venv-spark4/bin/python -m pytest $(PYTEST) --junitxml=build/junit/rest-spark4-$(PART).xml $(SPLIT) \
 		-m "wide or one_spark" $(ON_SPARK4)
 
-test-all: test rest
+# The tests of commits where the kernel has no flags for renames, so that each is a link and an unlink.
+links: setup
+	.venv/bin/python -m tests.forbidden_calls .venv/bin/python -m pytest $(PYTEST) -m "not (wide or server or ray or \
+		spark or hadoop)" tests/commits tests/stages tests/jobs tests/job_files tests/tables tests/work tests/cli
+
+test-all: test rest links
 
 # Runs the test (or any arguments of pytest) in T N times, while other work uses all cores.
 flaky: setup classes

@@ -38,7 +38,7 @@ from ray_committer.stores.base import (
     set_aside,
     sync,
 )
-from ray_committer.testing.linking_store import LinkingStore
+from ray_committer.testing.linking_store import BETWEEN
 
 
 class SimulatedCrash(BaseException):
@@ -86,8 +86,6 @@ class WrappedStore:
         self._after = after
         self._write_data = write_data
         self._numbers = itertools.count(1)
-        if isinstance(store, LinkingStore):
-            store.between = self._between
 
     @contextmanager
     def _call(self, operation: str, *paths: str) -> Iterator[StoreCall]:
@@ -100,9 +98,21 @@ class WrappedStore:
             raise
         self._after(call)
 
-    def _between(self, source: str) -> None:
-        with self._call("unlink", source):
-            pass
+    @contextmanager
+    def _in_two_steps(self) -> Iterator[None]:
+        """Call the hooks also between the two steps of a rename, if the store makes two."""
+        outer = BETWEEN.get()
+
+        def between(source: str) -> None:
+            outer(source)
+            with self._call("unlink", source):
+                pass
+
+        token = BETWEEN.set(between)
+        try:
+            yield
+        finally:
+            BETWEEN.reset(token)
 
     def get_status(self, path: str) -> FileStatus | None:
         with self._call("get_status", path):
@@ -129,7 +139,7 @@ class WrappedStore:
             self._store.mkdirs(path)
 
     def rename(self, source: str, dest: str, version: str | None = None) -> None:
-        with self._call("rename", source, dest):
+        with self._call("rename", source, dest), self._in_two_steps():
             self._store.rename(source, dest, version)
 
     def replace(

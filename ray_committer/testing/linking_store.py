@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from functools import partial
 
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.stores.local_renames import link_and_unlink
+
+BETWEEN: ContextVar[Callable[[str], None]] = ContextVar("between", default=lambda _: None)
+"""Is called by a `LinkingStore` between the two steps of a rename, with its source."""
 
 
 class LinkingStore(LocalStore):
@@ -17,8 +21,8 @@ class LinkingStore(LocalStore):
     """
 
     def __init__(self, spec: StoreSpec) -> None:
-        super().__init__(spec, rename=self._rename_in_two_steps)
-        self.between: Callable[[str], None] = lambda _: None
+        super().__init__(spec, rename=_rename_in_two_steps)
 
-    def _rename_in_two_steps(self, source: str, dest: str) -> None:
-        link_and_unlink(source, dest, between=partial(self.between, source))
+
+def _rename_in_two_steps(source: str, dest: str) -> None:
+    link_and_unlink(source, dest, between=partial(BETWEEN.get(), source))

@@ -16,6 +16,8 @@ STRIDE = 1381
 divides neither the number of pairs nor the six ways in which each is stopped."""
 
 PARTS = parts(STRIDE, wide=128)
+LINKS = ("--links",)
+"""Where a rename is a link and an unlink, and a process is also stopped between the two."""
 MEET = (
     *("commit append", "commit overwrite", "commit partition", "commit empty", "commit nested"),
     *("abort", "undo", "vacuum", "late task"),
@@ -64,16 +66,18 @@ def test_each_kind_of_operation_is_stopped_while_each_other_runs(one: str):
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_no_schedule_of_two_processes_ends_in_what_must_not_be(part: int):
-    found = run_schedules("--stride", str(STRIDE), "--offset", str(part))
+@pytest.mark.parametrize("how", [(), LINKS], ids=["flags", "links"])
+def test_no_schedule_of_two_processes_ends_in_what_must_not_be(how: tuple[str, ...], part: int):
+    found = run_schedules(*how, "--stride", str(STRIDE), "--offset", str(part))
     assert found.wrong == []
     assert found.exit_code == 0
     assert found.ran > 30
 
 
 @pytest.mark.parametrize("drawn", seeds(narrow=25, wide=2000))
-def test_no_turns_of_three_processes_end_in_what_must_not_be(drawn: range):
-    found = run_schedules("--random", "--offset", str(drawn.start), "--most", str(len(drawn)))
+@pytest.mark.parametrize("how", [(), LINKS], ids=["flags", "links"])
+def test_no_turns_of_three_processes_end_in_what_must_not_be(how: tuple[str, ...], drawn: range):
+    found = run_schedules(*how, "--random", "--offset", str(drawn.start), "--most", str(len(drawn)))
     assert found.wrong == []
     assert found.ran == len(drawn)
 
@@ -97,11 +101,13 @@ def test_a_rule_left_out_is_found_by_some_turns_of_three_processes():
 
 @pytest.mark.parametrize("part", AT_TABLES)
 def test_no_schedule_at_a_table_with_a_log_ends_in_what_must_not_be(part: int):
-    pairs = run_schedules("--log", "--part", f"{part + 1}/{PARTS_OF_TABLES}", "--stride", "131")
+    how = LINKS if part % 2 else ()
+    where = ("--part", f"{part + 1}/{PARTS_OF_TABLES}", "--stride", "131")
+    pairs = run_schedules(*how, "--log", *where)
     assert pairs.wrong == []
     assert pairs.ran > 0
     first = str(part * TURNS_AT_TABLES)
-    turns = run_schedules("--log", "--random", "--offset", first, "--most", str(TURNS_AT_TABLES))
+    turns = run_schedules(*how, "--log", "--random", "--offset", first, "--most", str(TURNS_AT_TABLES))
     assert turns.wrong == []
     assert turns.ran == TURNS_AT_TABLES
 
