@@ -13,6 +13,7 @@ from ray_committer.errors import SettingsError
 from ray_committer.protocol.partition_sql import table_name
 from ray_committer.protocol.paths import is_name
 from ray_committer.protocol.record import ConflictMode
+from ray_committer.protocol.table_runs import check_run_id
 from ray_committer.protocol.table_work import TableWork
 
 SPARK_PREFIX = "spark.ray_committer."
@@ -80,6 +81,13 @@ class CommitOptions(_Given):
     reads: the partitions that the job's rows come from, as paths relative to the destination; an empty
         path means all of it. If the destination is a table with a log, the commit is refused if another
         job has changed one of them since this job was set up.
+    run_id: what this job does once, such as ``orders-2026-01-31``: in a table with a log, work whose run
+        id is committed is not committed again until it is undone. A second run of the job, in a new
+        session or after a commit that has failed, ends well, and its files are removed. A second write
+        of one session under the same run id is refused, and so is one with another mode or other
+        partitions. Without a log, a run id is refused.
+    known_jobs: the jobs that the caller's session has committed under the run id; None: this process
+        is the session, and remembers them.
     table_work: what a job does that this package makes from the log of a table, such as an undo.
     partition_paths: the partitions that a dynamic partition overwrite replaces; kept in the record.
     keep_replaced: in a table with a log, keep the old files that the job replaces: they are moved to
@@ -126,6 +134,8 @@ class CommitOptions(_Given):
     replaced_roots: tuple[str, ...] = ()
     allowed_roots: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
+    run_id: str | None = None
+    known_jobs: tuple[str, ...] | None = None
     table_work: TableWork | None = None
     partition_paths: tuple[str, ...] = ()
     keep_replaced: bool | None = None
@@ -162,6 +172,8 @@ class CommitOptions(_Given):
             raise SettingsError(f"reads={self.reads!r}: must be a tuple of directories")
         for path in self.reads:
             _check_directory(path)
+        if self.run_id is not None:
+            check_run_id(self.run_id)
         if self.catalog_table is not None:
             table_name(self.catalog_table)
 
@@ -279,6 +291,7 @@ TEXTS: dict[str, _Kind] = {
     "worker_threads": _COUNT,
     "worker_cpus": _NUMBER,
     "max_requests_per_second": _or_none(_NUMBER, "none"),
+    "run_id": _or_none(_Kind("a text", str), "none"),
     "retry_seconds": _DURATION,
     "conflict_wait_seconds": _DURATION,
     "export_delta": _TRUTH,

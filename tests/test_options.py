@@ -81,7 +81,7 @@ def test_a_bad_name_or_value_is_named_with_what_it_may_be(name: str, text: str, 
 def test_every_option_is_either_readable_or_a_fact_of_a_job():
     facts = {"job_attempt", "expected_tasks", "assume_complete", "committed_tasks", "mode"}
     facts |= {"replaced_roots", "allowed_roots", "reads", "partition_paths"}
-    facts |= {"ignore_other_attempts", "table_work"}
+    facts |= {"ignore_other_attempts", "table_work", "known_jobs"}
     assert set(TEXTS) | facts == OPTIONS
 
 

@@ -134,6 +134,8 @@ SETTINGS = {
     "workers": "Workers on Ray, or auto: two per node.",
     "worker_threads": "Parallel requests in each worker.",
     "worker_cpus": "CPUs that each worker asks Ray for.",
+    "run_id": "What this job does once: in a table with a log, work that was committed under this id is "
+    "not committed again.",
     "retry_seconds": "How long to repeat a request that the store throttles or does not answer.",
     "conflict_wait_seconds": "How long to wait for other commits that must end first.",
     "unfinished": "What to do with an earlier job that was recorded and whose process has died: finish, "

@@ -79,8 +79,11 @@ def end_of(
     roots: Sequence[str],
     *,
     finish_others: bool = False,
+    run_id: str | None = None,
 ) -> End | None:
     """How a job is ended before another one that replaces all that is in `roots`; None if it is not.
+
+    By default, a job with the `run_id` of the other one is finished: it is the same work.
 
     The default supersedes a job whose whole output is replaced. To finish it would change what readers
     see, and what the other job reads if it reads its own destination, to the output of a run that is
@@ -89,6 +92,8 @@ def end_of(
     """
     if other.phase not in UNFINISHED or other.is_alive or other.job.is_gone:
         return None
+    if unfinished is None and run_id is not None and other.declaration.run_id == run_id:
+        unfinished = "finish"
     how = None if unfinished == "refuse" else _end_as_usual(other, unfinished, roots)
     is_finished = finish_others and other.phase is not Phase.UNDOING
     return how or (End.FINISH if is_finished else None)
@@ -116,6 +121,7 @@ def unfinished_beside(
     replaces: Sequence[str],
     must_be_empty: bool,
     finish_others: bool = False,
+    run_id: str | None = None,
 ) -> list[Choice]:
     """Those of the other jobs at a job's destination beside which it must not go on, and their ends.
 
@@ -133,7 +139,7 @@ def unfinished_beside(
         return is_sure or (other.is_unfinished and not is_known)
 
     stopped = [other for other in others if other.phase in UNFINISHED and not other.is_alive]
-    end = partial(end_of, unfinished=unfinished, roots=roots, finish_others=finish_others)
+    end = partial(end_of, unfinished=unfinished, roots=roots, finish_others=finish_others, run_id=run_id)
     return [(other, end(other)) for other in stopped if is_in_the_way(other)]
 
 

@@ -204,6 +204,7 @@ def setup_job(
             unfinished=options.unfinished,
             finish_others=options.finish_others,
             needs_table=options.keep_replaced is True,
+            run_id=options.run_id,
             end=ending(store.spec, options, storage_options),
             on_warning=lambda text: on_warning(located(store.spec, text)),
         )

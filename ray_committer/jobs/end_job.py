@@ -75,6 +75,8 @@ def _of_other(options: CommitOptions, other: OtherJob) -> CommitOptions:
         reads=(),
         keep_replaced=None,
         table_work=None,
+        run_id=None,
+        known_jobs=(),
         partition_paths=(),
         conflict_wait_seconds=0.0,
     )

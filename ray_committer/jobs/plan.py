@@ -22,9 +22,11 @@ from ray_committer.jobs.job_plan import (
 from ray_committer.jobs.open_job import OpenJob, StorageOptions, existing_state, open_job
 from ray_committer.jobs.plan_rest import load_to_plan, plan_rest
 from ray_committer.options import CommitOptions
+from ray_committer.protocol.claims import Obstacle
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.state import UNFINISHED, UNSTAMPED, Phase
 from ray_committer.protocol.table_paths import TablePlaces
+from ray_committer.protocol.table_runs import CommittedRun
 from ray_committer.stages.check_attempts import listed_attempts, refuse_unsaved
 from ray_committer.stages.claim_table import Turn, begin_turn
 from ray_committer.stages.context import JobContext
@@ -40,6 +42,7 @@ from ray_committer.stages.load_manifests import (
 from ray_committer.stages.mode_roots import ModeRoots, roots_of_mode
 from ray_committer.stages.preflight import OldFiles, look_at_data, preflight
 from ray_committer.stages.record_job import claim_of
+from ray_committer.stages.run_once import run_id_of
 from ray_committer.stages.save_commit_record import refuse_aborted
 from ray_committer.stores.base import real_path
 from ray_committer.stores.registry import shown_url
@@ -129,7 +132,12 @@ def _plan_renames(job: OpenJob, seen: Seen | None, first: int) -> JobPlan:
     preflight(context, loaded)
     refuse_unsaved(context, loaded, attempts)
     turn = _turn(job, seen, loaded)
-    old, unfinished = _look(job, loaded)
+    found = turn.claimant.look() if turn is not None else None
+    old, unfinished = OldFiles(), tuple(_waits(context, found))
+    if not isinstance(found, CommittedRun):
+        run_id = turn.claimant.claim.run_id if turn is not None else None
+        old, stopped = _look(job, loaded, run_id)
+        unfinished = (*stopped, *unfinished)
     stamp = seen.state.stamp if seen else UNSTAMPED
     logged = read_jobs_in_log(context.store, context.job.destination).of(context.job, stamp)
     removed = len(old.replaced)
@@ -144,18 +152,18 @@ def _plan_renames(job: OpenJob, seen: Seen | None, first: int) -> JobPlan:
             shown_url(context.store.spec, path) for path in context.executor.directories.claim(first)
         ),
         first_renames=_first_renames(context, loaded, first),
-        unfinished=(*unfinished, *(_waits(context, turn) if turn else ())),
+        unfinished=unfinished,
         claims=tuple(turn.claimant.claim.partitions) if turn else logged.partitions if logged else (),
         claim=logged.claim if logged else None,
         requests=planned_requests(context, len(loaded.manifests), loaded.files, directories, removed),
     )
 
 
-def _look(job: OpenJob, loaded: LoadedManifests) -> tuple[OldFiles, tuple[str, ...]]:
+def _look(job: OpenJob, loaded: LoadedManifests, run_id: str | None) -> tuple[OldFiles, tuple[str, ...]]:
     """The old files where the job writes, and a text for each job in its way that has stopped."""
     roots = roots_of_mode(job.context, loaded, job.replaced_roots)
     old = look_at_data(job.context, loaded, roots)
-    return old, _unfinished(job, loaded, roots)
+    return old, _unfinished(job, loaded, roots, run_id)
 
 
 def _turn(job: OpenJob, seen: Seen | None, loaded: LoadedManifests) -> Turn | None:
@@ -165,24 +173,32 @@ def _turn(job: OpenJob, seen: Seen | None, loaded: LoadedManifests) -> Turn | No
     if seen is None or seen.state.table is None:
         return None
     roots = roots_of_mode(job.context, loaded, job.replaced_roots)
-    return begin_turn(job.context, seen.state, seen.state.table, loaded, roots, "a dry run")
+    run_id = run_id_of(job.context, seen)
+    return begin_turn(job.context, seen.state, seen.state.table, loaded, roots, "a dry run", run_id)
 
 
-def _waits(context: JobContext, turn: Turn) -> Iterator[str]:
-    """The job whose claim the commit would wait for."""
-    obstacle = turn.claimant.look()
-    if obstacle is not None:
-        table = TablePlaces(context.job.destination)
-        yield context.located(f"{at_work(table, obstacle)}; the commit would wait for it")
+def _waits(context: JobContext, found: CommittedRun | Obstacle | None) -> Iterator[str]:
+    """The job whose claim the commit would wait for, or which has done its work."""
+    table = TablePlaces(context.job.destination)
+    if isinstance(found, Obstacle):
+        yield context.located(f"{at_work(table, found)}; the commit would wait for it")
+    elif found is not None:
+        yield context.located(
+            f"{table.destination}: run id {found.run_id} is committed already as version "
+            f"{found.version}; the commit would remove the files of this job"
+        )
 
 
-def _unfinished(job: OpenJob, loaded: LoadedManifests, roots: ModeRoots) -> tuple[str, ...]:
+def _unfinished(
+    job: OpenJob, loaded: LoadedManifests, roots: ModeRoots, run_id: str | None
+) -> tuple[str, ...]:
     """What the commit would do about jobs in its way that have stopped; it looks below as well."""
     context = job.context
     claim = claim_of(context, loaded, roots, job.allowed_roots)
     others = look_around(context, claim)
     stopped = [one for one in others if one.phase in UNFINISHED and not one.is_alive]
-    choices = ends_of(context, stopped, [real_path(context.store, root) for root in roots.replaced])
+    replaced = [real_path(context.store, root) for root in roots.replaced]
+    choices = ends_of(context, stopped, replaced, run_id)
     return tuple(context.located(plan_text(context.store, other, how)) for other, how in choices)
 
 

@@ -85,6 +85,7 @@ def own_options(options: CommitOptions) -> CommitOptions:
         allowed_roots=(),
         reads=(),
         table_work=None,
+        run_id=None,
         partition_paths=(),
     )
 

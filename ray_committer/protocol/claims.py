@@ -29,11 +29,13 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """The `other` claim that is in the way of a claim, and the partitions in which it is."""
+    """The `other` claim that is in the way of a claim, and the partitions in which it is, or the run id
+    that both have."""
 
     verdict: Verdict
     other: ClaimInFlight
     partitions: tuple[str, ...]
+    run_id: str | None = None
 
 
 def judge(
@@ -44,12 +46,22 @@ def judge(
 ) -> Obstacle | None:
     """Judge a claim against the claims that have `ended` since its base and the others `in_flight`; None
     if it goes on."""
+    if (same := same_run(claim, in_flight := list(in_flight))) is not None:
+        return same
     for other in ended:
         if contested := tuple(_changed(claim, other.claim, isolation)):
             return Obstacle(Verdict.REFUSED, other, contested)
     for other in in_flight:
         if contested := tuple(_crossed(claim, other.claim, isolation)):
             return Obstacle(Verdict.WAITS, other, contested)
+    return None
+
+
+def same_run(claim: TableClaim, in_flight: Iterable[ClaimInFlight]) -> Obstacle | None:
+    """The claim in flight with the run id of a claim, whatever they write: both would be committed."""
+    for other in in_flight if claim.run_id is not None else ():
+        if other.claim.run_id == claim.run_id:
+            return Obstacle(Verdict.WAITS, other, tuple(other.claim.partitions), claim.run_id)
     return None
 
 

@@ -25,6 +25,7 @@ CURRENT = "current"
 CONTENT_SUFFIX = ".json"
 """The suffix of files that belong to states."""
 HEARTBEAT = f"heartbeat{CONTENT_SUFFIX}"
+RUN_ID = "run_id"
 GONE_PREFIX = ".gone-"
 MANIFEST_SUFFIX = "-manifest.json"
 DOCUMENTED_PREFIX = "manifest_"
@@ -79,6 +80,11 @@ class JobAttempt:
     def content(self, nonce: str) -> str:
         """The file that belongs to the state with this nonce: a declaration, or a commit record."""
         return join(self.state, nonce + CONTENT_SUFFIX)
+
+    @property
+    def run_id(self) -> str:
+        """The file with the run id that the job was set up with."""
+        return self.content(RUN_ID)
 
     def aside(self, nonce: str) -> str:
         """The directory of old files before they are deleted, for the state with this nonce."""

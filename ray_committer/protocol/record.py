@@ -144,6 +144,7 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     created_milliseconds: int
     owner: Owner
     claim: Claim
+    run_id: str | None = None
 
 
 class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
@@ -181,6 +182,8 @@ class CommitRecord(msgspec.Struct, frozen=True, kw_only=True):
     mark_success: bool = True
     durable: bool = False
     table: ClaimedTable | None = None
+    run_id: str | None = None
+    """What the job does once in its table: see `CommitOptions`."""
 
     @property
     def replaces(self) -> bool:

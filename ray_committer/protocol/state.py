@@ -20,6 +20,7 @@ UNSTAMPED = "unstamped"
 
 _NONCE_BYTES = 8
 _LATE = "late"
+_RUN = "run"
 
 
 class Phase(StrEnum):
@@ -74,11 +75,12 @@ IN_THE_WAY = frozenset({Phase.DECLARED, *UNFINISHED})
 class TableBase:
     """The table with a log that a job belongs to, and a version in the last file of the log when that
     was noted. `is_late`: that was after the set-up, so nothing can be said of the data that the job has
-    read."""
+    read. `has_run`: the job was set up with a run id, which is in its directory."""
 
     table_id: str
     version: int
     is_late: bool = False
+    has_run: bool = False
 
     @property
     def read(self) -> int | None:
@@ -87,7 +89,8 @@ class TableBase:
         return None if self.is_late else self.version
 
     def __str__(self) -> str:
-        return f"{self.table_id}-{_LATE if self.is_late else ''}{self.version}"
+        run = _RUN if self.has_run else ""
+        return f"{self.table_id}-{_LATE if self.is_late else ''}{self.version}{run}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,4 +181,5 @@ def _parse_base(text: str) -> TableBase:
     if not table_id:
         raise ValueError(text)
     is_late = version.startswith(_LATE)
-    return TableBase(table_id, int(version.removeprefix(_LATE)), is_late)
+    number = version.removeprefix(_LATE).removesuffix(_RUN)
+    return TableBase(table_id, int(number), is_late, version.endswith(_RUN))

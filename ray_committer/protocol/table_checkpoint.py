@@ -49,13 +49,20 @@ class Part(msgspec.Struct, frozen=True, gc=False):
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, tag="checkpoint"):
     """The state of the table `table_id`, with the parts that hold its files, in order.
 
+    runs: the list of its run ids, which is beside the parts; None if it has none.
     is_end: whether its version is the last one of its file in the log, as far as that is known.
     """
 
     table_id: str
     state: TableState = TableState()
     parts: list[Part] = []
+    runs: Part | None = None
     is_end: bool = False
+
+    @property
+    def lists(self) -> list[Part]:
+        """All lists that it names."""
+        return [*self.parts, *([self.runs] if self.runs is not None else [])]
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from ray_committer.errors import TableFormatError, TableLogError
 from ray_committer.protocol.file_list import FileSet
 from ray_committer.protocol.record import NOBODY, Owner
 
-FORMAT = 1
+FORMAT = 2
 LARGEST = 100
 """The most entries that a file of the log can hold."""
 
@@ -92,6 +92,9 @@ class TableClaim(msgspec.Struct, frozen=True, kw_only=True, tag="claim"):
     is_import: whether its files were there before, so that they stay if the claim is given up.
     manifests: the digest of its manifests, by which another run sees that it would write the same.
     owner: the process that made the claim.
+    run_id: what the job does once: no other job of the table does it while this one is in flight, or
+        after it is committed.
+    undoes: the version with that run id that this job takes back.
     """
 
     job_id: str
@@ -109,6 +112,8 @@ class TableClaim(msgspec.Struct, frozen=True, kw_only=True, tag="claim"):
     files: FileSet = FileSet()
     manifests: str = ""
     owner: Owner = NOBODY
+    run_id: str | None = None
+    undoes: int | None = None
     at_milliseconds: int
 
     def __post_init__(self) -> None:
@@ -234,8 +239,9 @@ def _attempt(claim: TableClaim) -> tuple[str, int, str]:
     return claim.job_id, claim.job_attempt, claim.nonce
 
 
-def _work(claim: TableClaim) -> tuple[WriteMode, list[str], list[str] | None, list[str], str]:
-    return claim.mode, claim.partitions, claim.replaces, claim.reads, claim.manifests
+def _work(claim: TableClaim) -> tuple[object, ...]:
+    what = claim.mode, claim.partitions, claim.replaces, claim.reads, claim.manifests
+    return *what, claim.run_id, claim.undoes
 
 
 _Entries = Annotated[list[LogEntry], msgspec.Meta(min_length=1, max_length=LARGEST)]

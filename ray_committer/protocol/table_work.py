@@ -17,6 +17,7 @@ class TableWork:
     partitions: those that it changes, relative to the destination.
     replaced: exactly these old files are replaced. A job that overwrites names none: like any other
         overwrite, it replaces the files that a listing shows.
+    run_id, undoes: those of the claim.
     """
 
     mode: WriteMode
@@ -24,6 +25,8 @@ class TableWork:
     base: int
     partitions: tuple[str, ...]
     replaced: tuple[ReplacedFile, ...] = ()
+    run_id: str | None = None
+    undoes: int | None = None
 
     @property
     def names_files(self) -> bool:

@@ -30,6 +30,7 @@ from ray_committer.protocol.record import ClaimedTable, ConflictMode
 from ray_committer.protocol.state import JobState, TableBase
 from ray_committer.protocol.table_entry import Isolation, TableClaim, WriteMode
 from ray_committer.protocol.table_paths import TablePlaces
+from ray_committer.protocol.table_runs import CommittedRun
 from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import Patience, withdraw
@@ -40,6 +41,7 @@ from ray_committer.stages.list_new_files import relative
 from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stages.mode_roots import ModeRoots
 from ray_committer.stages.preflight import OldFiles
+from ray_committer.stages.run_once import refuse_second_write, say_who_has_done_it
 from ray_committer.stores.at_once import MANY
 from ray_committer.stores.base import real_path
 from ray_committer.tables.claim import Claimant
@@ -63,13 +65,17 @@ class Turn:
         """Put the claim of a declared job into the log, once; return the claim that must end first.
 
         The claims of aborted jobs, and of older attempts of this job, are ended. `CommitConflictError`
-        if the claim is refused.
+        if the claim is refused. `RunCommittedError` if another job has done the work of the run id.
         """
         if self.claimed is not None:
             return None
         while isinstance(found := self.claimant.put(), Obstacle):
             if not self._is_released(found.other):
+                if found.run_id is not None:
+                    refuse_second_write(self.context, found.other.claim, "was recorded")
                 return found
+        if isinstance(found, CommittedRun):
+            raise say_who_has_done_it(self.context, self.claimant.claim, found)
         _refuse_committed(self.context, found)
         for other in self.claimant.other_attempts():
             self._is_released(other)
@@ -133,6 +139,7 @@ def begin_turn(
     loaded: LoadedManifests,
     roots: ModeRoots,
     run: str,
+    run_id: str | None = None,
 ) -> Turn | None:
     """Read the log of the job's table; None if it belongs to none.
 
@@ -147,7 +154,8 @@ def begin_turn(
     keeps = definition.keep_replaced if keeps is None else keeps
     if keeps:
         refuse_to_keep(context.store, context.job.destination)
-    claim = structs.replace(_claim_of(context, state, base, loaded, roots, run), keeps=keeps)
+    claim = _claim_of(context, state, base, loaded, roots, run)
+    claim = structs.replace(claim, keeps=keeps, run_id=claim.run_id or run_id)
     if context.options.table_work is not None:  # it depends on what its plan has seen, at any level
         definition = structs.replace(definition, isolation=Isolation.SERIALIZABLE)
     to_end = context.options.table_work is None  # that has read a version, not what set-up has seen
@@ -212,6 +220,8 @@ def _claim_of(
         files=loaded.new_files,
         manifests=digest_of((ref.name, ref.digest) for ref in loaded.manifests),
         owner=owner_of(run),
+        run_id=work.run_id if work else None,
+        undoes=work.undoes if work else None,
         at_milliseconds=context.now_milliseconds(),
     )
 

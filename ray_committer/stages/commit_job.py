@@ -20,6 +20,7 @@ from ray_committer.errors import (
     CommitAbortedError,
     CommitStateUnknownError,
     IncompleteJobError,
+    JobNotFoundError,
     RayCommitterError,
     RecordGoneError,
 )
@@ -34,6 +35,7 @@ from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import count
 from ray_committer.protocol.record import CommitRecord, ConflictMode
 from ray_committer.protocol.state import UNDECIDED, Intent, JobState, Phase, new_nonce
+from ray_committer.stages.abort_job import abort_job
 from ray_committer.stages.check_attempts import listed_attempts, refuse_unsaved
 from ray_committer.stages.claim_table import say_that_claim_stays
 from ray_committer.stages.cleanup_job import cleanup_job, end_other_attempts
@@ -72,6 +74,14 @@ from ray_committer.stages.publish_job import (
 )
 from ray_committer.stages.record_job import record_job
 from ray_committer.stages.rename_files import Pass, Renamed
+from ray_committer.stages.run_once import (
+    CommittedBefore,
+    RunCommittedError,
+    find_committed,
+    key_of,
+    run_id_of,
+)
+from ray_committer.stages.run_session import session_of
 from ray_committer.stages.save_commit_record import refuse_aborted, refuse_foreign_paths
 from ray_committer.stages.save_success_file import (
     WrittenSuccess,
@@ -102,6 +112,8 @@ class _Run:
     """The task attempts with files, if the first state was read with them."""
     known: Seen | None = None
     """The last state that this run has read or written."""
+    run_id: str | None = None
+    """What the job does once, as far as it is known."""
 
     def roots(self, record: CommitRecord | None) -> tuple[str, ...]:
         """The directories that the job is allowed to write to."""
@@ -165,6 +177,39 @@ def _commit(run: _Run, state: AttemptState) -> None:
     context, progress = run.context, run.progress
     if context.store.capabilities.risk is not None:
         context.notice(context.store.capabilities.risk)
+    run.run_id = context.options.run_id if context.options.table_work is None else None
+    try:
+        _commit_once(run, state)
+    except RunCommittedError as e:
+        _answer(run, CommittedBefore(e.run.version, e.job_id))
+    except (CommitAbortedError, CommitStateUnknownError, JobNotFoundError):
+        done = None
+        if run.run_id is not None and progress.record is None:  # another run may have given the job up
+            done = find_committed(context, run.run_id)
+        if done is None:
+            raise
+        _answer(run, done)
+    progress.run_id = run.run_id or (progress.record.run_id if progress.record else None)
+    if progress.run_id is not None:
+        jobs = {context.job.job_id, progress.committed_by or context.job.job_id}
+        session_of(context.options.known_jobs).remember(key_of(context, progress.run_id), jobs)
+
+
+def _answer(run: _Run, done: CommittedBefore) -> None:
+    """Give the job up, and say that its work was committed before."""
+    context, progress = run.context, run.progress
+    abort_job(context)
+    progress.outcome = Outcome.ALREADY_COMMITTED
+    progress.table_version, progress.committed_by = done.version, done.job_id
+    context.notice(
+        f"{context.job.destination}: run id {run.run_id} is committed already as version "
+        f"{done.version}, by job {done.job_id}; the files of job {context.job.job_id} were removed"
+    )
+
+
+def _commit_once(run: _Run, state: AttemptState) -> None:
+    """Commit the job unless another job has done its work: `RunCommittedError`."""
+    context, progress = run.context, run.progress
     if state.is_remnant:
         progress.outcome, progress.table_version = finish_remnant(context)
         return
@@ -173,6 +218,14 @@ def _commit(run: _Run, state: AttemptState) -> None:
     except StateChangedError:  # it had no state, and another process has ended it
         progress.outcome, progress.table_version = finish_remnant(context)
         return
+    run.run_id = run_id_of(context, seen) or run.run_id
+    key = key_of(context, run.run_id) if run.run_id is not None else None
+    with session_of(context.options.known_jobs).alone(key):
+        _commit_seen(run, seen)
+
+
+def _commit_seen(run: _Run, seen: Seen) -> None:
+    context, progress = run.context, run.progress
     progress.resumed = seen.phase not in UNDECIDED
     is_committed = seen.phase is Phase.COMMITTED
     patience = Patience.of(context)
@@ -278,6 +331,7 @@ def _decide(run: _Run, seen: Seen, patience: Patience) -> Seen:
                     allowed_roots=run.allowed_roots,
                     patience=patience,
                     goes_on=not run.record_only,
+                    run_id=run.run_id,
                 )
         except ManifestsChangedError:
             now = read_state(context.store, context.job)

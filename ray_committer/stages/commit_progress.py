@@ -27,6 +27,8 @@ class CommitProgress:
     validated: int = 0
     in_table: Decided | None = None
     table_version: int | None = None
+    run_id: str | None = None
+    committed_by: str | None = None
     partitions: list[str] | None = None
     renamed: Renamed = field(default_factory=Renamed)
     is_begun: bool = False
@@ -64,6 +66,8 @@ class CommitProgress:
             changed=list(context.journal.changed),
             validated=self.validated,
             table_version=self.table_version,
+            run_id=self.run_id,
+            committed_by=self.committed_by,
             partitions=self.partitions,
             requests=limit.requests,
             throttled=limit.throttled,

@@ -29,7 +29,8 @@ class CommitResult(msgspec.Struct, frozen=True, kw_only=True):
     `moved` of them, and proved that `proved` of them, by kind of proof, had been moved before.
     `resumed` shows that an earlier run had begun the commit. The old files `changed` were to be replaced
     but are kept, because they have changed since they were listed. If the destination is a table with a
-    log, `table_version` is the version of the table with this job's files.
+    log, `table_version` is the version of the table with this job's files. `run_id` is the job's run id;
+    if its work was committed before by another job, `committed_by` is that job.
     If the job's options name a table of a catalog, `partitions` are the directories in which this run
     has moved or removed files, relative to the destination; None if it did not load the job.
     The store refused `throttled` of the `requests` because there were too many; `lowest_rate` is the
@@ -58,6 +59,8 @@ class CommitResult(msgspec.Struct, frozen=True, kw_only=True):
     changed: list[str] = []
     validated: int = 0
     table_version: int | None = None
+    run_id: str | None = None
+    committed_by: str | None = None
     partitions: list[str] | None = None
     requests: int = 0
     throttled: int = 0

@@ -77,7 +77,9 @@ class Patience:
         context.check_cancelled()
 
 
-def declare_job(context: JobContext, seen: Seen, claim: Claim, run: str) -> Seen:
+def declare_job(
+    context: JobContext, seen: Seen, claim: Claim, run: str, run_id: str | None = None
+) -> Seen:
     """Declare an open job; `StateChangedError` if it is not open any more."""
     nonce = new_nonce()
     declaration = Declaration(
@@ -87,6 +89,7 @@ def declare_job(context: JobContext, seen: Seen, claim: Claim, run: str) -> Seen
         created_milliseconds=context.now_milliseconds(),
         owner=owner_of(run),
         claim=claim,
+        run_id=run_id,
     )
     content = encode(declaration)
     if context.store.capabilities.moves_directories:  # there, a state is no more than a name
@@ -155,6 +158,7 @@ def give_way(
     patience: Patience,
     *,
     roots: Sequence[str] = (),
+    run_id: str | None = None,
 ) -> Seen:
     """Wait a little for the jobs in the way, with or without the declaration; the state after that.
 
@@ -170,7 +174,7 @@ def give_way(
     stopped = [other for other in others if not other.is_alive]
     if stopped:
         after = withdraw(context, declared)
-        _end_stopped(context, claim, stopped, patience, roots)
+        _end_stopped(context, claim, ends_of(context, stopped, roots, run_id), patience)
         return after
     if patience.is_over and not any(other.is_doubtful for other in others):
         withdraw(context, declared)
@@ -242,25 +246,21 @@ def _is_in_the_way(claim: Claim, other: OtherJob, is_own: bool) -> bool:
     return claim.hinders(theirs) or (is_own and other.is_unfinished and theirs.meets(claim.writes))
 
 
-def _end_stopped(
-    context: JobContext,
-    claim: Claim,
-    stopped: Sequence[OtherJob],
-    patience: Patience,
-    roots: Sequence[str],
-) -> None:
+def _end_stopped(context: JobContext, claim: Claim, ends: Sequence[Choice], patience: Patience) -> None:
     """End the jobs in the way that have stopped; if others work on them after all, wait a little."""
     refuse = partial(_conflict, context, claim)
-    chosen = none_refused(ends_of(context, stopped, roots), refuse)
+    chosen = none_refused(ends, refuse)
     if patience.rounds >= ROUNDS and patience.is_over:
-        raise refuse(stopped[0])
+        raise refuse(chosen[0][0])
     patience.rounds += 1
     texts = end_jobs(context.store, chosen, context.end_other, partial(pause, context))
     if not list(map(context.notice, texts)):
         patience.wait(context)
 
 
-def ends_of(context: JobContext, stopped: Iterable[OtherJob], roots: Sequence[str]) -> list[Choice]:
+def ends_of(
+    context: JobContext, stopped: Iterable[OtherJob], roots: Sequence[str], run_id: str | None = None
+) -> list[Choice]:
     """How each of the jobs in the way that have stopped is ended before this one.
 
     None that was set up above this job is ended: its record could name any file there, and the caller
@@ -275,7 +275,11 @@ def ends_of(context: JobContext, stopped: Iterable[OtherJob], roots: Sequence[st
 
     options = context.options
     end = partial(
-        end_of, unfinished=options.unfinished, roots=roots, finish_others=options.finish_others
+        end_of,
+        unfinished=options.unfinished,
+        roots=roots,
+        finish_others=options.finish_others,
+        run_id=run_id,
     )
     return [(one, end(one) if is_named(one) else None) for one in stopped]
 

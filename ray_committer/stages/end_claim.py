@@ -17,7 +17,7 @@ from ray_committer.errors import CommitConflictError
 from ray_committer.job_files.find_job import refuse_links
 from ray_committer.job_files.job_state import read_state
 from ray_committer.job_files.other_jobs import OtherJob, finish_first, read_other
-from ray_committer.job_files.owners import Life, life_of
+from ray_committer.job_files.owners import Life, has_ended, life_of
 from ray_committer.job_files.unfinished_jobs import ROUNDS, End, end_jobs, end_of
 from ray_committer.protocol.claims import Obstacle
 from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt
@@ -37,7 +37,8 @@ def end_claim(context: JobContext, obstacle: Obstacle, patience: Patience, *, is
 
     `CommitConflictError`, which says how a person ends that job, if the waiting time is over.
     """
-    if not (patience.is_over or context.options.finish_others):
+    is_same = obstacle.run_id is not None  # then this job waits for the end of its own work
+    if not (patience.is_over or context.options.finish_others or is_same):
         return False
     claim = obstacle.other.claim
     job = new_job_attempt(context.job.destination, claim.job_id, claim.job_attempt)
@@ -47,7 +48,9 @@ def end_claim(context: JobContext, obstacle: Obstacle, patience: Patience, *, is
         return True
     if other is not None and (other := patience.watch.judge(other)).is_doubtful:
         return False
-    how = _end_of(context, other, patience, is_later=is_later) if other is not None else None
+    how = None
+    if other is not None:
+        how = _end_of(context, other, patience, is_later=is_later, run_id=obstacle.run_id)
     if other is not None and how is not None and patience.rounds < ROUNDS:
         patience.rounds += 1
         texts = end_jobs(context.store, [(other, how)], context.end_other, partial(pause, context))
@@ -57,12 +60,16 @@ def end_claim(context: JobContext, obstacle: Obstacle, patience: Patience, *, is
     return False
 
 
-def _end_of(context: JobContext, other: OtherJob, patience: Patience, *, is_later: bool) -> End | None:
+def _end_of(
+    context: JobContext, other: OtherJob, patience: Patience, *, is_later: bool, run_id: str | None
+) -> End | None:
     options = context.options
     if other.phase not in UNDECIDED:
-        return end_of(other, options.unfinished, (), finish_others=options.finish_others)
+        finish_others = options.finish_others
+        return end_of(other, options.unfinished, (), finish_others=finish_others, run_id=run_id)
     is_refused = other.is_alive or is_later or options.unfinished in ("refuse", "finish")
-    return End.ABORT if patience.is_over and not is_refused else None
+    is_time = patience.is_over or (run_id is not None and has_ended(other.owner))
+    return End.ABORT if is_time and not is_refused else None
 
 
 def _read(context: JobContext, job: JobAttempt, claim: TableClaim) -> OtherJob | None:

@@ -7,12 +7,14 @@ from ray_committer.job_files.job_state import Seen, StateChangedError, join_tabl
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import UNSTAMPED, Phase, TableBase
 from ray_committer.protocol.table_paths import TablePlaces
+from ray_committer.stages.run_once import save_run_id
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.log import find_last_file, read_definition
 
 
-def find_table(store: StoreOperations, job: JobAttempt, seen: Seen) -> Seen:
-    """Note the table of a job that was just set up, with its last version; one request without a table.
+def find_table(store: StoreOperations, job: JobAttempt, seen: Seen, run_id: str | None = None) -> Seen:
+    """Note the table of a job that was just set up, with its last version, and the `run_id` of the job;
+    one request without a table.
 
     The job has its state already. So if a process makes the table at the same time, one of the two sees
     the other.
@@ -21,7 +23,9 @@ def find_table(store: StoreOperations, job: JobAttempt, seen: Seen) -> Seen:
     definition = read_definition(store, table)
     if definition is None:
         return seen
-    base = TableBase(definition.table_id, find_last_file(store, table))
+    if run_id is not None:
+        save_run_id(store, job, run_id)
+    base = TableBase(definition.table_id, find_last_file(store, table), has_run=run_id is not None)
     try:
         return join_table(store, job, seen, base)
     except StateChangedError as e:

@@ -58,13 +58,15 @@ def record_job(
     allowed_roots: tuple[str, ...],
     patience: Patience,
     goes_on: bool = True,
+    run_id: str | None = None,
 ) -> tuple[Seen, CommitRecord]:
     """Decide an open job; return the recorded state and the record.
 
     `load` loads everything into a new coordinator. This run `goes_on` with the commit, or leaves it to
     other processes, which then need not wait for this run. `patience` limits the wait for other jobs
-    over the whole run.
+    over the whole run. `run_id` is what the job does once.
 
+    `RunCommittedError` if another job has done that.
     `CommitConflictError` if another job is in the way for too long, or if data is in the way.
     `StateChangedError` if another process decides the job. `ManifestsChangedError` if a task has
     committed since the manifests were loaded; the job is then open again.
@@ -73,7 +75,7 @@ def record_job(
     refuse_partitions_of_tables(context.store, (context.job.destination, *allowed_roots))
     roots = roots_of_mode(context, loaded, replaced_roots)
     table = seen.state.table
-    decision = _Decision(context, loaded, run, owner, load, roots, allowed_roots, table)
+    decision = _Decision(context, loaded, run, owner, load, roots, allowed_roots, table, run_id)
     try:
         return _decide(decision, seen, patience)
     except StateChangedError as e:
@@ -99,6 +101,7 @@ class _Decision:
     roots: ModeRoots
     allowed_roots: tuple[str, ...]
     table: TableBase | None
+    run_id: str | None
 
 
 def _decide(decision: _Decision, seen: Seen, patience: Patience) -> tuple[Seen, CommitRecord]:
@@ -111,7 +114,14 @@ def _decide(decision: _Decision, seen: Seen, patience: Patience) -> tuple[Seen, 
     if loaded.sources_are_checked or loaded.wrong_sources:
         _refuse_wrong_sources(decision)
     begin = partial(
-        begin_turn, context, seen.state, decision.table, loaded, decision.roots, decision.run
+        begin_turn,
+        context,
+        seen.state,
+        decision.table,
+        loaded,
+        decision.roots,
+        decision.run,
+        decision.run_id,
     )
     turn = with_coordinator(context, begin, decision.load)
     seen = _freeze_and_declare(decision, seen, claim, record)
@@ -120,7 +130,7 @@ def _decide(decision: _Decision, seen: Seen, patience: Patience) -> tuple[Seen, 
     choose = turn.must_look_at if turn is not None else tuple
     while True:
         if seen.phase is Phase.OPEN:
-            seen = declare_job(context, seen, claim, decision.run)
+            seen = declare_job(context, seen, claim, decision.run, decision.run_id)
         look = partial(look_around, context, claim, below, choose)
         check = partial(_check, decision, claim, turn)
         if claim.excludes or turn is not None:
@@ -136,7 +146,7 @@ def _decide(decision: _Decision, seen: Seen, patience: Patience) -> tuple[Seen, 
             if not others:
                 old = _or_raise(checked)
         if others:
-            seen = give_way(context, seen, claim, others, patience, roots=roots)
+            seen = give_way(context, seen, claim, others, patience, roots=roots, run_id=decision.run_id)
             is_written = False  # a new record must be written, with the new start time
         elif old.destinations == below:
             break
@@ -197,7 +207,7 @@ def _freeze_and_declare(decision: _Decision, seen: Seen, claim: Claim, record: C
     context, loaded = decision.context, decision.loaded
     steps: list[Callable[[], Any]] = [
         partial(_check_and_freeze, decision),
-        partial(declare_job, context, seen, claim, decision.run),
+        partial(declare_job, context, seen, claim, decision.run, decision.run_id),
     ]
     if _is_written_meanwhile(decision, claim):
         steps.append(partial(write_commit_record, context, record))
@@ -328,4 +338,5 @@ def _record(
         mark_success=context.options.mark_success,
         durable=context.options.durable,
         table=table,
+        run_id=decision.run_id,
     )

@@ -43,6 +43,7 @@ from ray_committer.stages.check_places import blocking_file
 from ray_committer.stages.find_table import find_table, refuse_to_keep, require_table
 from ray_committer.stages.old_success import forget_earlier_success
 from ray_committer.stages.other_tables import refuse_partitions_of_tables
+from ray_committer.stages.run_once import is_committed, require_log
 from ray_committer.stores.base import (
     StoreOperations,
     check_renames,
@@ -67,6 +68,7 @@ def setup_job(
     unfinished: Unfinished | None = "refuse",
     finish_others: bool = False,
     needs_table: bool = False,
+    run_id: str | None = None,
     end: EndJob = cannot_end,
     on_warning: Callable[[str], None] = _log.warning,
     now_milliseconds: int | None = None,
@@ -83,6 +85,8 @@ def setup_job(
     commit later would bring its rows back, or double them. Nothing that readers see changes.
     `must_be_empty` are the directories in which the job wants no data. If the destination is one and
     contains data, the job is refused before its tasks run. Its commit checks all this again.
+    `run_id` is what the job does once, which only the log of a table can tell: `SettingsError` without
+    one. If that is done already, the commit says so, whatever data is there.
     A job `from_log` is made from the log of its table. It can only be committed by its own process,
     which knows the files that the job has read.
     """
@@ -91,6 +95,7 @@ def setup_job(
             raise TaskCommitError(
                 f"{job.directory}: exists already", "give every job and every job attempt its own id"
             )
+        require_log(store, job.destination, run_id)
         refuse_partitions_of_tables(store, (job.destination,))
         refuse_other_attempts(store, job)
         look = partial(_look, store, job, now_milliseconds)
@@ -103,14 +108,15 @@ def setup_job(
             replaces=replaces,
             must_be_empty=is_refused,
             finish_others=finish_others,
+            run_id=run_id,
         )
         refuse = partial(_refusal, store, unfinished, replaces)
         others = _end_stopped(store, look, beside, refuse, end, on_warning)
-        if is_refused:
+        if is_refused and not is_committed(store, job.destination, run_id):
             refuse_data(store, job.destination)
         intent = Intent.REPLACES if replaces else Intent.REFUSED if must_be_empty else Intent.APPENDS
         intent = Intent.FROM_LOG if from_log else intent
-        stamp = _begin(store, job, intent, needs_table=needs_table)
+        stamp = _begin(store, job, intent, needs_table=needs_table, run_id=run_id)
     stopped = ["; ".join(finish_first(store, one)) for one in others.jobs if _has_stopped(one)]
     links = [f"{skipped_link(one)}; a job there may have begun its commit" for one in others.links]
     for warning in (*stopped, *links, *_in_user_space(store, job.destination)):
@@ -152,7 +158,9 @@ def _no_directory(store: StoreOperations, path: str, kind: str) -> CommitConflic
     )
 
 
-def _begin(store: StoreOperations, job: JobAttempt, intent: Intent, *, needs_table: bool) -> str:
+def _begin(
+    store: StoreOperations, job: JobAttempt, intent: Intent, *, needs_table: bool, run_id: str | None
+) -> str:
     """Make the job's directories and its state; return its stamp."""
     if store.capabilities.moves_directories:
         _make_directory(store, job)
@@ -167,7 +175,7 @@ def _begin(store: StoreOperations, job: JobAttempt, intent: Intent, *, needs_tab
     try:
         check_renames(store, job.directory)
         refuse_other_attempts(store, job)
-        seen = find_table(store, job, seen)
+        seen = find_table(store, job, seen, run_id)
         if needs_table:
             require_table(job, seen)
             refuse_to_keep(store, job.destination)

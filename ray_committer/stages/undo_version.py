@@ -84,7 +84,10 @@ def plan_undo(store: StoreOperations, table: TablePlaces, table_id: str, version
     _refuse_missing(store, kept)
     added = find_read_files(store, table.destination, _read(store, table, undone, undone.claim.files))
     partitions = tuple(undone.claim.partitions)
-    return Undo(TableWork(WriteMode.REPLACE, table_id, base, partitions, tuple(added)), kept)
+    run_id = undone.claim.run_id
+    undoes = undone.version if run_id is not None else None
+    work = TableWork(WriteMode.REPLACE, table_id, base, partitions, tuple(added), run_id, undoes)
+    return Undo(work, kept)
 
 
 def undo_version(

@@ -16,16 +16,25 @@ from msgspec import structs
 
 from ray_committer.errors import CommitAbortedError, CommitConflictError, some_of
 from ray_committer.job_files.commands import abort_command
-from ray_committer.protocol.claims import WHOLE_TABLE, Obstacle, Verdict, common_partitions, judge
+from ray_committer.protocol.claims import (
+    WHOLE_TABLE,
+    Obstacle,
+    Verdict,
+    common_partitions,
+    judge,
+    same_run,
+)
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.table_entry import TableClaim, TableDefinition, is_abort_of
 from ray_committer.protocol.table_paths import TablePlaces
-from ray_committer.protocol.table_state import ClaimInFlight, TableState, ended_since
+from ray_committer.protocol.table_runs import CommittedRun, run_after
+from ray_committer.protocol.table_state import ClaimInFlight, TableState, ended_since, follow
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.among_others import Entrant
 from ray_committer.tables.checkpoint import read_since
 from ray_committer.tables.log import read_entries
 from ray_committer.tables.release import how_to_end
+from ray_committer.tables.runs import read_run
 
 SHORTEST_SECONDS = 0.1
 LONGEST_SECONDS = 5.0
@@ -68,9 +77,13 @@ class Claimant:
         self._base, self._entries = read_since(store, table, table_id, base, to_end=to_end)
         self.claim = claim if base is None else structs.replace(claim, base=self._base.version)
         self._is_fresh = True
+        self._run: CommittedRun | None = None
+        if claim.run_id is not None:
+            self._run = read_run(store, table, table_id, claim.run_id, self._base.version)
 
-    def put(self) -> ClaimInFlight | Obstacle:
-        """Put the claim at the end of the log, unless another one must end first.
+    def put(self) -> ClaimInFlight | CommittedRun | Obstacle:
+        """Put the claim at the end of the log, unless another one must end first, or another job has
+        committed its run id.
 
         If another run of the same commit has put the same claim, that one is returned. So is any claim
         of this job that was committed since the claim's base, with the version of its commit.
@@ -85,13 +98,14 @@ class Claimant:
         """The last version that was read, which ends a file."""
         return self._base.version + len(self._entries)
 
-    def look(self) -> Obstacle | None:
-        """What the claim would wait for now; changes nothing. `CommitConflictError` as `put`."""
+    def look(self) -> CommittedRun | Obstacle | None:
+        """What the claim would wait for now, or what has done its work; changes nothing.
+        `CommitConflictError` as `put`."""
         self._look()
         ended, now = ended_since(self._base, self._entries)
         return None if _own(self.claim, ended, now) else self._judge(ended, now)
 
-    def _put(self, entrant: Entrant) -> ClaimInFlight | Obstacle:
+    def _put(self, entrant: Entrant) -> ClaimInFlight | CommittedRun | Obstacle:
         written: TableClaim | None = None
         while True:
             is_known = self._is_fresh  # the log may have changed since: before a wait it is read again
@@ -100,23 +114,43 @@ class Claimant:
             if (own := _own(self.claim, ended, now)) is not None:
                 return own
             self._refuse_aborted()
-            obstacle = self._judge(ended, now)
-            if obstacle is not None and is_known:
+            found = self._judge(ended, now)
+            if found is not None and is_known:
                 continue
-            if obstacle is not None:
-                return obstacle
+            if found is not None:
+                return found
             if written is None:
                 named = now.named + self.claim.files.files
                 written = structs.replace(self.claim, quiet=now.quiet, named=named)
             self._entries += entrant.put(written, self._entries)
             self._is_fresh = True
 
-    def _judge(self, ended: Iterable[ClaimInFlight], now: TableState) -> Obstacle | None:
+    def _judge(self, ended: Iterable[ClaimInFlight], now: TableState) -> CommittedRun | Obstacle | None:
         at_work = self._of_others(now.in_flight)
+        if same_run(self.claim, at_work) is None and (run := self._committed_run()) is not None:
+            return run
         obstacle = judge(self.claim, self._of_others(ended), at_work, self._isolation)
         if obstacle is not None and obstacle.verdict is Verdict.REFUSED:
             raise _refused(self._store, self._table, self.claim, obstacle)
         return obstacle
+
+    def _committed_run(self) -> CommittedRun | None:
+        """The work of the claim's run id, if another job has done it; an undo frees the id."""
+        claim = self.claim
+        if claim.run_id is None:
+            return None
+        run = self._run
+        for one in follow(self._base, self._entries)[1]:
+            run = run_after(run, one) if one.claim.run_id == claim.run_id else run
+        if run is None or run.undone or run.version == claim.undoes:
+            return None
+        if claim.undoes is not None:
+            raise CommitConflictError(
+                f"{self._table.destination}: run id {claim.run_id} is committed again as version "
+                f"{run.version}, so version {claim.undoes} cannot be undone",
+                f"nothing was changed: undo version {run.version} first",
+            )
+        return run
 
     @property
     def others(self) -> list[ClaimInFlight]:
@@ -181,7 +215,9 @@ def claim_partitions(
     As `Claimant.put`; also `CommitConflictError` if `waiting` is over. It is not in the log then.
     """
     claimant, pauses = Claimant(store, table, definition, claim), waiting.pauses()
-    while isinstance(found := claimant.put(), Obstacle):
+    while not isinstance(found := claimant.put(), ClaimInFlight):
+        if isinstance(found, CommittedRun):
+            raise AssertionError(f"{claim.job_id}: is a job of this package, which has no run id")
         if (pause := next(pauses, None)) is None:
             raise waited_too_long(store, table, found, waiting.seconds)
         waiting.sleep(pause)
@@ -233,7 +269,8 @@ def at_work(table: TablePlaces, obstacle: Obstacle) -> str:
 
 def _shown(obstacle: Obstacle) -> str:
     paths = obstacle.partitions
-    return "the whole table" if WHOLE_TABLE in paths else some_of(paths)
+    shown = "the whole table" if WHOLE_TABLE in paths else some_of(paths)
+    return shown if obstacle.run_id is None else f"{shown}, under run id {obstacle.run_id}"
 
 
 def _job(table: TablePlaces, claim: TableClaim) -> JobAttempt:

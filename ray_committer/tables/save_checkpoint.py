@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from hashlib import sha256
 from itertools import chain, islice
 
 from ray_committer.errors import RayCommitterError, TableLogError
@@ -16,6 +17,7 @@ from ray_committer.protocol.state import new_nonce
 from ray_committer.protocol.table_checkpoint import Between, Changes, Checkpoint, Part, merge_parts
 from ray_committer.protocol.table_entry import encode_content
 from ray_committer.protocol.table_paths import TablePlaces
+from ray_committer.protocol.table_runs import pack_runs, runs_after
 from ray_committer.protocol.table_state import ClaimCommitted, follow
 from ray_committer.stores.at_once import THREADS, at_once
 from ray_committer.stores.base import StoreOperations
@@ -29,6 +31,7 @@ from ray_committer.tables.checkpoint import (
 )
 from ray_committer.tables.file_sets import each_file
 from ray_committer.tables.log import read_entries
+from ray_committer.tables.runs import runs_of
 
 MOST_CHANGES = 1_000_000
 """If more files were added or removed, they are taken in several shares, to limit the memory."""
@@ -72,9 +75,10 @@ def _save(
             if parts is not None:
                 changes = changes_of(store, table, commits, share)
                 parts = _save_parts(store, table, parts, changes, there)
+        runs = _save_runs(store, table, base, commits, there) if parts is not None else None
         if parts is not None:
             content = encode_content(
-                Checkpoint(table_id=table_id, state=state, parts=parts, is_end=until is None)
+                Checkpoint(table_id=table_id, state=state, parts=parts, runs=runs, is_end=until is None)
             )
             path = table.checkpoint(state.version)
             put(store, path, content, temporary=table.temporary(new_nonce()))
@@ -110,7 +114,7 @@ def _bases(
 ) -> Iterable[Checkpoint]:
     """The checkpoints whose parts are all there, the newest first; at last, an empty one."""
     found = checkpoints(store, table, table_id, until)
-    whole = (one for one in found if all(there.get(part.name) == part.length for part in one.parts))
+    whole = (one for one in found if all(there.get(part.name) == part.length for part in one.lists))
     return chain(whole, [Checkpoint(table_id=table_id)])
 
 
@@ -127,12 +131,7 @@ def _save_parts(
         store.mkdirs(table.parts)
 
     def save(new: tuple[Part, bytes]) -> None:
-        part, data = new
-        path = join(table.parts, part.name)
-        if store.capabilities.completes_uploads:  # a write is atomic, and the name says what it holds
-            settle(lambda: store.write(path, data))
-        else:
-            put(store, path, data, temporary=table.temporary(new_nonce()))
+        _save_part(store, table, *new)
 
     parts: list[Part] = []
     merged = merge_parts(old, changes, partial(read_part, store, table))
@@ -144,3 +143,29 @@ def _save_parts(
     except TableLogError:
         return None
     return parts
+
+
+def _save_runs(
+    store: StoreOperations,
+    table: TablePlaces,
+    base: Checkpoint,
+    commits: Sequence[ClaimCommitted],
+    there: Mapping[str, int],
+) -> Part | None:
+    """Save the run ids after some commits, unless these have changed none; None if there are none."""
+    if all(one.claim.run_id is None for one in commits):
+        return base.runs
+    runs = runs_after(runs_of(store, table, base), commits)
+    data = pack_runs(runs)
+    part = Part(sha256(data).hexdigest(), len(data), len(runs), 0, "")
+    if there.get(part.name) != part.length:
+        _save_part(store, table, part, data)
+    return part
+
+
+def _save_part(store: StoreOperations, table: TablePlaces, part: Part, data: bytes) -> None:
+    path = join(table.parts, part.name)
+    if store.capabilities.completes_uploads:  # a write is atomic, and the name says what it holds
+        settle(lambda: store.write(path, data))
+    else:
+        put(store, path, data, temporary=table.temporary(new_nonce()))

@@ -31,7 +31,7 @@ from ray_committer.testing.chaos_executor import Chaos, ChaosExecutor
 from ray_committer.work.upload_file import NOTES, TaskUploads
 from ray_committer.work.worker import Worker
 
-_OF_OTHERS = CommitOptions(assume_complete=False, conflict_wait_seconds=0.0)
+_OF_OTHERS = CommitOptions(assume_complete=False, conflict_wait_seconds=0.0, known_jobs=())
 
 
 def run_commit(
@@ -105,11 +105,21 @@ def write_job(
     tasks: Mapping[int, Mapping[str, bytes]],
     *,
     mode: ConflictMode = ConflictMode.APPEND,
+    run_id: str | None = None,
 ) -> None:
     """Set up `job` and commit its tasks, each given by its files and their contents."""
     where = job.any_partition if mode is ConflictMode.OVERWRITE_PARTITIONS else job.destination
     nowhere = (job.any_partition,) if mode is ConflictMode.ERROR_PARTITIONS else ()
-    stamp = setup_job(store, job, replaces=(where,) if mode.replaces else (), must_be_empty=nowhere)
+    replaces = (where,) if mode.replaces else ()
+    stamp = setup_job(
+        store,
+        job,
+        replaces=replaces,
+        must_be_empty=nowhere,
+        unfinished="refuse" if run_id is None else None,
+        run_id=run_id,
+        end=ending(store),
+    )
     for task, files in tasks.items():
         attempt_id = set_up_attempt(store, job, task, 0)
         write_attempt(store, job, attempt_id, files)

@@ -40,12 +40,14 @@ def write(
     files: Write,
     job: JobAttempt = JOB,
     mode: ConflictMode = ConflictMode.APPEND,
+    run_id: str | None = None,
 ) -> None:
     write_job(
         store,
         job,
         {number: {name: data} for number, (name, data) in enumerate(files.items())},
         mode=mode,
+        run_id=run_id,
     )
 
 
@@ -55,7 +57,7 @@ def committed(
     job: JobAttempt = JOB,
     options: CommitOptions = AT_ONCE,
 ) -> int | None:
-    write(store, files, job, options.mode)
+    write(store, files, job, options.mode, options.run_id)
     return run_commit(store, job, options).table_version
 
 

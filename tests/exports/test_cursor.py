@@ -24,6 +24,6 @@ def test_a_damaged_cursor_is_none(store, dest: Path):
     path = dest / "_ray_committer/delta.entry"
     path.parent.mkdir(parents=True)
     places = type(TABLE)(str(dest))
-    for data in (b"", b"{", b'{"format":1,"sha256":"x","content":{}}', b'{"format":99}'):
+    for data in (b"", b"{", b'{"format":2,"sha256":"x","content":{}}', b'{"format":99}'):
         path.write_bytes(data)
         assert read_cursor(store, places) is None

@@ -61,10 +61,10 @@ DAMAGES: dict[str, tuple[str, Damage, type[TableLogError], str]] = {
     "an empty entry": (ENTRY, partial(text_instead, b""), TableLogError, "is not a file of a table log"),
     "half an entry": (ENTRY, half, TableLogError, "is not a file of a table log"),
     "a gap": (ENTRY, Path.unlink, TableLogGapError, "is missing, although later entries"),
-    "a newer entry": (ENTRY, partial(text_instead, b'{"format":2}'), TableFormatError, "has format 2"),
+    "a newer entry": (ENTRY, partial(text_instead, b'{"format":99}'), TableFormatError, "has format 99"),
     "half the last entry": (LAST, half, TableLogError, "is not a file of a table log"),
     "an empty definition": (DEFINITION, partial(text_instead, b""), TableLogError, "is not a file of"),
-    "a newer definition": (DEFINITION, partial(text_instead, b'{"format":2}'), TableFormatError, "has"),
+    "a newer definition": (DEFINITION, partial(text_instead, b'{"format":99}'), TableFormatError, "has"),
 }
 
 

@@ -83,7 +83,7 @@ def changed(**fields: Any) -> bytes:
     envelope = json.loads(encode_content(CLAIM))
     content = json.dumps({**envelope["content"], **fields}).encode()
     digest = sha256(content).hexdigest()
-    return b'{"format":1,"sha256":"%s","content":%s}' % (digest.encode(), content)
+    return b'{"format":2,"sha256":"%s","content":%s}' % (digest.encode(), content)
 
 
 @given(entries)
@@ -153,16 +153,16 @@ def test_no_byte_of_an_entry_can_be_lost_or_changed(entry: LogEntry):
     [
         pytest.param(b"", id="empty"),
         pytest.param(b"{}", id="no fields"),
-        pytest.param(b'{"format":1}', id="no content"),
+        pytest.param(b'{"format":2}', id="no content"),
         pytest.param(encode_content(CLAIM) + b"x", id="garbage after"),
-        pytest.param(encode_content(CLAIM).replace(b'"format":1', b'"format":0'), id="format 0"),
-        pytest.param(encode_content(CLAIM).replace(b'"format":1', b'"format":"1"'), id="format as text"),
+        pytest.param(encode_content(CLAIM).replace(b'"format":2', b'"format":0'), id="format 0"),
+        pytest.param(encode_content(CLAIM).replace(b'"format":2', b'"format":"2"'), id="format as text"),
         pytest.param(encode_content(DEFINITION), id="a definition"),
         pytest.param(changed(type="lease"), id="unknown kind"),
         pytest.param(changed(mode="merge"), id="unknown mode"),
         pytest.param(changed(base=None), id="no base"),
         pytest.param(changed(partitions="day=1"), id="partitions as text"),
-        pytest.param(b'{"format":1,"sha256":"\xff"}', id="not UTF-8"),
+        pytest.param(b'{"format":2,"sha256":"\xff"}', id="not UTF-8"),
         pytest.param(b'{"x":' + b"[" * 5000, id="deep"),
     ],
 )
@@ -173,10 +173,10 @@ def test_what_this_release_cannot_have_written_is_refused_by_name_with_a_command
 
 
 @pytest.mark.parametrize(
-    "data", [b'{"format":2}', b'{"format":2,"content":[1]}', b'{"format":3,"body":{"type":"lease"}}']
+    "data", [b'{"format":3}', b'{"format":3,"content":[1]}', b'{"format":4,"body":{"type":"lease"}}']
 )
 def test_an_entry_of_a_newer_format_is_known_whatever_else_it_holds(data: bytes):
-    with pytest.raises(TableFormatError, match=r"^/p: has format \d, but .* up to format 1$") as caught:
+    with pytest.raises(TableFormatError, match=r"^/p: has format \d, but .* up to format 2$") as caught:
         decode_entries(data, "/p")
     assert "install the release" in caught.value.advice
 

@@ -446,8 +446,8 @@ def test_a_gap_is_named_and_nothing_is_put_in_it(kind, version: int):
 
 def test_a_newer_entry_that_was_put_during_an_append_is_named(kind):
     memory = with_table(kind(), 2)
-    hook = do_at("rename", lambda: memory.write(TABLE.entry(3), b'{"format":2}'))
-    with pytest.raises(TableFormatError, match=f"^{TABLE.entry(3)}: has format 2"):
+    hook = do_at("rename", lambda: memory.write(TABLE.entry(3), b'{"format":99}'))
+    with pytest.raises(TableFormatError, match=f"^{TABLE.entry(3)}: has format 99"):
         append(WrappedStore(memory, before=hook), TABLE, claim(9), 2)
 
 

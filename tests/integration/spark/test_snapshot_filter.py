@@ -194,7 +194,7 @@ def test_a_damaged_log_fails_the_read(reader: SparkSession, table: str):
     data = entry.read_bytes()
     for content, text in [
         (data.replace(b'"claim":3', b'"claim":2'), "is not a file of a table log"),
-        (data.replace(b'"format":1', b'"format":2'), "has format 2"),
+        (data.replace(b'"format":2', b'"format":3'), "has format 3"),
         (b"", "is not a file of a table log"),
     ]:
         entry.write_bytes(content)

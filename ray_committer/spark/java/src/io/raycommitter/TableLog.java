@@ -32,7 +32,7 @@ final class TableLog {
     private static final String DIRECTORY = "_ray_committer";
     static final String SUFFIX = ".entry";
     private static final String CONTENT = "\"content\":";
-    private static final int FORMAT = 1;
+    private static final int FORMAT = 2;
     private static final int BUFFER = 64 * 1024;
 
     private final FileSystem fs;
