@@ -78,6 +78,7 @@ def _line(one: PastCommit) -> Text:
     facts += [] if one.files is None else [count_text(one.files, "file"), size_text(one.bytes)]
     facts += [] if one.seconds is None else [f"in {seconds_text(one.seconds)}"]
     facts += [f"version {one.table_version:,}"] if one.table_version else []
+    facts += [f"run id {one.run_id}"] if one.run_id else []
     facts += [f"by {one.committer}"] if one.files is None and one.committer else []
     return Text(f"{_when(one)}  {named}: {', '.join(facts)}")
 

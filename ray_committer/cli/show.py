@@ -93,6 +93,8 @@ def _lines_of_writer(found: WrittenFile) -> Iterator[str]:
         f"{found.path}: written by job {job} ({found.mode}), version {found.version} of the table at "
         f"{found.table}"
     )
+    if found.run_id is not None:
+        yield f"Its run id is {found.run_id}."
     if found.removed is not None:
         yield f"It was removed at version {found.removed}."
 
@@ -153,6 +155,8 @@ def _record_lines(path: str, record: CommitRecord) -> Iterator[Text | str]:
     began = datetime.fromtimestamp(record.created_milliseconds / 1000, UTC)
     yield f"  begun {began:%Y-%m-%d %H:%M:%S} UTC, mode {record.mode}"
     tasks = count_text(len(record.manifests), "task")
+    if record.run_id is not None:
+        yield f"  run id {record.run_id}"
     yield f"  {tasks}, {count_text(record.files, 'file')}, {size_text(record.bytes)}"
     if record.replaced or record.overwritten:
         yield f"  replaces {count_text(len(record.replaced) + len(record.overwritten), 'file')}"

@@ -109,6 +109,7 @@ def _last_commit(one: PastCommit) -> Iterator[Text | str]:
     facts = [] if one.files is None else [count_text(one.files, "file"), size_text(one.bytes)]
     facts += [f"version {one.table_version:,}"] if one.table_version else []
     where = f" on {one.hostname}" if one.hostname else ""
+    facts += [f"run id {one.run_id}"] if one.run_id else []
     facts += [f"by {one.committer}{where}"] if one.committer else []
     if facts:
         yield f"  {', '.join(facts)}"
@@ -146,6 +147,8 @@ def _job_lines(jobs: list[JobSummary]) -> Iterator[Text | str]:
             yield f"  {_moved(job)}"
         if job.per_second is not None and job.left is None:
             yield f"  {_speed(job)}"
+        if job.run_id is not None:
+            yield f"  run id {job.run_id}"
         if job.claim is not None:
             yield f"  {_in_log(job)}"
         if job.problem is not None:

@@ -123,6 +123,8 @@ def _lines(entries: list[LoggedEntry]) -> Iterator[Text | str]:
 def _detail(one: LoggedEntry) -> str:
     amount = f"{count_text(one.files, 'file')}, {size_text(one.bytes)}"
     if one.kind == "claim":
-        return f": {one.mode} in {partitions_text(one.partitions)}, {amount}"
+        run = f", run id {one.run_id}" if one.run_id is not None else ""
+        undone = f", takes back version {one.undoes}" if one.undoes is not None else ""
+        return f": {one.mode} in {partitions_text(one.partitions)}, {amount}{run}{undone}"
     removed = f", {amount} {'kept' if one.kept else 'removed'}" if one.files else ""
     return f": version {one.claim}{removed}"

@@ -43,7 +43,8 @@ class Survey:
     """One job attempt; see `ray_committer.JobSummary`. `phase` is None if its state could not be read.
     `begun` is its commit, if that has begun; `stamp` is the job's, and `table` the claim that its record
     names. Only its own process can record a job that `is_bound`. Hadoop's manifest committer has set up
-    a job that `is_hadoops`: it has no state, and its manifests no stamp."""
+    a job that `is_hadoops`: it has no state, and its manifests no stamp. `run_id` is what it was set up
+    to do once."""
 
     phase: Phase | None = Phase.OPEN
     manifests: int = 0
@@ -58,6 +59,7 @@ class Survey:
     table: ClaimedTable | None = None
     is_bound: bool = False
     is_hadoops: bool = False
+    run_id: str | None = None
 
     @property
     def state(self) -> str:
@@ -98,7 +100,16 @@ def _survey(store: StoreOperations, job: JobAttempt, seen: Seen | None, now_mill
     if seen is not None:
         stamp, is_bound = seen.state.stamp, seen.state.is_bound
         found = replace(found, stamp=stamp, is_bound=is_bound, is_hadoops=False)
+        if seen.state.table is not None and seen.state.table.has_run:
+            found = replace(found, run_id=_run_id(store, job))
     return replace(found, newest_milliseconds=newest)
+
+
+def _run_id(store: StoreOperations, job: JobAttempt) -> str | None:
+    try:
+        return store.read(job.run_id).decode(errors="replace")
+    except FileNotFoundError:
+        return None
 
 
 def survey_exactly(

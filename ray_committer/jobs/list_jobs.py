@@ -70,6 +70,7 @@ class JobSummary:
     undo_command: the command that gives up a recorded commit, a job that is "left", or a job that only
         its own process can finish, such as an undo; None if that would be refused, or if nothing
         was begun.
+    run_id: what it does once in its table, or None.
     claim: the version of its claim in the log of a table, for which other jobs wait, or None.
     partitions: what it claims, relative to the destination; an empty path is the whole table.
     table_version: the version at which the log says that it is committed.
@@ -96,6 +97,7 @@ class JobSummary:
     problem: str | None = None
     command: str | None = None
     undo_command: str | None = None
+    run_id: str | None = None
     claim: int | None = None
     partitions: tuple[str, ...] = ()
     table_version: int | None = None
@@ -262,6 +264,7 @@ def _summary(dest: str, attempt: JobAttempt, survey: Survey, now: float, *, seve
         command=command(_VERBS.get(survey.phase)),
         undo_command=command(("abort",) if survey.is_bound else undo),
         is_hadoops=survey.is_hadoops,
+        run_id=survey.run_id,
     )
 
 

@@ -18,6 +18,7 @@ from ray_committer.protocol.iostatistics import IOStatistics
 from ray_committer.protocol.paths import SUCCESS, is_inside, join
 from ray_committer.protocol.success import (
     DESTINATION,
+    RUN_ID,
     TABLE_VERSION,
     SuccessData,
     decode_success,
@@ -67,6 +68,7 @@ class PastCommit:
     committer: str | None = None
     hostname: str | None = None
     table_version: int | None = None
+    run_id: str | None = None
     stage: str | None = None
     error: str | None = None
     problem: str | None = None
@@ -147,6 +149,7 @@ def _commit_of(data: SuccessData, found: PastCommit) -> PastCommit:
         committer=(data.committer or "").rpartition(".")[2] or None,
         hostname=data.hostname,
         table_version=int(version) if version.isdecimal() else None,
+        run_id=more.get(RUN_ID),
         stage=None if data.success else more.get("stage") or data.stage,
         error=error.strip().partition("\n")[0] if error else None,
     )
@@ -273,6 +276,7 @@ def _logged(one: ClaimCommitted) -> PastCommit:
         files=one.claim.files.files,
         bytes=one.claim.files.bytes,
         table_version=one.version,
+        run_id=one.claim.run_id,
     )
 
 

@@ -40,6 +40,7 @@ class LoggedEntry:
     mode, partitions: what a claim says that the job does, and where; an empty partition is the table.
     files, bytes: the new files of a claim, or the old files that a commit removes.
     kept: whether a commit has moved its old files to ``_ray_committer/removed``, and not deleted them.
+    run_id: what the job of a claim does once. undoes: the version with that run id that it takes back.
     """
 
     version: int
@@ -53,6 +54,8 @@ class LoggedEntry:
     files: int = 0
     bytes: int = 0
     kept: bool = False
+    run_id: str | None = None
+    undoes: int | None = None
 
 
 def init_table(
@@ -136,6 +139,7 @@ def _logged(version: int, entry: LogEntry) -> LoggedEntry:
     if isinstance(entry, TableClaim):
         named = entry.files
         found = replace(found, mode=entry.mode.value, partitions=tuple(entry.partitions))
+        found = replace(found, run_id=entry.run_id, undoes=entry.undoes)
     else:
         named = entry.removed if isinstance(entry, TableCommit) else NO_FILES
         found = replace(found, claim=entry.claim, kept=isinstance(entry, TableCommit) and entry.kept)

@@ -40,6 +40,7 @@ class TableChange:
     added: Sequence[ListedFile]
     removed: Sequence[ListedFile]
     table_id: str
+    run_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ class CommittedJob:
     removed_files: int
     removed_bytes: int
     at_milliseconds: int
+    run_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,7 @@ class WrittenFile:
     claim: int
     mode: str
     removed: int | None
+    run_id: str | None = None
 
 
 def changes(
@@ -111,6 +114,7 @@ def changes(
                 read(claim.files),
                 read(one.removed),
                 table_id,
+                claim.run_id,
             )
 
 
@@ -162,6 +166,7 @@ def who_wrote(
             written.claim_version,
             claim.mode.value,
             removed,
+            claim.run_id,
         )
 
 
@@ -254,6 +259,7 @@ def _committed(one: ClaimCommitted) -> CommittedJob:
         one.removed.files,
         one.removed.bytes,
         one.at_milliseconds,
+        claim.run_id,
     )
 
 

@@ -29,6 +29,9 @@ COMMITTED = "committed"
 """The key, in the summary report of a commit that failed, of whether the job is committed: `true`,
 `false`, or `unknown`."""
 
+RUN_ID = "run_id"
+"""The key of the job's run id, if it has one."""
+
 TABLE_VERSION = "table_version"
 """The key of the version of the table with this job's files, if the destination is one with a log."""
 

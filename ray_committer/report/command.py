@@ -35,6 +35,8 @@ def repeat_command(result: CommitResult, options: CommitOptions) -> str:
         words += ["--unfinished", options.unfinished]
     if options.finish_others and not result.manifests:
         words.append("--finish-others")
+    if options.run_id is not None and not result.manifests:
+        words += ["--run-id", options.run_id]
     if options.keep_replaced is not None and not result.manifests:
         words.append("--keep-replaced" if options.keep_replaced else "--no-keep-replaced")
     if options.catalog_table is not None:

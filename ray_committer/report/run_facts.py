@@ -31,6 +31,7 @@ _FACTS_OF_THE_JOB = frozenset(
         "assume_complete",
         "committed_tasks",
         "ignore_other_attempts",
+        "known_jobs",
         "partition_paths",
         "table_work",
     )

@@ -85,6 +85,8 @@ def verdict_line(report: RunData) -> str:
     if report.outcome is Outcome.FAILED:
         where = f", {done:,} of {report.files:,} files in place" if report.manifests else ""
         return f"{_FAILED[report.committed][0]}: job {report.job_id}{where}, after {seconds}"
+    if report.committed_by is not None:
+        return f"committed already as version {report.table_version:,}: run id {report.run_id}"
     if report.outcome is Outcome.ALREADY_COMMITTED:
         return f"already committed: job {report.job_id}"
     return f"{report.outcome.value}: job {report.job_id}, {amount}"
@@ -94,6 +96,8 @@ def verdict(report: RunData) -> str:
     """What became of the job, to follow its name."""
     if report.outcome is Outcome.FAILED:
         return _FAILED[report.committed][1]
+    if report.committed_by is not None:
+        return f"was given up: job {report.committed_by} had committed its work before"
     return _VERDICTS[report.outcome]
 
 
@@ -136,6 +140,8 @@ def detail_texts(report: RunData) -> Iterator[str]:
         yield f"{report.replaced:,} replaced files removed"
     if report.table_version is not None:
         yield f"version {report.table_version:,} of the table"
+    if report.run_id is not None:
+        yield f"run id {report.run_id}"
     if report.validated:
         yield f"{report.validated:,} files compared with their manifests"
 

@@ -50,7 +50,8 @@ class _Task(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Request(msgspec.Struct, frozen=True, rename="camel"):
-    """A request of any kind; only a commit request has partitions, roots and tasks."""
+    """A request of any kind; only a commit request has partitions, roots and tasks. `batch` names the
+    query and the batch of a stream, and `known_jobs` what the session has committed under the run id."""
 
     job_id: str
     job_attempt: int
@@ -61,6 +62,8 @@ class _Request(msgspec.Struct, frozen=True, rename="camel"):
     partition_paths: list[str] = []
     absolute_roots: list[str] = []
     mark_success: bool = True
+    batch: str = ""
+    known_jobs: list[str] = []
     tasks: list[_Task] = []
 
 
@@ -147,6 +150,7 @@ class CommitHandler:
             on_stamp=stamps.append,
         )
         answer: dict[str, Any] = {"stamp": stamps[0]}
+        answer |= {} if options.run_id is None else {"runId": options.run_id}
         if request.commit != DEFERRED:
             files = self._ahead.expect(request.job_id, request.dest, options)
             answer |= {} if files is None else {"workersFrom": files}
@@ -165,8 +169,11 @@ class CommitHandler:
         ):
             found = common | {"on_event": on_event, "executor": executor}
             report = self._record_or_commit(request, found)
-        self._tell_catalog(request, report, **common)
-        return {}
+        if report.committed_by is not None:
+            _log.warning("%s", report.notices[-1])
+        else:
+            self._tell_catalog(request, report, **common)
+        return {} if report.committed_by is None else {"committedBy": report.committed_by}
 
     def _tell_catalog(
         self,
@@ -223,7 +230,7 @@ class CommitHandler:
         return heartbeat("", settings.on_event, say, every=settings.progress_seconds)
 
     def _options(self, request: _Request, conf: HadoopConf) -> CommitOptions:
-        options = job_options(conf, self._settings.options)
+        options = in_batch(job_options(conf, self._settings.options), request.batch)
         if _HIVE_STAGING in request.dest:  # Hive moves the files, and adds the partitions
             return options.changed(catalog_table=None)
         return options
@@ -253,6 +260,13 @@ def _log_failure(error: Exception) -> None:
 def _say(text: str) -> None:
     with suppress(OSError):  # the reader may be gone; the commit must still go on
         print(text, file=sys.stderr, flush=True)
+
+
+def in_batch(options: CommitOptions, batch: str) -> CommitOptions:
+    """The options of a write in a batch of a stream: one run id serves all of its batches."""
+    if options.run_id is None or not batch:
+        return options
+    return options.changed(run_id=f"{options.run_id} {batch}")
 
 
 def setup_options(request: _Request, options: CommitOptions) -> CommitOptions:
@@ -286,5 +300,6 @@ def commit_options(request: _Request, options: CommitOptions) -> CommitOptions:
         replaced_roots=roots,
         partition_paths=tuple(request.partition_paths),
         allowed_roots=tuple(request.absolute_roots),
+        known_jobs=tuple(request.known_jobs),
         mark_success=request.mark_success and options.mark_success,
     )

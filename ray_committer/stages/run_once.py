@@ -21,6 +21,7 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stages.run_session import Key, second_write, session_of
 from ray_committer.stores.base import StoreOperations, write_once
 from ray_committer.stores.registry import shown_url
+from ray_committer.tables import checkpoint
 from ray_committer.tables.log import read_definition
 from ray_committer.tables.runs import claim_of_run, read_run
 
@@ -138,7 +139,8 @@ def find_committed(context: JobContext, run_id: str) -> CommittedBefore | None:
         if definition is None:
             return None
         run = read_run(store, table, definition.table_id, run_id)
-        if run is None or run.undone:
+        now = checkpoint.read_state(store, table, definition.table_id)
+        if run is None or run.undone or any(one.version == run.claim for one in now.in_flight):
             return None
         return CommittedBefore(run.version, claim_of_run(store, table, run).job_id)
     except (OSError, RayCommitterError):

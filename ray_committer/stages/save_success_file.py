@@ -19,6 +19,7 @@ from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.state import new_nonce
 from ray_committer.protocol.success import (
     ATTEMPT,
+    RUN_ID,
     TABLE_VERSION,
     SuccessData,
     encode_success,
@@ -91,6 +92,7 @@ def success_data(
     if record is not None:
         diagnostics |= {"nonce": record.nonce, "stamp": record.stamp}
         diagnostics[ATTEMPT] = str(record.job_attempt)
+        diagnostics |= {RUN_ID: record.run_id} if record.run_id is not None else {}
     return new_success_data(
         job_id=context.job.job_id,
         now_milliseconds=context.now_milliseconds(),

@@ -29,6 +29,8 @@ class Commit(Document):
     job_id: str
     job_attempt: int
     outcome: str
+    run_id: str | None
+    committed_by: str | None
     resumed: bool
     manifests: int
     files: int
@@ -89,6 +91,7 @@ class PastCommit(Struct):
     seconds: float | None
     committer: str | None
     hostname: str | None
+    run_id: str | None
     stage: str | None
     error: str | None
     problem: str | None
@@ -113,6 +116,7 @@ class Job(Struct):
     problem: str | None
     command: str | None
     undo_command: str | None
+    run_id: str | None
 
 
 class Status(Document):
@@ -168,6 +172,8 @@ class Entry(Struct):
     files: int
     bytes: int
     at_milliseconds: int
+    run_id: str | None
+    undoes: int | None
 
 
 class TableInit(Document):

@@ -75,6 +75,8 @@ def prepare(block: Block, scratch: Path, namespace: Namespace) -> None:
             .selectExpr("id", "CAST(id % 4 AS STRING) AS day", "CAST(id % 3 AS STRING) AS country")
             .repartition(2)
         )
+    if block.name == ways.SPARK[6]:
+        namespace["df"].select("id").write.json(str(scratch / "incoming"))
     if block.name == ways.SPARK[5]:
         from ray_committer.spark import install, uninstall
 
@@ -148,12 +150,23 @@ def look_at_small_files(scratch: Path, namespace: Namespace) -> dict[str, Any]:
     return {**found, "files": [len(data_files(table / f"day={day}")) for day in range(4)]}
 
 
+def look_at_stream(scratch: Path, namespace: Namespace) -> dict[str, Any]:
+    """As `look_at_rows`, and how many rows and versions there are after the last batch was repeated."""
+    last = max((scratch / "checkpoint/commits").iterdir(), key=lambda one: one.name)
+    last.unlink()
+    versions = len(ray_committer.history(str(scratch / "table")))
+    namespace["query"].trigger(availableNow=True).start().awaitTermination()
+    assert len(ray_committer.history(str(scratch / "table"))) == versions
+    return look_at_rows(scratch, namespace)
+
+
 Look = Callable[[Path, Namespace], dict[str, Any]]
 
 LOOKS_BY_KIND: dict[str, Look] = {"ray": look_at_tables, "spark": look_at_rows}
 LOOKS: dict[str, Look] = {
     ways.SPARK[0]: look_at_settings,
     ways.SPARK[5]: look_at_small_files,
+    ways.SPARK[6]: look_at_stream,
     ways.RAY[0]: look_at_nothing,
 }
 

@@ -88,6 +88,17 @@ def test_an_undo_as_printed_leaves_nothing_of_a_recorded_job(tmp_path: Path):
     assert ray_committer.list_jobs(str(scratch / "table")) == []
 
 
+def test_a_task_that_is_tried_again_as_printed_adds_no_row(tmp_path: Path):
+    scratch = tmp_path / "shared"
+    scratch.mkdir()
+    printed = run_block(ways.TRY_AGAIN, scratch, path_with_command(tmp_path / "bin"))
+    assert "\ncommitted\nalready committed\n" in printed
+    assert printed.count("run id flights.load.2026-01-31T00:00:00+00:00") == 1
+    assert [path.read_bytes() for path in data_files(scratch / "table") if path.suffix == ".csv"] == [
+        b"EWR,IAH\n"
+    ]
+
+
 def test_the_job_of_the_first_steps_is_what_they_say(tmp_path: Path):
     environment = path_with_command(tmp_path / "bin")
     (tmp_path / "shared").mkdir()

@@ -30,6 +30,7 @@ EXPECTED: Results = {
     ways.SPARK[3]: {**OURS, "executor": "threads"},
     ways.SPARK[4]: {**OURS, "executor": "threads"},
     ways.SPARK[5]: {**OURS, "executor": "threads", "files": [2, 1, 2, 2]},
+    ways.SPARK[6]: {**OURS, "executor": "threads"},
 }
 
 

@@ -60,6 +60,9 @@ ESTIMATE = "docs/estimate.md: Estimating a commit"
 UNDO = "docs/command_line.md: Undo"
 """Bash, without Ray and Spark, after which nothing of a recorded job is left."""
 
+TRY_AGAIN = "docs/run_ids.md: Airflow"
+"""Bash, which runs a program twice."""
+
 CONTRACT = "docs/stores/README.md: Your own store"
 """Run by pytest, with a store of memory."""
 
@@ -84,6 +87,7 @@ SPARK = (
     "docs/python_writers.md: Spark",
     "docs/index.md: A first Spark write",
     f"{SMALL_FILES} 2",
+    "docs/run_ids.md: Streams",
 )
 """In one Spark session, which the first of them makes, beside a Ray cluster, in this order."""
 
@@ -163,6 +167,7 @@ def all_names() -> list[str]:
         ICEBERG,
         DEMO,
         UNDO,
+        TRY_AGAIN,
         ESTIMATE,
         CONTRACT,
         ENTRY_POINT,

@@ -146,9 +146,9 @@ def a_job_looks_at_others_before_it_declares_itself() -> Swaps:
     """Of two jobs that replace each other's data neither sees the other."""
     found = []
 
-    def declare(context, seen, claim, run):
+    def declare(context, seen, claim, run, run_id=None):
         found[:] = look_around(context, claim)
-        return declare_job(context, seen, claim, run)
+        return declare_job(context, seen, claim, run, run_id)
 
     yield declare_job, declare
     yield look_around, lambda context, claim, below=(), choose=tuple: found

@@ -5,10 +5,11 @@ from __future__ import annotations
 from msgspec import structs
 
 from ray_committer.job_files.job_state import read_state
-from ray_committer.protocol.claims import Obstacle, Verdict, common_partitions, judge
+from ray_committer.protocol.claims import Obstacle, Verdict, common_partitions, judge, same_run
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.table_entry import TableAbort, TableClaim
 from ray_committer.protocol.table_pack import may_follow, pack_of
+from ray_committer.protocol.table_runs import digest_of_work, pack_runs, run_after
 from ray_committer.protocol.table_state import ended_since, follow
 from ray_committer.stages.abort_job import refuse_decided
 from ray_committer.stages.claim_table import Turn
@@ -16,6 +17,7 @@ from ray_committer.stages.commit_in_table import commit_in_table
 from ray_committer.stages.list_replaced_files import list_replaced_files
 from ray_committer.stages.publish_job import seal
 from ray_committer.stages.read_files import list_read_files
+from ray_committer.stages.run_session import RunSession
 from ray_committer.tables.release import release_own
 from tests.mutants.swap import Swaps
 
@@ -181,3 +183,38 @@ def a_draft_is_put_by_who_does_not_know_all_since() -> Swaps:
         pack_of,
         lambda own, drafts, since, known, version: pack_of(own, drafts, 0, known, version),
     )
+
+
+def claims_of_one_run_id_are_in_flight_together() -> Swaps:
+    """Two runs of the same work, in different partitions, are both committed."""
+    yield same_run, lambda claim, in_flight: None
+
+
+def work_under_a_run_id_is_committed_again() -> Swaps:
+    """The rows of a job that is run again are there twice."""
+    yield run_after, lambda run, one: None
+
+
+def a_second_write_of_a_session_is_dropped() -> Swaps:
+    """A job that writes two things under one run id loses the second one, and ends well."""
+    yield RunSession.has_committed, lambda self, key, job_id: False
+
+
+def other_work_under_a_run_id_is_dropped() -> Swaps:
+    """The rows of another partition are lost, and the job ends well."""
+    yield digest_of_work, lambda claim: ""
+
+
+def an_undo_does_not_free_the_run_id() -> Swaps:
+    """A job that was undone is run again, ends well, and has no rows."""
+
+    def broken(run, one):
+        after = run_after(run, one)
+        return after and structs.replace(after, undone=0)
+
+    yield run_after, broken
+
+
+def a_checkpoint_forgets_run_ids() -> Swaps:
+    """A job that is run again after a checkpoint has its rows twice."""
+    yield pack_runs, lambda runs: pack_runs({})

@@ -10,7 +10,7 @@ from tests.mutants.swap import places
 RULES = [
     *(f"D{number}" for number in range(1, 11)),
     *(f"R{number}" for number in range(1, 23)),
-    *(f"L{number}" for number in range(1, 6)),
+    *(f"L{number}" for number in range(1, 7)),
 ]
 
 

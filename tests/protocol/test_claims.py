@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from ray_committer.protocol.claims import (
     MOST_PARTITIONS,
@@ -204,3 +205,21 @@ def test_ten_thousand_partitions_are_judged_one_by_one():
     assert fold_partitions([*hours, "day=417/hour=0"]) == sorted(
         {one.split("/")[0] for one in hours} | {"day=417"}
     )
+
+
+@isolations
+@modes
+def test_claims_of_one_run_id_exclude_each_other_in_any_partitions(
+    mode: WriteMode, other: WriteMode, isolation: Isolation
+):
+    one = structs.replace(claim(mode, ["day=1"]), run_id="r")
+    others = [claim(other, ["day=2"]), structs.replace(claim(other, ["day=2"]), run_id="s")]
+    assert [in_flight(one, each, isolation) for each in others] == [None, None]
+    found = in_flight(one, structs.replace(claim(other, ["day=2"]), run_id="r"), isolation)
+    assert found is not None
+    assert (found.verdict, found.run_id) == (Verdict.WAITS, "r")
+
+
+def test_a_run_that_has_ended_is_in_no_way():
+    one = structs.replace(claim(APPEND, ["day=1"]), run_id="r")
+    assert after_commit(one, one) is None

@@ -29,6 +29,18 @@ final class JobRequest {
         putAll("replacePaths", replacePaths);
     }
 
+    /** Adds the query and the batch of a stream that the write belongs to; empty outside of one. */
+    JobRequest inBatch(String batch) {
+        json.put("batch", batch);
+        return this;
+    }
+
+    /** Adds the jobs that the session has committed under the job's run id. */
+    JobRequest withKnownJobs(Collection<String> jobIds) {
+        putAll("knownJobs", jobIds);
+        return this;
+    }
+
     /** Builds the request for an abort, which concerns only the job's own directory. */
     static JobRequest forAbort(JobDirectory job, String mode) {
         return new JobRequest(job, mode, false, Collections.emptyList());

@@ -54,6 +54,14 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
     /** The paths that an overwrite replaces; only in the driver. */
     private final transient List<Path> replacePaths = new ArrayList<>();
 
+    /** The query and the batch that the write belongs to; empty outside of a stream; only in the driver. */
+    private transient String batch = "";
+
+    /** What the job does once, in its session; null without a run id; only in the driver. */
+    private transient String runId;
+
+    private transient SessionRuns session;
+
     /** Whether the job may be committed after its write has failed; only in the driver. */
     private transient boolean commitMayGoOn;
 
@@ -104,10 +112,15 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
         for (Path old : replacePaths) {
             FileNames.require(old, areNamesUtf8);
         }
+        batch = SessionRuns.batch();
         JobCommitHandler handler = requireHandler(context);
         try {
             JsonNode answer = call(handler::setupJob, request(), context);
             stamp = requireStamp(answer);
+            if (answer.get("runId") != null) {
+                runId = answer.get("runId").asText();
+                session = SessionRuns.current();
+            }
             workersAhead = WorkersAhead.of(handler, request(), answer);
             requireSharedStore(context);
             super.setupJob(context);
@@ -313,11 +326,30 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
         boolean markSuccess = context.getConfiguration()
                 .getBoolean("mapreduce.fileoutputcommitter.marksuccessfuljobs", true);
         JobRequest request = request().withTasks(messages, markSuccess);
+        if (session == null) {
+            commit(handler, request, context);
+            return;
+        }
+        request.withKnownJobs(session.begin(dest, runId));
+        try {
+            JsonNode answer = commit(handler, request, context);
+            session.remember(dest, runId, jobId);
+            if (answer.get("committedBy") != null) {
+                session.remember(dest, runId, answer.get("committedBy").asText());
+            }
+        } finally {
+            session.end(dest, runId);
+        }
+    }
+
+    private JsonNode commit(JobCommitHandler handler, JobRequest request, JobContext context)
+            throws IOException {
         String outcome = "failed";
         CommitInUi.begin(job());
         try {
-            call(handler::commitJob, request, context);
+            JsonNode answer = call(handler::commitJob, request, context);
             outcome = mode.equals(DEFERRED) ? "recorded" : "committed";
+            return answer;
         } catch (CommitStateUnknownException e) {
             commitMayGoOn = true;
             throw e;
@@ -334,7 +366,7 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
     private JobRequest request() {
         List<String> replaced = new ArrayList<>();
         replacePaths.forEach(old -> replaced.add(old.toUri().toString()));
-        return new JobRequest(job(), mode, dynamicPartitionOverwrite, replaced);
+        return new JobRequest(job(), mode, dynamicPartitionOverwrite, replaced).inBatch(batch);
     }
 
     private JobDirectory job() {

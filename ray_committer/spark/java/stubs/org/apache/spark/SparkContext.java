@@ -9,4 +9,6 @@ public class SparkContext {
     public native SparkConf getConf();
 
     public native Configuration hadoopConfiguration();
+
+    public native String applicationId();
 }

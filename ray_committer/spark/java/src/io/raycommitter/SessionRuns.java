@@ -1,0 +1,102 @@
+package io.raycommitter;
+
+import java.io.IOException;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.UUID;
+import org.apache.spark.SparkContext;
+import org.apache.spark.api.java.JavaSparkContext;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Knows which work a session has committed under run ids: a second write under one is a mistake, and a
+ * write in a new session is a retry.
+ *
+ * <p>The session is the application. A batch of a stream is a session of its own, because a query that
+ * was started again repeats its last batch; a run of a query does a batch once.
+ */
+final class SessionRuns {
+    private static final Logger LOG = LoggerFactory.getLogger(SessionRuns.class);
+    private static final String QUERY = "sql.streaming.queryId";
+    private static final String BATCH = "streaming.sql.batchId";
+
+    /** By application or run of a query: of that, only the last batch can still write. */
+    private static final Map<String, SessionRuns> ALL = new HashMap<>();
+
+    private final String batch;
+    private final Map<String, Set<String>> committed = new HashMap<>();
+    private final Set<String> atWork = new HashSet<>();
+
+    private SessionRuns(String batch) {
+        this.batch = batch;
+    }
+
+    /** Returns the session of the current thread, which is that of the write. */
+    static SessionRuns current() {
+        SparkContext context = SparkContext.getOrCreate();
+        String batch = batch();
+        String run = batch.isEmpty() ? null : runOfQuery(property(QUERY));
+        String session = run == null ? context.applicationId() : run;
+        String kept = run == null ? "" : batch;
+        synchronized (ALL) {
+            SessionRuns found = ALL.get(session);
+            if (found == null || !found.batch.equals(kept)) {
+                found = new SessionRuns(kept);
+                ALL.put(session, found);
+            }
+            return found;
+        }
+    }
+
+    /** Returns the query and the batch that the current thread works on; empty outside of a stream. */
+    static String batch() {
+        String query = property(QUERY);
+        String batch = property(BATCH);
+        return query == null || batch == null ? "" : "query=" + query + " batch=" + batch;
+    }
+
+    /** Returns the jobs that are committed under a run id; fails while another one is being committed. */
+    synchronized Set<String> begin(String dest, String runId) throws IOException {
+        if (!atWork.add(key(dest, runId))) {
+            throw new IOException("ray_committer: " + dest + ": another write of this session is being"
+                    + " committed under run id " + runId + "; give each write a run id of its own");
+        }
+        return new TreeSet<>(committed.getOrDefault(key(dest, runId), new TreeSet<>()));
+    }
+
+    synchronized void remember(String dest, String runId, String jobId) {
+        committed.computeIfAbsent(key(dest, runId), ignored -> new TreeSet<>()).add(jobId);
+    }
+
+    synchronized void end(String dest, String runId) {
+        atWork.remove(key(dest, runId));
+    }
+
+    private static String key(String dest, String runId) {
+        return runId + "\n" + dest;
+    }
+
+    private static String property(String key) {
+        return new JavaSparkContext(SparkContext.getOrCreate()).getLocalProperty(key);
+    }
+
+    /** Returns null if this version of Spark does not show it. Uses reflection: the type differs. */
+    private static String runOfQuery(String query) {
+        try {
+            Class<?> sessions = Class.forName("org.apache.spark.sql.SparkSession");
+            Object session = sessions.getMethod("active").invoke(null);
+            Object shared = session.getClass().getMethod("sharedState").invoke(session);
+            Object queries = shared.getClass().getMethod("activeStreamingQueries").invoke(shared);
+            Object found = ((Map<?, ?>) queries).get(UUID.fromString(query));
+            return found == null ? null : found.getClass().getMethod("runId").invoke(found).toString();
+        } catch (LinkageError | ReflectiveOperationException | RuntimeException e) {
+            LOG.warn("ray_committer: this version of Spark does not show the run of a query, so a batch"
+                    + " that is repeated in this application is refused", e);
+            return null;
+        }
+    }
+}
