@@ -34,6 +34,7 @@ from ray_committer.spark.job_settings import HandlerSettings, job_options
 from ray_committer.spark.tell_catalog import catalog_told
 from ray_committer.spark.workers_ahead import WorkersAhead
 from ray_committer.stages.commit_result import Outcome
+from ray_committer.stages.run_session import in_batch, jobs_of_spark
 
 _log = logging.getLogger(__name__)
 
@@ -50,8 +51,11 @@ class _Task(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Request(msgspec.Struct, frozen=True, rename="camel"):
-    """A request of any kind; only a commit request has partitions, roots and tasks. `batch` names the
-    query and the batch of a stream, and `known_jobs` what the session has committed under the run id."""
+    """A request of any kind; only a commit request has partitions, roots and tasks.
+
+    `session` is the application, or the run of a query of a stream; `batch` names the query and its
+    batch, and `known_jobs` are those that the session has committed under the run id.
+    """
 
     job_id: str
     job_attempt: int
@@ -62,6 +66,7 @@ class _Request(msgspec.Struct, frozen=True, rename="camel"):
     partition_paths: list[str] = []
     absolute_roots: list[str] = []
     mark_success: bool = True
+    session: str = ""
     batch: str = ""
     known_jobs: list[str] = []
     tasks: list[_Task] = []
@@ -169,6 +174,10 @@ class CommitHandler:
         ):
             found = common | {"on_event": on_event, "executor": executor}
             report = self._record_or_commit(request, found)
+        run_id = common["options"].run_id
+        if run_id is not None:
+            told = {request.job_id, report.committed_by or request.job_id}
+            jobs_of_spark(request.session, request.batch, run_id).update(told)
         if report.committed_by is not None:
             _log.warning("%s", report.notices[-1])
         else:
@@ -230,7 +239,9 @@ class CommitHandler:
         return heartbeat("", settings.on_event, say, every=settings.progress_seconds)
 
     def _options(self, request: _Request, conf: HadoopConf) -> CommitOptions:
-        options = in_batch(job_options(conf, self._settings.options), request.batch)
+        options = job_options(conf, self._settings.options)
+        if options.run_id is not None:
+            options = options.changed(run_id=in_batch(options.run_id, request.batch))
         if _HIVE_STAGING in request.dest:  # Hive moves the files, and adds the partitions
             return options.changed(catalog_table=None)
         return options
@@ -260,13 +271,6 @@ def _log_failure(error: Exception) -> None:
 def _say(text: str) -> None:
     with suppress(OSError):  # the reader may be gone; the commit must still go on
         print(text, file=sys.stderr, flush=True)
-
-
-def in_batch(options: CommitOptions, batch: str) -> CommitOptions:
-    """The options of a write in a batch of a stream: one run id serves all of its batches."""
-    if options.run_id is None or not batch:
-        return options
-    return options.changed(run_id=f"{options.run_id} {batch}")
 
 
 def setup_options(request: _Request, options: CommitOptions) -> CommitOptions:
@@ -300,6 +304,9 @@ def commit_options(request: _Request, options: CommitOptions) -> CommitOptions:
         replaced_roots=roots,
         partition_paths=tuple(request.partition_paths),
         allowed_roots=tuple(request.absolute_roots),
-        known_jobs=tuple(request.known_jobs),
+        known_jobs=(
+            *request.known_jobs,
+            *jobs_of_spark(request.session, request.batch, options.run_id or ""),
+        ),
         mark_success=request.mark_success and options.mark_success,
     )

@@ -1,8 +1,9 @@
 """Know which work a session has done: a second write under one run id is a mistake, and no repetition.
 
 A retry is the same work in a new session, or after a commit that has failed. So a session remembers the
-jobs that it has committed under each run id. This process is the session of its commits. Spark's driver
-remembers those of its application, and names them in each request.
+jobs that it has committed under each run id. This process is the session of its commits, and a Spark
+application that of its writes. A batch of a stream is a session of its own: a query that is started
+again repeats its last batch.
 """
 
 from __future__ import annotations
@@ -57,6 +58,26 @@ _THIS_PROCESS = RunSession()
 def session_of(known_jobs: Iterable[str] | None) -> RunSession:
     """The session of a caller that knows its jobs itself, else that of this process."""
     return _THIS_PROCESS if known_jobs is None else RunSession(known_jobs)
+
+
+_OF_SPARK: dict[str, tuple[str, dict[str, set[str]]]] = {}
+
+
+def jobs_of_spark(session: str, batch: str, run_id: str) -> set[str]:
+    """The jobs that a session of Spark has committed under a run id, to be added to.
+
+    A session is an application, or a run of a query of a stream, which can only repeat its last batch.
+    """
+    kept, jobs = _OF_SPARK.get(session, ("", {}))
+    if kept != batch:
+        jobs = {}
+    _OF_SPARK[session] = batch, jobs
+    return jobs.setdefault(run_id, set())
+
+
+def in_batch(run_id: str | None, batch: str) -> str | None:
+    """The run id of a write in a batch of a stream: one serves all of its batches."""
+    return f"{run_id} {batch}" if run_id is not None and batch else run_id
 
 
 def second_write(key: Key, what: str) -> SettingsError:

@@ -16,6 +16,7 @@ from ray_committer.executors.choose import ExecutorName
 from ray_committer.jobs.open_job import StorageOptions
 from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.report.commit_report import CommitReport
+from ray_committer.stages.run_session import in_batch, jobs_of_spark
 from ray_committer.writers import job as arrow_job
 from ray_committer.writers.arrow import pa
 from ray_committer.writers.files import FileLayout
@@ -56,11 +57,12 @@ def write_transactional(
     columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
     layout = FileLayout(format, columns, format_options or {})
     schema = arrow_schema(df.schema)
+    options, told = _in_session(df, options or CommitOptions())
     job = arrow_job.start(
         dest,
         layout,
         mode=write_mode(mode, layout),
-        options=options or CommitOptions(),
+        options=options,
         storage_options=storage_options,
         schema=schema,
     )
@@ -69,7 +71,31 @@ def write_transactional(
     with arrow_job.aborted_on_failure(job):
         rows = df.mapInArrow(WriteTask(job), RESULT).collect()
         results = [written_task(row) for row in rows]
-        return arrow_job.commit(job, results, executor=executor)
+        report = arrow_job.commit(job, results, executor=executor)
+    if report is not None:
+        told.update({report.job_id, report.committed_by or report.job_id})
+    return report
+
+
+def _in_session(df: DataFrame, options: CommitOptions) -> tuple[CommitOptions, set[str]]:
+    """The options of a write in its session of Spark, and the jobs of that session under the run id.
+
+    A Connect session does not show which batch of a stream it works on.
+    """
+    spark: Any = df.sparkSession
+    if options.run_id is None or not hasattr(spark, "_jsparkSession"):
+        return options, set()
+    context = spark.sparkContext
+    query, number = map(context.getLocalProperty, ("sql.streaming.queryId", "streaming.sql.batchId"))
+    session, batch = context.applicationId, ""
+    if query is not None and number is not None:
+        batch = f"query={query} batch={number}"
+        queries = spark._jsparkSession.sharedState().activeStreamingQueries()
+        found = queries.get(context._jvm.java.util.UUID.fromString(query))
+        session = str(found.runId()) if found is not None else session
+    run_id = in_batch(options.run_id, batch) or options.run_id
+    jobs = jobs_of_spark(session, batch, run_id)
+    return options.changed(run_id=run_id, known_jobs=tuple(jobs)), jobs
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,9 @@ def prepare(block: Block, scratch: Path, namespace: Namespace) -> None:
             .repartition(2)
         )
     if block.name == ways.SPARK[6]:
-        namespace["df"].select("id").write.json(str(scratch / "incoming"))
+        (scratch / "incoming").mkdir()
+        lines = [json.dumps({"id": number}) for number in range(ROWS)]
+        (scratch / "incoming/rows.json").write_text("\n".join(lines))
     if block.name == ways.SPARK[5]:
         from ray_committer.spark import install, uninstall
 
@@ -152,8 +154,8 @@ def look_at_small_files(scratch: Path, namespace: Namespace) -> dict[str, Any]:
 
 def look_at_stream(scratch: Path, namespace: Namespace) -> dict[str, Any]:
     """As `look_at_rows`, and how many rows and versions there are after the last batch was repeated."""
-    last = max((scratch / "checkpoint/commits").iterdir(), key=lambda one: one.name)
-    last.unlink()
+    for one in (scratch / "checkpoint/commits").iterdir():
+        one.unlink()
     versions = len(ray_committer.history(str(scratch / "table")))
     namespace["query"].trigger(availableNow=True).start().awaitTermination()
     assert len(ray_committer.history(str(scratch / "table"))) == versions

@@ -29,9 +29,9 @@ final class JobRequest {
         putAll("replacePaths", replacePaths);
     }
 
-    /** Adds the query and the batch of a stream that the write belongs to; empty outside of one. */
-    JobRequest inBatch(String batch) {
-        json.put("batch", batch);
+    /** Adds the session of the write, and its query and batch, which are empty outside of a stream. */
+    JobRequest in(String session, String batch) {
+        json.put("session", session).put("batch", batch);
         return this;
     }
 

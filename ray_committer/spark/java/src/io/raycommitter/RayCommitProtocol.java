@@ -60,6 +60,7 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
     /** What the job does once, in its session; null without a run id; only in the driver. */
     private transient String runId;
 
+    /** Only in the driver. */
     private transient SessionRuns session;
 
     /** Whether the job may be committed after its write has failed; only in the driver. */
@@ -113,13 +114,13 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
             FileNames.require(old, areNamesUtf8);
         }
         batch = SessionRuns.batch();
+        session = SessionRuns.current();
         JobCommitHandler handler = requireHandler(context);
         try {
             JsonNode answer = call(handler::setupJob, request(), context);
             stamp = requireStamp(answer);
             if (answer.get("runId") != null) {
                 runId = answer.get("runId").asText();
-                session = SessionRuns.current();
             }
             workersAhead = WorkersAhead.of(handler, request(), answer);
             requireSharedStore(context);
@@ -326,7 +327,7 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
         boolean markSuccess = context.getConfiguration()
                 .getBoolean("mapreduce.fileoutputcommitter.marksuccessfuljobs", true);
         JobRequest request = request().withTasks(messages, markSuccess);
-        if (session == null) {
+        if (runId == null) {
             commit(handler, request, context);
             return;
         }
@@ -366,7 +367,8 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
     private JobRequest request() {
         List<String> replaced = new ArrayList<>();
         replacePaths.forEach(old -> replaced.add(old.toUri().toString()));
-        return new JobRequest(job(), mode, dynamicPartitionOverwrite, replaced).inBatch(batch);
+        return new JobRequest(job(), mode, dynamicPartitionOverwrite, replaced)
+                .in(session.name, batch);
     }
 
     private JobDirectory job() {

@@ -27,11 +27,13 @@ final class SessionRuns {
     /** By application or run of a query: of that, only the last batch can still write. */
     private static final Map<String, SessionRuns> ALL = new HashMap<>();
 
+    final String name;
     private final String batch;
     private final Map<String, Set<String>> committed = new HashMap<>();
     private final Set<String> atWork = new HashSet<>();
 
-    private SessionRuns(String batch) {
+    private SessionRuns(String name, String batch) {
+        this.name = name;
         this.batch = batch;
     }
 
@@ -40,13 +42,12 @@ final class SessionRuns {
         SparkContext context = SparkContext.getOrCreate();
         String batch = batch();
         String run = batch.isEmpty() ? null : runOfQuery(property(QUERY));
-        String session = run == null ? context.applicationId() : run;
-        String kept = run == null ? "" : batch;
+        String name = run == null ? context.applicationId() : run;
         synchronized (ALL) {
-            SessionRuns found = ALL.get(session);
-            if (found == null || !found.batch.equals(kept)) {
-                found = new SessionRuns(kept);
-                ALL.put(session, found);
+            SessionRuns found = ALL.get(name);
+            if (found == null || (run != null && !found.batch.equals(batch))) {
+                found = new SessionRuns(name, batch);
+                ALL.put(name, found);
             }
             return found;
         }
