@@ -169,7 +169,10 @@ def put_old_success_back(context: JobContext, record: CommitRecord) -> None:
     for old in success_aside(context, record):
         place = parent(old[1])
         for _ in range(PUT_BACK_ROUNDS):
-            put_back(context.store, old)
+            try:
+                put_back(context.store, old)
+            except FileExistsError:  # one of another job was taken by mistake, and a newer one is there
+                context.store.delete_file(old[1])
             context.store.remove_empty_directory(place)
             if context.store.get_status(place) is None:
                 break

@@ -28,6 +28,7 @@ from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, run_commit, write_job
 from ray_committer.testing.harness import put_file, run_abort, run_undo
+from tests.doubles import recorded
 from tests.stages.support import (
     JOB,
     KINDS,
@@ -101,6 +102,19 @@ def test_an_undo_puts_it_back(kind: str):
     assert store.get_status(PATH) is None
     assert run_undo(store, JOB)
     assert store.read(PATH) == before
+
+
+@safe_stores
+def test_an_undo_ends_if_a_marker_was_taken_by_mistake_and_a_newer_one_is_there(kind: str):
+    """It was taken after the look at the old one, and the process died."""
+    store = with_success(kind)
+    died(store, lambda one: run_commit(one, JOB), "rename", "p=2/b")
+    ((_, place),) = success_aside(context(store), recorded(store, JOB))
+    store.write(place, b"of a job that was committed meanwhile")
+    store.write(PATH, b"newer")
+    assert run_undo(store, JOB)
+    assert store.read(PATH) == b"newer"
+    assert store.get_status(JOB.job_directory) is None
 
 
 @safe_stores
