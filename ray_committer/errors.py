@@ -200,6 +200,24 @@ class StoreUnavailableError(OSError):
         return StoreUnavailableError, self._arguments
 
 
+class StoreFailedError(RayCommitterError):
+    """A request to the store has failed, and nothing visible was changed: a permission is missing, a
+    disk is full or read-only, a name is too long. Fix that and do the same again."""
+
+    id = "RC-store-failed"
+    advice = "fix that and run the same command"
+
+    @classmethod
+    def of(cls, error: OSError) -> StoreFailedError:
+        """Return the error for an ``OSError`` that no step expects."""
+        where, what = error.filename, error.strerror or str(error) or type(error).__name__
+        if isinstance(error, PermissionError):
+            return cls(f"{where}: no permission ({what})", "grant it and run the same command")
+        if isinstance(error, NotADirectoryError):
+            return cls(f"{where}: is not a directory", "name the directory that the job wrote to")
+        return cls(what if where is None else f"{where}: {what}")
+
+
 class RayNotAvailableError(RayCommitterError):
     """Ray was requested but is not available, or its workers do not start."""
 

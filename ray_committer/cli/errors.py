@@ -17,12 +17,12 @@ from ray_committer.errors import (
     CommitStateUnknownError,
     RayCommitterError,
     SettingsError,
+    StoreFailedError,
     StoreUnavailableError,
     ThrottledError,
 )
 
 BUG_ID = "RC-bug"
-STORE_FAILED_ID = "RC-store-failed"
 UNEXPECTED = "this is a bug in ray-committer: run the command again with -vv and report the output"
 _STOPPED = ("stopped at once", "everything was kept; run the same command to finish")
 _CHANGING = ("commit", "abort", "vacuum", "spark-job")
@@ -62,7 +62,7 @@ def what_and_advice(error: BaseException, command: str | None = None) -> tuple[s
     if isinstance(error, KeyboardInterrupt):
         return _STOPPED
     if isinstance(error, OSError):
-        return _store_failure(error)
+        return what_and_advice(StoreFailedError.of(error))
     return f"{type(error).__name__}: {error}", UNEXPECTED
 
 
@@ -74,7 +74,7 @@ def error_id(error: BaseException) -> str:
         return SettingsError.id
     if isinstance(error, KeyboardInterrupt):
         return CommitCancelledError.id
-    return STORE_FAILED_ID if isinstance(error, OSError) else BUG_ID
+    return StoreFailedError.id if isinstance(error, OSError) else BUG_ID
 
 
 def exit_code(error: BaseException, command: str | None) -> int:
@@ -91,16 +91,6 @@ def exit_code(error: BaseException, command: str | None) -> int:
 def _one_line(text: str) -> str:
     """Join the lines of a text: Ray's and clients' errors, and names of files, can have several."""
     return " ".join(text.splitlines())
-
-
-def _store_failure(error: OSError) -> tuple[str, str]:
-    where, what = error.filename, error.strerror or str(error) or type(error).__name__
-    if isinstance(error, PermissionError):
-        return f"{where}: no permission ({what})", "grant it and run the same command"
-    if isinstance(error, NotADirectoryError):
-        return f"{where}: is not a directory", "name the directory that the job wrote to"
-    shown = what if where is None else f"{where}: {what}"
-    return shown, "fix that and run the same command"
 
 
 def _usage(error: click.UsageError) -> str:

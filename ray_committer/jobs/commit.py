@@ -16,7 +16,12 @@ from typing import TypeVar
 
 from ray_committer.cancellation import CancelToken
 from ray_committer.doctor_checks.lines import Diagnosis
-from ray_committer.errors import CommitRecordExistsError, IncompleteJobError, StoreRefusedError
+from ray_committer.errors import (
+    CommitRecordExistsError,
+    IncompleteJobError,
+    StoreFailedError,
+    StoreRefusedError,
+)
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName, open_pool
@@ -324,7 +329,7 @@ def doctor(
         spec, destination = resolve_destination(dest, storage_options)
         with located_errors(spec):
             store = open_store(spec, retry_seconds=RETRY_SECONDS)
-    except StoreRefusedError as e:
+    except (StoreRefusedError, StoreFailedError) as e:
         return refused(without_password(dest), e.what, e.advice)
     except OSError as e:
         return refused(

@@ -15,6 +15,9 @@ from ray_committer.errors import (
     JobNotFoundError,
     PathError,
     RayCommitterError,
+    StoreFailedError,
+    StoreUnavailableError,
+    ThrottledError,
 )
 from ray_committer.events import EventSink, ignore, unfailing
 from ray_committer.executors.base import CommitPool
@@ -218,7 +221,8 @@ def open_here(
 
 @contextmanager
 def located_errors(spec: StoreSpec) -> Iterator[None]:
-    """Show the URL in errors: stages know only paths, which several buckets can have."""
+    """Show the URL in errors: stages know only paths, which several buckets can have. An ``OSError``
+    that no stage expects becomes a `StoreFailedError`, unless it is of the store's own classes."""
     try:
         yield
     except RayCommitterError as e:
@@ -227,7 +231,9 @@ def located_errors(spec: StoreSpec) -> Iterator[None]:
     except OSError as e:
         if isinstance(e.filename, str):
             e.filename = located(spec, e.filename)
-        raise
+        if isinstance(e, ThrottledError | StoreUnavailableError):
+            raise
+        raise StoreFailedError.of(e) from e
 
 
 def _open(spec: StoreSpec, options: CommitOptions, job_id: str | None = None) -> StoreOperations:

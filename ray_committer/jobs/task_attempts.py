@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-from ray_committer.errors import PathError, StoreRefusedError, TaskCommitError
+from ray_committer.errors import PathError, RayCommitterError, StoreRefusedError, TaskCommitError
 from ray_committer.jobs.open_job import StorageOptions, located_errors, open_here
 from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.protocol.iostatistics import duration
@@ -61,13 +61,19 @@ class TaskAttempt:
                 f"{self.job.destination}: a file on S3 cannot be written elsewhere first and then moved",
                 "write it with attempt.open(), or write a local file and copy it there",
             )
-        return fsspec_url(self.store.spec, self._made(relative))
+        with self._errors():
+            return fsspec_url(self.store.spec, self._made(relative))
 
     def open(self, relative: str) -> BinaryIO:
         """Open a new file whose place will be `relative` to the destination. The caller closes it.
 
-        `PreflightError` for a name that a commit would refuse.
+        `PreflightError` for a name that a commit would refuse. `TaskCommitError` if the job or this
+        attempt was aborted, `StoreFailedError` if the store refuses the file.
         """
+        with self._errors():
+            return self._opened(relative)
+
+    def _opened(self, relative: str) -> BinaryIO:
         if self.uploads is not None:
             path = normal_path(join(self.job.destination, relative))
             if not is_inside(path, self.job.destination):
@@ -84,12 +90,20 @@ class TaskAttempt:
         check_dest(place, self.job, (self.job.destination,), self.store)
         if self.store.capabilities.has_directories:
             if self.store.get_status(self.directory) is None:  # not to be made again after an abort
-                raise TaskCommitError(
-                    f"{self.directory}: is gone, because the job or this attempt was aborted"
-                )
+                raise FileNotFoundError(self.directory)
             self.store.mkdirs(parent(path))
         self.named.add(path)
         return path
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        with located_errors(self.store.spec):
+            try:
+                yield
+            except FileNotFoundError as e:
+                raise TaskCommitError(
+                    f"{self.directory}: is gone, because the job or this attempt was aborted"
+                ) from e
 
 
 @contextmanager
@@ -131,10 +145,8 @@ def task_attempt(
         running.uploads = TaskUploads(store, directory, None if stamp == UNSTAMPED else stamp)
     try:
         yield running
-    except BaseException:
-        if running.uploads is not None:
-            running.uploads.abort()
-        abort_task(store, job, task_attempt_id)
+    except BaseException as e:
+        _abort(running, e)
         raise
     with located_errors(store.spec):
         saved = commit_task(
@@ -148,3 +160,14 @@ def task_attempt(
             statistics=setup,
         )
     running.committed = CommittedTask(saved.name, saved.digest, saved.task_attempt_id)
+
+
+def _abort(running: TaskAttempt, error: BaseException) -> None:
+    """Abort an attempt that has failed: a failure of that is added as a note to its own `error`."""
+    try:
+        with located_errors(running.store.spec):
+            if running.uploads is not None:
+                running.uploads.abort()
+            abort_task(running.store, running.job, running.task_attempt_id)
+    except (OSError, RayCommitterError) as e:
+        error.add_note(f"The files of the task attempt were not deleted: {e}")

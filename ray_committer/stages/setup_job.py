@@ -20,7 +20,7 @@ from ray_committer.errors import (
 )
 from ray_committer.job_files.find_job import read_attempt_state, skipped_link
 from ray_committer.job_files.gone_jobs import delete_gone, take_away
-from ray_committer.job_files.job_state import Seen, StateChangedError, advance, begin_state
+from ray_committer.job_files.job_state import Seen, StateChangedError, advance, begin_state, read_state
 from ray_committer.job_files.other_attempts import refuse_other_attempts
 from ray_committer.job_files.other_jobs import OtherJob, Others, finish_first, other_jobs
 from ray_committer.job_files.unfinished_jobs import (
@@ -145,7 +145,7 @@ def _files_refused(store: StoreOperations, job: JobAttempt) -> Iterator[None]:
         raise _no_directory(store, job.destination, "a link" if status.is_link else "a file")
     try:
         yield
-    except NotADirectoryError as e:
+    except (NotADirectoryError, FileExistsError) as e:  # also one that has just come
         path = blocking_file(store, job.directory) or job.directory
         raise _no_directory(store, path, "a file") from e
 
@@ -171,8 +171,18 @@ def _begin(
             f"{job.directory}: another process set it up, or ended it, at the same time",
             "give every job and every job attempt its own id",
         ) from e
-    store.mkdirs(job.manifests)
     try:
+        seen = _finish(store, job, seen, needs_table=needs_table)
+    except RayCommitterError:
+        _give_up(store, job, seen)
+        raise
+    return seen.state.stamp
+
+
+def _finish(store: StoreOperations, job: JobAttempt, seen: Seen, *, needs_table: bool) -> Seen:
+    """Do what is left once the job has its state; return the state then."""
+    try:
+        store.mkdirs(job.manifests)
         check_renames(store, job.directory)
         refuse_other_attempts(store, job)
         seen = find_table(store, job, seen, run_id)
@@ -180,10 +190,21 @@ def _begin(
             require_table(job, seen)
             refuse_to_keep(store, job.destination)
         forget_earlier_success(store, job, seen)
-    except RayCommitterError:
-        _give_up(store, job, seen)
+        _refuse_ended(store, job, seen)
+    except FileNotFoundError:  # perhaps since the job is gone
+        _refuse_ended(store, job, seen)
         raise
-    return seen.state.stamp
+    return seen
+
+
+def _refuse_ended(store: StoreOperations, job: JobAttempt, seen: Seen) -> None:
+    """`TaskCommitError` if the job was aborted while it was set up."""
+    now = read_state(store, job)
+    if now is None or now.state.stamp != seen.state.stamp or now.phase is Phase.ABORTED:
+        raise TaskCommitError(
+            f"{job.directory}: was aborted while it was set up",
+            "if that was a mistake, set up a job again, with another id",
+        )
 
 
 def _make_directory(store: StoreOperations, job: JobAttempt) -> None:
@@ -238,7 +259,14 @@ def _refusal(
 def _give_up(store: StoreOperations, job: JobAttempt, seen: Seen) -> None:
     """Abort a job that was set up but is refused; ``vacuum`` deletes what remains after an error."""
     with suppress(OSError, RayCommitterError, StateChangedError):
-        aborted = advance(store, job, seen, Phase.ABORTED)
+        now = read_state(store, job)
+        if now is None:  # it was aborted, and set-up has made directories since
+            for directory in (job.manifests, job.directory, job.job_directory, job.temporary):
+                store.remove_empty_directory(directory)
+            return
+        if now.state.stamp != seen.state.stamp:
+            return
+        aborted = advance(store, job, now, Phase.ABORTED)
         gone = take_away(store, job, aborted)
         if gone is not None:
             delete_gone(store, gone, aborted)

@@ -13,7 +13,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from ray_committer.errors import StoreUnavailableError, ThrottledError
 from ray_committer.limits.backoff import backoff_seconds
@@ -264,7 +264,7 @@ class GuardedStore:
         """Make a request, again only if the store says that it did nothing."""
         return self._make(name, partial(request, *args, **kwargs), self._wait_with_others)
 
-    def _make(self, name: str, request: Callable[[], T], on_throttled: OnThrottled) -> T:
+    def _make(self, name: str, request: partial[T], on_throttled: OnThrottled) -> T:
         refusals, throttled_since = 0, float("inf")
         while True:
             self._permits.acquire()
@@ -278,8 +278,9 @@ class GuardedStore:
                 self._again.append(STORE_IO_THROTTLED)
                 if self._clock() - throttled_since > self._retry_seconds:
                     raise
-            except OSError:
+            except OSError as e:
                 self._note(name, started, failed=True)
+                _name_path(e, request)
                 raise
             else:
                 self._note(name, started, failed=False)
@@ -307,3 +308,9 @@ class GuardedStore:
 
     def _note(self, name: str, started: float, *, failed: bool) -> None:
         self._noted.append((name, self._clock() - started, failed))
+
+
+def _name_path(error: OSError, request: partial[Any]) -> None:
+    """Name the path of a request that has failed, if the error does not: a full disk has none."""
+    if error.filename is None and error.errno is not None:
+        error.filename = next((one for one in request.args if isinstance(one, str)), None)

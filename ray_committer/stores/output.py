@@ -6,6 +6,7 @@ on S3, fsspec any other. The tasks of a process share an fsspec client, as fsspe
 
 from __future__ import annotations
 
+import io
 from typing import Any, BinaryIO, cast
 
 from ray_committer.errors import StoreRefusedError
@@ -21,9 +22,25 @@ def open_output(spec: StoreSpec, path: str) -> BinaryIO:
     `StoreRefusedError` if fsspec cannot open such a store here.
     """
     if spec.scheme == "file":
-        return open(path, "xb")
+        return io.BufferedWriter(_NamedFile(path, "xb"))
     opened: Any = file_system(spec, "write").open(fsspec_url(spec, path), "wb")
     return cast("BinaryIO", opened)
+
+
+class _NamedFile(io.FileIO):
+    """A file whose errors name it: those of Python do not if a disk is full."""
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data)
+        except OSError as e:
+            raise OSError(e.errno, e.strerror, self.name) from e
+
+    def close(self) -> None:
+        try:
+            super().close()
+        except OSError as e:
+            raise OSError(e.errno, e.strerror, self.name) from e
 
 
 def open_input(spec: StoreSpec, path: str) -> BinaryIO:

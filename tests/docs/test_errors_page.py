@@ -10,7 +10,7 @@ import re
 import pytest
 
 from ray_committer import errors
-from ray_committer.cli.errors import BUG_ID, STORE_FAILED_ID, error_id, exit_code
+from ray_committer.cli.errors import BUG_ID, error_id, exit_code
 from ray_committer.cli.explain import error_pages
 from tests.cli.commands import run
 from tests.docs.blocks import ROOT
@@ -33,7 +33,7 @@ def test_each_class_has_its_own_id():
 
 
 def test_each_id_has_one_section_and_each_section_an_id():
-    ids = [*(kind.id for kind in CLASSES.values()), STORE_FAILED_ID, BUG_ID]
+    ids = [*(kind.id for kind in CLASSES.values()), BUG_ID]
     assert sorted(re.findall(r"^## (.+)$", PAGE, flags=re.MULTILINE)) == sorted(ids)
 
 

@@ -14,6 +14,7 @@ from ray_committer import CommitOptions
 from ray_committer.errors import (
     CommitStateUnknownError,
     PathError,
+    StoreFailedError,
     StoreRefusedError,
     StoreUnavailableError,
 )
@@ -103,7 +104,7 @@ def test_a_file_is_opened_where_the_attempt_writes_and_only_once(dest: Path):
     with ray_committer.task_attempt(str(dest), job, 0) as attempt:
         with attempt.open("p=1/a") as file:
             file.write(b"x")
-        with pytest.raises(FileExistsError):
+        with pytest.raises(StoreFailedError, match="p=1/a: File exists"):
             attempt.open("p=1/a")
         with pytest.raises(PathError, match="leads out of"):
             attempt.open("")

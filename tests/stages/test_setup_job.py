@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -64,6 +65,7 @@ from tests.stages.support import (
     state_of,
     with_job,
 )
+from tests.tables.support import table_on
 
 SECOND = new_job_attempt("/table", "job_1", 1)
 LATER = nobody("a run that only recorded")
@@ -147,13 +149,13 @@ def test_each_deferred_commit_is_warned_of_by_its_command(jobs: int):
 
 
 @pytest.mark.parametrize("jobs", [0, 1, 4])
-def test_setting_up_a_job_costs_thirteen_requests_and_two_per_other_job(jobs: int):
+def test_setting_up_a_job_costs_fourteen_requests_and_two_per_other_job(jobs: int):
     store = MemoryStore()
     for number in range(jobs):
         setup_job(store, new_job_attempt("/table", f"old_{number}", 0))
     found = requests(store, lambda one: setup_job(one, JOB))
     state = Counter(mkdirs=2, write=1, move_directory=1)
-    looks = Counter(list_status=4, read_state=2)
+    looks = Counter(list_status=4, read_state=3)
     others = Counter(list_status=jobs, read_state=jobs)
     table = Counter(read=1)
     assert found == looks + state + Counter(mkdirs=1, read=1, get_status=1) + table + others
@@ -609,3 +611,60 @@ def test_a_file_system_in_user_space_is_warned_of_in_one_line(
     for text in warnings:
         assert text.startswith(f"{tmp_path}/table: is on a file system in user space ({kind})")
         assert "\n" not in text
+
+
+# Beside an abort of the same job, and a file that comes
+
+
+@pytest.mark.parametrize("when", WHEN)
+@pytest.mark.parametrize("kind", [*KINDS, "table"])
+def test_a_job_that_is_aborted_while_it_is_set_up_is_not_set_up(kind: str, when: str):
+    """Whatever request the abort comes at: at most one of the two says that it has succeeded."""
+
+    def new() -> MemoryStore:
+        return table_on(MemoryStore()) if kind == "table" else KINDS[kind]()
+
+    def set_up(store: Any, job: JobAttempt) -> None:
+        setup_job(store, job, now_milliseconds=NOW)
+
+    last = len(calls_of(new(), lambda one: set_up(one, JOB))) - (when == "after")
+    answers = list[tuple[bool, bool]]()
+    for number in range(1, last + 1):
+        store, aborted = new(), list[bool]()
+        note = partial(_abort_and_note, store, aborted)
+        before = store.files()
+        try:
+            set_up(WrappedStore(store, **{when: at_call(number, note)}), JOB)
+        except TaskCommitError:
+            left = {path for path in store.files().keys() - before.keys() if "/_temporary" in path}
+            assert (left, store.get_status(JOB.job_directory)) == (set(), None)
+            answers.append((False, aborted[0]))
+        else:
+            assert read_attempt_state(store, JOB).phase is Phase.OPEN
+            answers.append((True, aborted[0]))
+    assert (True, True) not in answers
+    assert (False, True) in answers
+
+
+def _abort_and_note(store: MemoryStore, aborted: list[bool]) -> None:
+    aborted.append(run_abort(store, JOB))
+
+
+@pytest.mark.parametrize("when", WHEN)
+def test_a_file_that_comes_while_a_job_is_set_up_is_named_and_stays(tmp_path: Path, when: str):
+    local = LocalStore(StoreSpec("file"))
+
+    def set_up(store: Any, name: str) -> Path:
+        setup_job(store, new_job_attempt(f"{tmp_path}/{name}", "job_1", 0), now_milliseconds=NOW)
+        return tmp_path / name
+
+    def spoil(dest: Path) -> None:
+        shutil.rmtree(dest, ignore_errors=True)
+        dest.write_text("another program's")
+
+    for number in range(1, len(calls_of(local, lambda one: set_up(one, "first"))) + 1):
+        dest = tmp_path / str(number)
+        come = at_call(number, partial(spoil, dest))
+        with suppress(RayCommitterError):
+            set_up(WrappedStore(local, **{when: come}), dest.name)
+        assert dest.read_text() == "another program's"
