@@ -172,14 +172,16 @@ def _begin(
             "give every job and every job attempt its own id",
         ) from e
     try:
-        seen = _finish(store, job, seen, needs_table=needs_table)
+        seen = _finish(store, job, seen, needs_table=needs_table, run_id=run_id)
     except RayCommitterError:
         _give_up(store, job, seen)
         raise
     return seen.state.stamp
 
 
-def _finish(store: StoreOperations, job: JobAttempt, seen: Seen, *, needs_table: bool) -> Seen:
+def _finish(
+    store: StoreOperations, job: JobAttempt, seen: Seen, *, needs_table: bool, run_id: str | None
+) -> Seen:
     """Do what is left once the job has its state; return the state then."""
     try:
         store.mkdirs(job.manifests)
