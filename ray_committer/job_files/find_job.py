@@ -40,7 +40,7 @@ from ray_committer.protocol.paths import (
 from ray_committer.protocol.state import UNSTAMPED, Phase
 from ray_committer.protocol.success import ATTEMPT, SuccessData, decode_success
 from ray_committer.stores.at_once import MANY, at_once
-from ray_committer.stores.base import FileStatus, StoreOperations, first_link, list_anew
+from ray_committer.stores.base import FileStatus, StoreOperations, first_link, list_there
 
 _OWN_NAMES = (MANIFESTS, FROZEN, TASKS, STATE)
 
@@ -191,7 +191,7 @@ def _state_of(seen: Seen) -> AttemptState:
 
 def _listed_state(store: StoreOperations, job: JobAttempt) -> AttemptState:
     try:
-        names = {status.name for status in store.list_status(job.directory)}
+        names = {status.name for status in list_there(store, job.directory)}
     except (FileNotFoundError, NotADirectoryError):
         return AttemptState()
     # Where it is made of copies, a committer that slept may have made it again.
@@ -278,7 +278,7 @@ def list_temporary(store: StoreOperations, destination: str) -> Temporary:
     temporary = temporary_directory(destination)
     refuse_links(store, (temporary,))
     try:
-        found = list_anew(store, temporary)
+        found = list_there(store, temporary)
     except (FileNotFoundError, NotADirectoryError):
         return Temporary()
     directories = sorted(one.path for one in found if one.is_directory and not one.is_link)
@@ -309,7 +309,7 @@ def _job_id(name: str, names: Collection[str]) -> str:
 def _found_job(store: StoreOperations, destination: str, directory: str, job_id: str) -> FoundJob | None:
     """The job in a directory; None if the directory does not exist, or no longer does."""
     try:
-        statuses = list_anew(store, directory)
+        statuses = list_there(store, directory)
     except FileNotFoundError:
         return None
     except PermissionError as e:

@@ -14,7 +14,7 @@ from ray_committer.protocol.magic_paths import MAGIC, MagicJob, PendingPlace, ma
 from ray_committer.protocol.manifest import FileEntry
 from ray_committer.protocol.paths import JobAttempt, attempt_number, join, new_job_attempt
 from ray_committer.protocol.pendingsets import decode_pending, decode_pendingset
-from ray_committer.stores.base import FileStatus, StoreOperations, completing
+from ray_committer.stores.base import FileStatus, StoreOperations, completing, list_there
 
 Pendingset = tuple[FileStatus, PendingPlace]
 
@@ -113,7 +113,7 @@ def _pendingsets(magic: MagicJob, listed: Iterable[FileStatus]) -> list[Pendings
 
 def _listed(store: StoreOperations, directory: str) -> Sequence[FileStatus] | None:
     with suppress(FileNotFoundError):
-        return store.list_status(directory)
+        return list_there(store, directory)
     return None
 
 

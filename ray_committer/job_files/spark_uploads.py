@@ -24,6 +24,7 @@ from ray_committer.stores.base import (
     FileStatus,
     StoreOperations,
     delete_listed,
+    list_there,
     pending_uploads,
 )
 from ray_committer.work.end_upload import abort_pending
@@ -76,7 +77,7 @@ def find_spark_uploads(store: StoreOperations, job: JobAttempt) -> tuple[set[Upl
 def _is_there(store: StoreOperations, directory: str) -> bool:
     """Whether anything is there, also only the mark of an empty directory."""
     try:
-        store.list_status(directory)
+        list_there(store, directory)
     except FileNotFoundError:
         return False
     return True

@@ -32,7 +32,7 @@ from ray_committer.protocol.paths import SUCCESS, TEMPORARY, JobAttempt
 from ray_committer.protocol.state import UNFINISHED
 from ray_committer.protocol.table_paths import DIRECTORY
 from ray_committer.stores.addresses import without_password
-from ray_committer.stores.base import FileStatus, StoreOperations, completing, list_anew
+from ray_committer.stores.base import FileStatus, StoreOperations, completing, is_there, list_anew
 from ray_committer.stores.registry import shown_url
 
 _DEFAULTS = CommitOptions()
@@ -103,7 +103,7 @@ def destination_status(
         uploads, uploads_problem = here.uploads(vacuum) if not jobs else ((), None)
         return DestinationStatus(
             shown_url(store.spec, destination),
-            _holds(names, last),
+            _holds(store, names, last),
             last,
             in_log.version if in_log else None,
             tuple(jobs),
@@ -212,9 +212,10 @@ def _age(statuses: Iterable[FileStatus]) -> float | None:
     return seconds_since(time.time(), max(times, default=None))
 
 
-def _holds(names: dict[str, FileStatus] | None, last: PastCommit | None) -> str:
+def _holds(store: StoreOperations, names: dict[str, FileStatus] | None, last: PastCommit | None) -> str:
     if last is not None:
         return "committed"
     if names is None:
         return "unknown"
-    return "nothing" if all(map(is_hidden, names)) else "data"
+    shown = (one for name, one in names.items() if not is_hidden(name))
+    return "data" if any(is_there(store, one) for one in shown) else "nothing"

@@ -276,6 +276,20 @@ def delete_listed(store: StoreOperations, directories: Sequence[str], holds: Cal
     return cast("DeletesListed", store).delete_listed(directories, holds)
 
 
+def list_there(store: StoreOperations, path: str) -> list[FileStatus]:
+    """`list_anew`, but a directory that is listed is there, also on a server of S3 that keeps objects as
+    files: it shows directories whose objects are gone. For directories with few objects."""
+    if store.capabilities.completes_uploads:
+        return completing(store).list_exact(path)
+    return list_anew(store, path)
+
+
+def is_there(store: StoreOperations, listed: FileStatus) -> bool:
+    """Whether what `StoreOperations.list_status` has shown is there, as for `list_there`."""
+    is_certain = not listed.is_directory or not store.capabilities.completes_uploads
+    return is_certain or store.get_status(listed.path) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class PendingUpload:
     """An upload that is neither completed nor aborted: where its file will be, when it began, and by
@@ -348,6 +362,9 @@ class CompletesUploads(Protocol):
 
     def list_prefix(self, path: str) -> list[FileStatus]:
         """List the names in the directory of `path` that begin with its last element, in no order."""
+
+    def list_exact(self, path: str) -> list[FileStatus]:
+        """`list_status`, without directories that hold nothing: some servers show those that did."""
 
     def list_objects(self, path: str) -> list[FileStatus]:
         """`list_files`, with the marks of directories, whose paths end in a slash."""

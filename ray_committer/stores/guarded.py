@@ -184,6 +184,10 @@ class GuardedStore:
         """List the names that begin with a prefix, on a store that completes uploads."""
         return self._call("op_list_status", completing(self._store).list_prefix, path)
 
+    def list_exact(self, path: str) -> list[FileStatus]:
+        """List what is in a directory, on a store that completes uploads."""
+        return self._call("op_list_status", completing(self._store).list_exact, path)
+
     def list_objects(self, path: str) -> list[FileStatus]:
         """List files and the marks of directories, on a store that completes uploads."""
         return self._call("op_list_files", completing(self._store).list_objects, path)

@@ -221,6 +221,11 @@ class WrappedStore:
         with self._call("list_prefix", path):
             return completing(self._store).list_prefix(path)
 
+    def list_exact(self, path: str) -> list[FileStatus]:
+        """What is in a directory."""
+        with self._call("list_exact", path):
+            return completing(self._store).list_exact(path)
+
     def list_objects(self, path: str) -> list[FileStatus]:
         """The files below a directory, and the marks of directories."""
         with self._call("list_objects", path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from ray_committer.events import EventSink, ignore
@@ -197,10 +198,10 @@ def all_files(store: StoreOperations, directory: str) -> dict[str, bytes]:
     """The files below a directory and their contents, sorted by path; empty if it does not exist."""
     found, level = {}, [directory]
     while level:
-        try:
-            statuses = [status for path in level for status in store.list_status(path)]
-        except FileNotFoundError:
-            return {}
+        statuses = []
+        for path in level:
+            with suppress(FileNotFoundError):
+                statuses += store.list_status(path)
         found.update({one.path: store.read(one.path) for one in statuses if not one.is_directory})
         level = [status.path for status in statuses if status.is_directory]
     return dict(sorted(found.items()))

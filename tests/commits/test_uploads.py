@@ -8,15 +8,18 @@ from dataclasses import replace
 import pytest
 from msgspec.structs import replace as replace_fields
 
+import ray_committer
 from ray_committer import Outcome
 from ray_committer.errors import (
     CommitConflictError,
     CommitStateUnknownError,
+    JobGoneError,
     PreflightError,
     RayCommitterError,
     StoreUnavailableError,
 )
 from ray_committer.job_files.find_job import read_success
+from ray_committer.jobs.destination_status import destination_status
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.actions import Answer, CompleteUpload
 from ray_committer.protocol.manifest import decode_manifest, encode_manifest
@@ -29,6 +32,7 @@ from ray_committer.testing import SimulatedCrash, run_abort, run_commit, visible
 from ray_committer.testing.harness import run_undo, set_up_attempt, write_attempt
 from ray_committer.work.upload_file import closed_uploads
 from tests.doubles import pending_uploads, phase_of
+from tests.opening import opening
 from tests.servers.fake_s3 import SERVERS, FakeS3, Hook, Object, direct_store
 
 pytestmark = pytest.mark.usefixtures("no_pauses")
@@ -101,6 +105,23 @@ def test_a_lost_answer_never_fails_a_job(fake: FakeS3, job: JobAttempt, number: 
     assert report.proved == ({} if server == "amazon" else {Proof.ETAG: 1})
     assert visible_files(direct_store(fake), job.destination) == ALL
     assert fake.uploads == {}
+
+
+@kinds
+def test_a_job_that_is_over_is_not_there_any_more(fake: FakeS3, job: JobAttempt):
+    """Also on a server that lists the directories in which its files were."""
+    url, late = "s3://bucket/t/table", new_job_attempt(job.destination, "job_2", 0)
+    with opening(direct_store(fake)):
+        for outcome in (Outcome.COMMITTED, Outcome.ALREADY_COMMITTED):
+            assert ray_committer.commit_job(url, job.job_id, executor="inline").outcome is outcome
+        assert ray_committer.commit_job(url, executor="inline").outcome is Outcome.ALREADY_COMMITTED
+        assert ray_committer.list_jobs(url) == ray_committer.vacuum_jobs(url) == []
+        write_job(direct_store(fake), late, {0: {"d": b"d"}})
+        assert [one.job_id for one in ray_committer.list_jobs(url)] == ["job_2"]
+        assert ray_committer.abort_job(url)
+        with pytest.raises(JobGoneError):
+            ray_committer.abort_job(url, late.job_id)
+        assert destination_status(url).jobs == ()
 
 
 @kinds

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tests.servers.dfs import DfsServer
     from tests.servers.gcs import GcsServer
     from tests.servers.moto import MotoServer
+    from tests.servers.seaweedfs import SeaweedServer
 
 
 @pytest.fixture(scope="session")
@@ -53,5 +54,14 @@ def moto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MotoServer]:
 
     server = MotoServer(tmp_path_factory.mktemp("moto"))
     server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def seaweedfs() -> Iterator[SeaweedServer]:
+    from tests.servers.seaweedfs import SeaweedServer
+
+    server = SeaweedServer().start()
     yield server
     server.stop()

@@ -2,28 +2,44 @@
 
 from __future__ import annotations
 
+import itertools
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from urllib.parse import unquote
 
 import pytest
 from _pytest.mark.structures import ParameterSet
 
 import ray_committer
-from ray_committer.protocol.paths import new_job_attempt
+from ray_committer import Outcome
+from ray_committer.errors import JobGoneError
+from ray_committer.jobs.destination_status import destination_status
+from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.registry import destination_url, open_store
+from ray_committer.testing import (
+    SimulatedCrash,
+    StoreCall,
+    WrappedStore,
+    harness,
+    run_commit,
+    visible_files,
+)
+from tests.doubles import pending_uploads
 from tests.integration.snapshots import check_snapshots
 from tests.integration.store_jobs import write_job
 from tests.schedules import PART_OF_A_TABLE, PARTS_OF_A_SERVER, check_server
 from tests.servers.dfs import ACCOUNT, DfsServer
-from tests.servers.fake_s3 import FakeS3, FakeS3Server
+from tests.servers.fake_s3 import SERVERS, FakeS3, FakeS3Server
 from tests.servers.gcs import GcsServer
 from tests.servers.hdfs import HdfsServer
 from tests.servers.moto import MotoServer
 from tests.servers.s3_bucket import new_bucket
+from tests.servers.seaweedfs import SeaweedServer
 from tests.table_crashes import CASES_OF_A_SERVER, check_finished, check_resolved
+from tests.threads import at_once
 
 
 @dataclass(frozen=True)
@@ -63,17 +79,17 @@ def on_webhdfs(hdfs: HdfsServer) -> StoreSpec:
 
 @pytest.fixture
 def on_s3() -> Iterator[StoreSpec]:
-    """The strict S3, which confirms a second completion of an upload."""
-    yield from strict_s3(forgets=False)
+    """The strict S3, which answers as Amazon does."""
+    yield from strict_s3("amazon")
 
 
 @pytest.fixture
 def on_forgetful_s3() -> Iterator[StoreSpec]:
-    yield from strict_s3(forgets=True)
+    yield from strict_s3("minio")
 
 
-def strict_s3(*, forgets: bool) -> Iterator[StoreSpec]:
-    server = FakeS3Server(FakeS3(forgets=forgets, buckets={"bucket": {}})).start()
+def strict_s3(server_name: str) -> Iterator[StoreSpec]:
+    server = FakeS3Server(FakeS3(buckets={"bucket": {}}, **SERVERS[server_name])).start()
     yield StoreSpec("s3", "bucket", server.storage_options)
     server.stop()
 
@@ -85,6 +101,12 @@ def on_moto(moto: MotoServer) -> Iterator[StoreSpec]:
         yield StoreSpec("s3", bucket.name, options)
 
 
+@pytest.fixture
+def on_seaweedfs(seaweedfs: SeaweedServer) -> Iterator[StoreSpec]:
+    with new_bucket(seaweedfs.url) as bucket:
+        yield StoreSpec("s3", bucket.name, seaweedfs.storage_options)
+
+
 GROUPS = {
     "adls": "adls",
     "gcs": "gcs",
@@ -93,6 +115,7 @@ GROUPS = {
     "s3": "s3",
     "forgetful_s3": "s3",
     "moto": "s3",
+    "seaweedfs": "s3",
 }
 
 
@@ -111,7 +134,9 @@ def place(request: pytest.FixtureRequest) -> Place:
 
 @pytest.mark.parametrize("part", PARTS_OF_A_SERVER)
 @pytest.mark.parametrize(
-    "place", on("adls", "gcs", "webhdfs", "s3", "forgetful_s3", wide=("hdfs",)), indirect=True
+    "place",
+    on("adls", "gcs", "webhdfs", "s3", "forgetful_s3", "seaweedfs", wide=("hdfs",)),
+    indirect=True,
 )
 def test_no_schedule_of_processes_ends_in_what_must_not_be(place: Place, part: int):
     check_server(place.spec, place.directory, part)
@@ -119,7 +144,7 @@ def test_no_schedule_of_processes_ends_in_what_must_not_be(place: Place, part: i
 
 @pytest.mark.parametrize("part", PART_OF_A_TABLE)
 @pytest.mark.parametrize(
-    "place", on("adls", "gcs", "hdfs", "webhdfs", "s3", "forgetful_s3"), indirect=True
+    "place", on("adls", "gcs", "hdfs", "webhdfs", "s3", "forgetful_s3", "seaweedfs"), indirect=True
 )
 def test_no_schedule_at_a_table_with_a_log_ends_in_what_must_not_be(place: Place, part: int):
     check_server(place.spec, place.directory, part, "--log")
@@ -144,7 +169,7 @@ def test_a_job_that_died_at_any_request_to_the_log_is_resolved_if_its_directory_
     check_resolved(place.opened(), place.directory, work, "after", 1)
 
 
-@pytest.mark.parametrize("place", on("adls", "gcs", "webhdfs", "moto"), indirect=True)
+@pytest.mark.parametrize("place", on("adls", "gcs", "webhdfs", "moto", "seaweedfs"), indirect=True)
 def test_each_version_of_a_table_with_a_log_is_read_whole_and_alone(place: Place):
     url = destination_url(place.spec, place.directory)
     now = check_snapshots(url, dict(place.spec.storage_options))
@@ -161,3 +186,68 @@ def test_names_that_are_no_data_are_passed_over_with_a_notice(place: Place):
     visible = [one.name for one in store.list_files(place.directory)]
     assert (report.files, sorted(visible)) == (1, ["_SUCCESS", "a"])
     assert "p=1/.nfs01 | p=1/.zfs | p=1/a._COPYING_" in report.notices[0]
+
+
+TASKS = {0: {"p=1/a": b"1", "p=2/b ö%": b"22"}, 1: {"p=1/c": b"333"}}
+
+
+@pytest.mark.parametrize(
+    "place", on("adls", "gcs", "hdfs", "webhdfs", "s3", "moto", "seaweedfs"), indirect=True
+)
+def test_what_has_ended_is_not_there_any_more(place: Place):
+    """A job is committed, committed again, aborted, undone, and committed beside another one."""
+    store, url = place.opened(), destination_url(place.spec, place.directory)
+    named = {"storage_options": dict(place.spec.storage_options)}
+
+    def written(number: int) -> JobAttempt:
+        tasks = {
+            task: {f"{name}-{number}": data for name, data in files.items()}
+            for task, files in TASKS.items()
+        }
+        job = new_job_attempt(place.directory, f"job_{number}", 0)
+        harness.write_job(store, job, tasks)
+        return job
+
+    def visible() -> list[str]:
+        return sorted({name.rpartition("-")[2] for name in visible_files(store, place.directory)})
+
+    def check_over(number: int) -> None:
+        assert ray_committer.list_jobs(url, **named) == []
+        assert ray_committer.vacuum_jobs(url, **named) == []
+        assert destination_status(url, **named).jobs == ()
+        assert pending_uploads(store) == []
+        assert store.get_status(new_job_attempt(place.directory, f"job_{number}", 0).temporary) is None
+
+    job = written(1)
+    for outcome in (Outcome.COMMITTED, Outcome.ALREADY_COMMITTED):
+        assert ray_committer.commit_job(url, job.job_id, executor="inline", **named).outcome is outcome
+    check_over(1)
+
+    job = written(2)
+    assert ray_committer.abort_job(url, job.job_id, **named)
+    check_over(2)
+    with pytest.raises(JobGoneError):
+        ray_committer.abort_job(url, job.job_id, **named)
+    with pytest.raises(JobGoneError):
+        ray_committer.commit_job(url, job.job_id, executor="inline", **named)
+
+    job = written(3)
+    operation = "publish" if store.capabilities.completes_uploads else "rename"
+    moves = itertools.count()
+
+    def die(call: StoreCall) -> None:
+        if call.operation == operation and call.paths[0].endswith("-3") and next(moves) == 1:
+            raise SimulatedCrash(call)
+
+    with pytest.raises(SimulatedCrash):
+        run_commit(WrappedStore(store, after=die), job)
+    assert visible() == ["1", "3"]
+    assert ray_committer.abort_job(url, job.job_id, undo=True, **named)
+    assert visible() == ["1"]
+    check_over(3)
+
+    jobs = [written(4), written(5)]
+    at_once([partial(run_commit, open_store(place.spec), job) for job in jobs])
+    assert visible() == ["1", "4", "5"]
+    assert len(visible_files(store, place.directory)) == 9
+    check_over(5)

@@ -16,7 +16,7 @@ from random import Random
 
 from ray_committer.protocol.paths import TEMPORARY
 from ray_committer.protocol.table_paths import TablePlaces
-from ray_committer.stores.base import StoreOperations
+from ray_committer.stores.base import StoreOperations, is_there
 from ray_committer.testing.harness import visible_files
 from tests.machines.operations import Files, Job, Operation, abort, commit, undo, vacuum
 from tests.machines.processes import Told, attempt
@@ -230,7 +230,8 @@ def _temporaries(store: StoreOperations, table: str) -> list[str]:
     found: list[str] = []
     level = [table]
     while level:
-        listed = [one for path in level for one in store.list_status(path) if one.is_directory]
+        below = [one for path in level for one in store.list_status(path) if one.is_directory]
+        listed = [one for one in below if is_there(store, one)]
         found += [one.path for one in listed if one.name == TEMPORARY]
         level = [one.path for one in listed if one.name != TEMPORARY]
     return found

@@ -46,6 +46,7 @@ from ray_committer.stores.base import (
     StoreOperations,
     completing,
     list_anew,
+    list_there,
 )
 from ray_committer.stores.local import LocalStore
 from ray_committer.stores.local_renames import link_and_unlink
@@ -334,6 +335,11 @@ def an_undo_leaves_the_sources() -> Swaps:
         return take_from_destination(store, f"{place}/{number}-moved", entry, None)
 
     yield take_back_entry, broken
+
+
+def a_directory_that_is_listed_is_there() -> Swaps:
+    """On a server that keeps objects as files, a job that has ended looks as if it were running."""
+    yield list_there, list_anew
 
 
 def an_abort_proves_that_nothing_was_completed() -> Swaps:

@@ -71,7 +71,7 @@ class FakeS3:
     hides_md5: bool = False
     has_files: bool = False
     """Keeps objects as files, as SeaweedFS does: a listing shows a directory whose objects are gone, and
-    a second Complete must meet its condition again."""
+    a second Complete must meet its condition again. Says that a listing of uploads has encoded names."""
     revives: bool = False
     """Writes an object with If-Match although none is there, as some releases of MinIO did."""
     ignores: frozenset[str] = frozenset()
@@ -295,7 +295,11 @@ class FakeS3:
             if one.name.startswith(prefix) and (self.lists_prefixes or one.name == prefix)
         )
         left = [one for one in found if (one[0], one[1]) > (after[0], after[1] or "")]
-        return uploads_page(left[: self.page], is_last=len(left) <= self.page)
+        is_url = asked.get("encoding-type") == "url"
+        encode = quote_plus if is_url and not self.has_files else escape
+        page = uploads_page(left[: self.page], is_last=len(left) <= self.page, encode=encode)
+        told = b"<EncodingType>url</EncodingType></ListM" if is_url else b"</ListM"
+        return page._replace(body=page.body.replace(b"</ListM", told))
 
     def _upload(self, name: str, asked: Mapping[str, str]) -> Upload | None:
         found = self.uploads.get(asked["uploadId"])
@@ -314,26 +318,27 @@ class FakeS3:
         return None
 
 
-def uploads_page(found: Sequence[tuple[str, str, float]], *, is_last: bool) -> HttpAnswer:
+def uploads_page(
+    found: Sequence[tuple[str, str, float]], *, is_last: bool, encode: Callable[[str], str] = escape
+) -> HttpAnswer:
     """A page of a listing of uploads: the object of each, its id, and when it began."""
     text = "".join(
-        f"<Upload><Key>{quote_plus(key)}</Key><UploadId>{upload}</UploadId>"
+        f"<Upload><Key>{encode(key)}</Key><UploadId>{upload}</UploadId>"
         f"<Initiator><ID>arn:aws:iam::1:user/spark</ID></Initiator>"
         f"<Initiated>{_moment(began)}</Initiated></Upload>"
         for key, upload, began in found
     )
     if not is_last:
         key, upload, _ = found[-1]
-        text += f"<IsTruncated>true</IsTruncated><NextKeyMarker>{quote_plus(key)}</NextKeyMarker>"
+        text += f"<IsTruncated>true</IsTruncated><NextKeyMarker>{encode(key)}</NextKeyMarker>"
         text += f"<NextUploadIdMarker>{upload}</NextUploadIdMarker>"
-    return _xml(
-        f"<ListMultipartUploadsResult><EncodingType>url</EncodingType>{text}</ListMultipartUploadsResult>"
-    )
+    return _xml(f"<ListMultipartUploadsResult>{text}</ListMultipartUploadsResult>")
 
 
 SERVERS: dict[str, dict[str, Any]] = {
     "amazon": {},
     "minio": {"forgets": True},
+    "seaweedfs": {"has_files": True},
 }
 """The fields of a `FakeS3` that answers as these servers do, where they differ."""
 
@@ -474,7 +479,8 @@ def _listed(key: str, item: Object | None) -> str:
     if item is None:
         return f"<CommonPrefixes><Prefix>{quote_plus(key)}</Prefix></CommonPrefixes>"
     return (
-        f"<Contents><Key>{quote_plus(key)}</Key><Size>{len(item.data)}</Size><ETag>{item.etag}</ETag>"
+        f"<Contents><Key>{quote_plus(key)}</Key><Size>{len(item.data)}</Size>"
+        f"<ETag>&quot;{item.etag}&quot;</ETag>"
         f"<LastModified>{_moment(item.modified)}</LastModified></Contents>"
     )
 

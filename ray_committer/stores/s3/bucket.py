@@ -12,6 +12,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from xml.etree import ElementTree
 
+from ray_committer.errors import StoreUnavailableError
 from ray_committer.protocol.actions import Answer, CompleteUpload
 from ray_committer.stores.answers import (
     HttpAnswer,
@@ -64,7 +65,8 @@ class S3Bucket:
         answer = self._ask("HEAD", name)
         if answer.status == 404:
             return None
-        return checked(answer, name, "HEAD").headers
+        _etag(checked(answer, name, "HEAD"), name)
+        return answer.headers
 
     def get(self, name: str) -> tuple[bytes, str]:
         """Return the content of an object, and its etag."""
@@ -82,7 +84,7 @@ class S3Bucket:
     def delete(self, name: str, etag: str | None = None) -> None:
         """Delete an object, whether or not it is there; with an `etag`, ``FileExistsError`` if another
         one is there, and perhaps ``FileNotFoundError`` if none is."""
-        headers = {"if-match": f'"{etag}"'} if etag else {}
+        headers = {"if-match": f'"{etag}"'} if etag is not None else {}
         checked(self._ask("DELETE", name, headers=headers), name, "DELETE")
 
     def delete_all(self, named: Sequence[tuple[str, str | None]]) -> None:
@@ -197,14 +199,24 @@ class S3Bucket:
 
     def upload_page(self, prefix: str, after: tuple[str, str] | None) -> xml.UploadPage:
         """List a page of the pending uploads of names that begin with `prefix`, after a name and an
-        upload's id."""
-        query = {"uploads": "", "prefix": prefix, "max-uploads": str(PAGE_ITEMS), "encoding-type": "url"}
+        upload's id.
+
+        SeaweedFS says that it encodes the names here, but does not. So that is asked for only if a name
+        has a character that XML cannot hold.
+        """
+        query = {"uploads": "", "prefix": prefix, "max-uploads": str(PAGE_ITEMS)}
         if after is not None:
             query["key-marker"], query["upload-id-marker"] = after
-        answer = self._ask("GET", "", query, shown=prefix)
-        page = xml.upload_page_of(checked(answer, prefix, "UPLOADS"), f"/{prefix}")
+        try:
+            page = self._ask_for_uploads(query, prefix)
+        except StoreUnavailableError:
+            page = self._ask_for_uploads({**query, "encoding-type": "url"}, prefix)
         require_inside((one.name for one in page.uploads), prefix, "Key")
         return page
+
+    def _ask_for_uploads(self, query: Mapping[str, str], prefix: str) -> xml.UploadPage:
+        answer = self._ask("GET", "", query, shown=prefix)
+        return xml.upload_page_of(checked(answer, prefix, "UPLOADS"), f"/{prefix}")
 
 
 def _has_no_upload(answer: HttpAnswer) -> bool:

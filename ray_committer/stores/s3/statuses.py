@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 
@@ -16,6 +16,17 @@ def listed(page: xml.Page) -> list[FileStatus]:
     """The directories and files in a page of a listing, without the mark of the listed directory."""
     directories = [FileStatus(f"/{name[:-1]}", is_directory=True) for name in page.prefixes]
     return directories + [status_of(one) for one in page.objects if not one.name.endswith("/")]
+
+
+def children(own: str, objects: Iterable[xml.Listed]) -> dict[str, FileStatus]:
+    """What is directly in the directory with this prefix, by path, if these objects are below it."""
+    found: dict[str, FileStatus] = {}
+    for one in objects:
+        name, slash, _ = one.name[len(own) :].partition("/")
+        if name or slash:
+            path = f"/{own}{name}"
+            found[path] = FileStatus(path, is_directory=True) if slash else status_of(one)
+    return found
 
 
 def status_of(found: xml.Listed) -> FileStatus:

@@ -1,8 +1,9 @@
 """Amazon S3: a file is an upload that is completed in one atomic request, and nothing is renamed.
 
-A directory exists while an object is below it, or while its mark exists, an empty object ``dir/``. The
-version of an object is its etag. A change of a state, and every write that must not replace another one,
-is a conditional request; a server that ignores conditions is refused when a job is set up.
+A directory exists while an object is below it, or while its mark exists, an empty object ``dir/``; some
+servers list it longer. The version of an object is its etag. A change of a state, and every write that
+must not replace another one, is a conditional request; a server that ignores conditions is refused when
+a job is set up.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from ray_committer.stores.s3.bucket import PAGE_ITEMS, S3Bucket
 from ray_committer.stores.s3.conditions import check_conditions
 from ray_committer.stores.s3.connect import Credentials, find_place, trusted_certificates
 from ray_committer.stores.s3.settings import S3Settings
-from ray_committer.stores.s3.statuses import listed, milliseconds, status_of, status_of_head
+from ray_committer.stores.s3.statuses import children, listed, milliseconds, status_of, status_of_head
 
 DELETES_AT_ONCE = 4
 
@@ -96,6 +97,19 @@ class S3Store:
         if not is_there:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         return found
+
+    def list_exact(self, path: str) -> list[FileStatus]:
+        """`list_status` by the names of the first objects; only if there are more objects, directories
+        are listed as the server shows them, and those that no object has proved are looked into."""
+        own = _prefix(path)
+        first = next(self._bucket.pages(own))
+        there = children(own, first.objects)
+        if first.token:
+            shown = self.list_status(path)
+            return [one for one in shown if one.path in there or self._holds(one)]
+        if not first.objects and path != "/":
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return list(there.values())
 
     def list_files(self, path: str) -> list[FileStatus]:
         return [status_of(item) for item in self._objects(path) if not item.name.endswith("/")]
@@ -247,7 +261,8 @@ class S3Store:
         return S3Settings(self._bucket)
 
     def list_prefix(self, path: str) -> list[FileStatus]:
-        return [one for page in self._bucket.pages(path[1:], delimiter="/") for one in listed(page)]
+        pages = self._bucket.pages(path[1:], delimiter="/")
+        return [one for page in pages for one in listed(page) if self._holds(one)]
 
     def _objects(self, path: str) -> Iterator[xml.Listed]:
         return (item for page in self._bucket.pages(_prefix(path)) for item in page.objects)
@@ -268,6 +283,10 @@ class S3Store:
             return
         with ThreadPoolExecutor(DELETES_AT_ONCE) as pool:
             list(pool.map(self._bucket.delete_all, groups))
+
+    def _holds(self, status: FileStatus) -> bool:
+        """Whether it is a file, or a directory with an object: some servers show others, too."""
+        return not status.is_directory or self._is_directory(status.path)
 
     def _is_directory(self, path: str) -> bool:
         if path == "/":

@@ -123,6 +123,7 @@ def page_of(answer: HttpAnswer, path: str) -> Page:
         )
         for one in root.findall("Contents")
     ]
+    objects = [one for one in objects if one.etag or not one.name.endswith("/")]  # no mark has none
     prefixes = [decode(_needed(one, "Prefix", path)) for one in root.findall("CommonPrefixes")]
     is_cut = _text(root, "IsTruncated") == "true"
     return Page(objects, prefixes, _needed(root, "NextContinuationToken", path) if is_cut else "")

@@ -1,16 +1,27 @@
-"""The store contract on moto, and on the project's own S3 as each kind of server answers."""
+"""The store contract on moto, on SeaweedFS, and on the project's own S3 as each server answers."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from operator import attrgetter
 
 import pytest
 
 from ray_committer.stores.base import StoreOperations, StoreSpec, Versions
+from ray_committer.stores.promises.all import PROMISES
+from ray_committer.stores.promises.promise import Promise
+from ray_committer.stores.promises.states import CHANGES_ONCE
+from ray_committer.stores.promises.uploads import ONE_COMPLETES
 from ray_committer.stores.registry import open_store
 from ray_committer.stores.s3.store import S3Store
 from ray_committer.testing import StoreContract
 from tests.servers.fake_s3 import SERVERS, FakeS3, direct_store
+from tests.servers.s3_bucket import new_bucket
+from tests.servers.seaweedfs import SeaweedServer
 
 pytestmark = pytest.mark.xdist_group("s3")
+
+NAME = attrgetter("name")
 
 
 @pytest.mark.wide
@@ -25,6 +36,40 @@ class TestMoto(StoreContract):
     @pytest.fixture
     def store(self, store: S3Store) -> StoreOperations:
         return store
+
+    @pytest.fixture
+    def root(self, store: StoreOperations) -> str:
+        store.mkdirs("/root")
+        return "/root"
+
+
+@pytest.mark.wide
+@pytest.mark.server
+class TestSeaweedFS(StoreContract):
+    """All promises but one: of two completions at one name in the same moment, both can succeed."""
+
+    refused_names = frozenset({"back\\slash"})  # it keeps a backslash as a slash
+
+    @pytest.mark.parametrize("promise", [one for one in PROMISES if one != ONE_COMPLETES], ids=NAME)
+    def test_the_store_keeps_its_promise(
+        self, store: StoreOperations, root: str, promise: Promise
+    ) -> None:
+        super().test_the_store_keeps_its_promise(store, root, promise)
+
+    @pytest.mark.parametrize("promise", [CHANGES_ONCE], ids=NAME)
+    def test_the_store_keeps_its_promise_every_time(
+        self, store: StoreOperations, root: str, promise: Promise
+    ) -> None:
+        super().test_the_store_keeps_its_promise_every_time(store, root, promise)
+
+    @pytest.fixture
+    def crash_stride(self) -> int:
+        return 7
+
+    @pytest.fixture
+    def store(self, seaweedfs: SeaweedServer) -> Iterator[StoreOperations]:
+        with new_bucket(seaweedfs.url) as bucket:
+            yield S3Store(StoreSpec("s3", bucket.name, seaweedfs.storage_options))
 
     @pytest.fixture
     def root(self, store: StoreOperations) -> str:
