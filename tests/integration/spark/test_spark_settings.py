@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 import ray_committer
@@ -24,9 +25,10 @@ from ray_committer.spark.hadoop.keys import FILE_OUTPUT, MANIFEST, hadoop_option
 from ray_committer.spark.hadoop.stores import storage_options
 from ray_committer.spark.handler import CommitHandler
 from ray_committer.spark.job_settings import HandlerSettings
-from ray_committer.spark.settings import MODE_KEY
+from ray_committer.spark.settings import MODE_KEY, SESSION_KEY
 from ray_committer.stores.registry import open_store, resolve_destination
 from tests.integration.spark.conftest import data_files
+from tests.integration.spark.tasks import set_up
 
 pytestmark = [
     pytest.mark.one_spark,
@@ -173,6 +175,23 @@ def test_each_session_of_a_driver_is_committed_with_what_its_own_install_was_giv
         session.range(5).write.mode("append").parquet(str(tmp_path / "first"))
     assert (installation.handler.commits, second.handler.commits) == (4, 2)
     assert other.conf.get(MODE_KEY, None) is None
+
+
+def test_a_job_is_never_committed_with_what_the_install_of_another_session_was_given(
+    spark: SparkSession, installation, dest: Path
+):
+    other = spark.newSession()
+    second = install(other)
+    token = {SESSION_KEY: second.token}
+    job = set_up(spark, dest, token)
+    begun = job.task()
+    begun.begin_file("p=1").write_text("x")
+    uninstall(other)
+    with pytest.raises(Py4JJavaError, match="no commit handler is installed in this driver"):
+        set_up(spark, dest, token)
+    job.abort()
+    (left,) = ray_committer.list_jobs(str(dest))
+    assert (left.state, installation.handler.commits) == ("running", 0)
 
 
 def test_a_session_that_is_found_again_is_the_same(spark: SparkSession, installation, tmp_path: Path):

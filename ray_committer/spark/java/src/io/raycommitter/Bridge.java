@@ -31,13 +31,16 @@ public final class Bridge {
         return CommitHandlers.choose(installed(conf.getRaw(SESSION)), conf);
     }
 
-    /** Returns the handler of a session, or the one that was installed last. */
+    /**
+     * Returns the handler of a session, which may have been removed; for a session that never had one, that
+     * which was installed last. Null if there is none.
+     */
     private static synchronized JobCommitHandler installed(String session) {
         JobCommitHandler last = null;
         for (JobCommitHandler handler : HANDLERS.values()) {
             last = handler;
         }
-        return HANDLERS.getOrDefault(session, last);
+        return session == null ? last : HANDLERS.get(session);
     }
 
     /** Shows a line of the progress of a job's commit in Spark's UI, if the commit takes long. */
