@@ -88,8 +88,11 @@ class HadoopConf:
 
     def get(self, *keys: str) -> str | None:
         """Return the value of the first of `keys` that is set and not blank."""
-        values = (self.settings.get(key, "").strip() for key in keys if self._is_allowed(key))
-        return next((value for value in values if value), None)
+        for key in keys:
+            self._require_own(key)
+            if value := self.settings.get(key, "").strip():
+                return value
+        return None
 
     def is_true(self, *keys: str, default: bool = False) -> bool:
         """Return whether the first of `keys` that is set is true, as Hadoop reads booleans."""
@@ -100,9 +103,12 @@ class HadoopConf:
         """Return the value of the first of `keys` set in a credential provider or in plain text."""
         if self.get_password is None:
             return self.get(*keys)
-        self._is_allowed(PROVIDER_PATH)
-        found = (self.get_password(key) for key in keys if self._is_allowed(key))
-        return next((value.strip() for value in found if value and value.strip()), None)
+        self._require_own(PROVIDER_PATH)
+        for key in keys:
+            self._require_own(key)
+            if value := (self.get_password(key) or "").strip():
+                return value
+        return None
 
     def required(self, store: str, key: str, *more: str, option: str) -> str:
         """Return the secret of the first key that is set.
@@ -117,10 +123,10 @@ class HadoopConf:
             hint = f" (it may be in {PROVIDER_PATH}, which only a JVM can read)"
         raise refusal(store, key, f"is not set{hint}", option)
 
-    def _is_allowed(self, key: str) -> bool:
-        """Return True, or raise `SettingsError` for a key that the session or the write may not set."""
+    def _require_own(self, key: str) -> None:
+        """`SettingsError` if the session or the write has set a key that only the driver may set."""
         if key not in self.given or any(fnmatchcase(key, allowed) for allowed in OF_ANY_WRITE):
-            return True
+            return
         own = key if key.startswith("spark.") else f"spark.hadoop.{key}"
         raise SettingsError(
             f"{key}: this session or write has set it, but only the driver's own configuration may, "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark import TaskContext
@@ -48,6 +49,15 @@ def configure(spark: SparkSession) -> Iterator[Callable[..., None]]:
         driver.unset(key)
         spark.conf.unset(key)
     uninstall(spark)
+
+
+@pytest.fixture
+def not_utf8(spark: SparkSession) -> Iterator[None]:
+    """As in a JVM that was started with LC_ALL=POSIX."""
+    system: Any = spark._jvm.System
+    own = system.setProperty("sun.jnu.encoding", "ANSI_X3.4-1968")
+    yield
+    system.setProperty("sun.jnu.encoding", own)
 
 
 def data_files(dest: Path) -> set[str]:

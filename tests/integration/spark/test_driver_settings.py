@@ -17,6 +17,7 @@ from ray_committer.spark.hadoop.stores import storage_options
 from ray_committer.spark.settings import COMMAND_KEY, EXECUTOR_KEY, MODE_KEY
 from tests.integration.spark.conftest import data_files
 from tests.integration.spark.jvm import COMMAND
+from tests.integration.spark.tasks import set_up
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(180)]
 
@@ -70,7 +71,12 @@ def by_table(spark: SparkSession, rows: DataFrame, dest: str, key: str, value: s
     spark.sql(f"CREATE TABLE refused USING parquet {options} AS SELECT 1")
 
 
-@pytest.mark.parametrize("set_it", [by_option, by_session, by_sql, by_table])
+def by_hadoop(spark: SparkSession, rows: DataFrame, dest: str, key: str, value: str) -> None:
+    """In the configuration of the job itself, which the options of a write reach."""
+    set_up(spark, Path(dest), {key: value})
+
+
+@pytest.mark.parametrize("set_it", [by_option, by_session, by_sql, by_table, by_hadoop])
 def test_no_session_and_no_write_names_the_program_that_the_driver_starts(
     spark, configure, rows: DataFrame, tmp_path: Path, program: Path, set_it: Set
 ):

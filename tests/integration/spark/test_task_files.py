@@ -159,3 +159,29 @@ def test_a_fifo_in_the_place_of_a_file_is_missing(task: Task):
     os.mkfifo(task.begin_file("p=1"))
     with pytest.raises(Py4JJavaError, match="files that the task began are missing"):
         task.save()
+
+
+@pytest.mark.parametrize("is_driver", [True, False])
+def test_no_name_of_a_file_or_directory_may_be_one_that_a_jvm_does_not_find(
+    spark: SparkSession, installation, tmp_path: Path, request: pytest.FixtureRequest, is_driver: bool
+):
+    before = None if is_driver else set_up(spark, tmp_path / "table")
+    request.getfixturevalue("not_utf8")
+    job = before or set_up(spark, tmp_path / "table")
+    task = job.task()
+    if is_driver:
+        spark._jvm.System.setProperty("sun.jnu.encoding", "UTF-8")
+    for begin in (
+        lambda: task.begin_file("p=\u00e9"),
+        lambda: task.begin_file("p=1", "\u00e9"),
+        lambda: task.begin_file(None, "\u0660"),
+        lambda: task.begin_file_at(tmp_path / "caf\u00e9"),
+    ):
+        with pytest.raises(Py4JJavaError, match="names of files are not UTF-8 in th"):
+            begin()
+    assert task.begin_file("p=1").parent == task.attempt
+    if not is_driver:
+        with pytest.raises(
+            Py4JJavaError, match="caf\u00e9: names of files are not UTF-8 in the driver's JVM"
+        ):
+            set_up(spark, tmp_path / "caf\u00e9")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -238,3 +238,8 @@ def test_a_location_outside_of_the_table_is_refused(bucket: Bucket):
     task = bucket.job().task()
     with pytest.raises(Py4JJavaError, match="/elsewhere: is the location of a partition outside"):
         task.begin_file_at(Path("/elsewhere"))
+
+
+def test_only_local_names_depend_on_the_encoding_of_the_jvm(bucket: Bucket, not_utf8):
+    task = replace(bucket, dest=bucket.dest / "caf\u00e9").job().task()
+    assert task.begin_file("p=\u00e9").name.startswith("part-")

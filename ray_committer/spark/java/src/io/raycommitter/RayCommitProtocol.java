@@ -192,15 +192,18 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
         if (!isActive() || !directory.isDefined()) {
             String file = super.newTaskTempFile(context, directory, spec);
             if (isActive()) {
+                FileNames.require(new Path(file), areNamesUtf8);
                 committer.addFile(file);
             }
             return file;
         }
-        FileNames.require(TaskScan.join(new Path(dest), directory.get()), areNamesUtf8);
+        String name = getFilename(context, spec);
+        Path place = TaskScan.join(new Path(dest), directory.get() + "/" + name);
+        FileNames.require(place, areNamesUtf8);
         if (dynamicPartitionOverwrite) {
             committer.addPartitionPath(directory.get());
         }
-        return committer.newPartitionFile(directory.get(), getFilename(context, spec)).toString();
+        return committer.newPartitionFile(directory.get(), name).toString();
     }
 
     /** Spark calls this for partitions whose location is outside of the table's directory. */
