@@ -13,11 +13,12 @@ from contextlib import suppress
 from functools import partial
 
 from ray_committer.errors import ManifestError, PathError, PreflightError
+from ray_committer.job_files.read_listed import read_listed
 from ray_committer.protocol.fingerprints import fingerprint
 from ray_committer.protocol.manifest import FileEntry, TaskManifest, decode_manifest
 from ray_committer.protocol.paths import MANIFEST_SUFFIX, JobAttempt
 from ray_committer.stores.at_once import at_once, streamed
-from ray_committer.stores.base import StoreOperations, delete_version, pending_uploads
+from ray_committer.stores.base import FileStatus, StoreOperations, delete_version, pending_uploads
 from ray_committer.work.end_upload import abort_pending
 from ray_committer.work.entries import store_path
 from ray_committer.work.upload_file import SUFFIX, read_notes
@@ -96,11 +97,11 @@ def _manifests(
     store: StoreOperations, job: JobAttempt, *, skips_damaged: bool
 ) -> Iterator[TaskManifest]:
     listed = store.list_files(job.manifests)
-    paths = [one.path for one in listed if one.name.endswith(MANIFEST_SUFFIX)]
+    found = [one for one in listed if one.name.endswith(MANIFEST_SUFFIX)]
 
-    def read(path: str) -> TaskManifest | None:
+    def read(status: FileStatus) -> TaskManifest | None:
         try:
-            return decode_manifest(store.read(path), path)
+            return decode_manifest(read_listed(store, status), status.path)
         except FileNotFoundError:
             return None
         except ManifestError:
@@ -108,7 +109,7 @@ def _manifests(
                 return None
             raise
 
-    yield from (one for one in streamed(store, read, paths) if one is not None)
+    yield from (one for one in streamed(store, read, found) if one is not None)
 
 
 def _places(store: StoreOperations, files: Iterable[FileEntry]) -> Iterator[Upload]:

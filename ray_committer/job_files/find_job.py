@@ -20,6 +20,7 @@ from ray_committer.errors import (
 )
 from ray_committer.job_files.job_state import Seen, read_state
 from ray_committer.job_files.job_tree import JobTree
+from ray_committer.job_files.read_listed import read_listed
 from ray_committer.protocol.manifest import decode_manifest, stamp_of
 from ray_committer.protocol.paths import (
     DOCUMENTED_PREFIX,
@@ -170,7 +171,7 @@ def without_late(
 
 
 def _stamp(store: StoreOperations, status: FileStatus) -> str | None:
-    return stamp_of(decode_manifest(store.read(status.path), status.path))
+    return stamp_of(decode_manifest(read_listed(store, status), status.path))
 
 
 def _manifests_if_any(store: StoreOperations, job: JobAttempt) -> tuple[FileStatus, ...] | None:
@@ -224,7 +225,7 @@ def estimate_files(store: StoreOperations, job: JobAttempt) -> int:
         largest = max(found, key=lambda one: one.size, default=None)
         if largest is None or not largest.size:
             return 0
-        manifest = decode_manifest(store.read(largest.path), largest.path)
+        manifest = decode_manifest(read_listed(store, largest), largest.path)
     except (FileNotFoundError, NotADirectoryError):
         return 0
     return round(sum(one.size for one in found) / largest.size * len(manifest.files))
@@ -387,7 +388,7 @@ def confirm_documented(store: StoreOperations, job: JobAttempt) -> None:
 def _job_id_of_manifests(store: StoreOperations, job: JobAttempt) -> str | None:
     try:
         for status in list_manifest_files(store, job):
-            return decode_manifest(store.read(status.path), status.path).job_id
+            return decode_manifest(read_listed(store, status), status.path).job_id
     except (FileNotFoundError, NotADirectoryError):
         pass
     return None

@@ -19,6 +19,7 @@ from ray_committer.job_files.find_job import list_manifest_files, not_read
 from ray_committer.job_files.job_state import Seen, read_state
 from ray_committer.job_files.left_files import entries_left, pending_marks
 from ray_committer.job_files.other_jobs import OtherJob, read_other
+from ray_committer.job_files.read_listed import read_listed
 from ray_committer.protocol.manifest import TaskManifest, decode_manifest, stamp_of
 from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.record import ClaimedTable, decode_record
@@ -178,7 +179,7 @@ def _by_largest(store: StoreOperations, manifests: Sequence[FileStatus]) -> Surv
     largest = max(manifests, key=lambda one: one.size, default=None)
     if largest is None:
         return Survey(files=0, bytes=0)
-    manifest = decode_manifest(store.read(largest.path), largest.path)
+    manifest = decode_manifest(read_listed(store, largest), largest.path)
     ratio = sum(one.size for one in manifests) / max(largest.size, 1)
     return Survey(
         manifests=len(manifests),

@@ -28,6 +28,7 @@ from ray_committer.errors import (
 from ray_committer.executors.base import ResultRef, Supplied
 from ray_committer.executors.directories import Directories
 from ray_committer.job_files.find_job import list_manifest_files, refuse_links
+from ray_committer.job_files.read_listed import check_listed
 from ray_committer.protocol.file_list import NO_FILES, FileSet
 from ray_committer.protocol.fingerprints import fingerprints
 from ray_committer.protocol.iostatistics import IOStatistics, aggregate
@@ -301,7 +302,7 @@ def counted_manifests(
     """Select the manifests that count, by `names`, from `statuses`; each must be a file with content."""
     for status in statuses:
         if status.name.endswith(MANIFEST_SUFFIX) and (names is None or status.name in names):
-            _check_listed(status)
+            check_listed(status)
             yield status
 
 
@@ -313,12 +314,6 @@ def listing_of(job: JobAttempt, counted: Iterable[FileStatus]) -> Listing:
         total += int.from_bytes(blake2b(repr(stamp).encode(), digest_size=32).digest())
         is_frozen = is_frozen and is_inside(one.path, job.frozen)
     return Listing(total, is_frozen)
-
-
-def _check_listed(status: FileStatus) -> None:
-    if status.is_directory or status.size == 0:
-        what = "a directory" if status.is_directory else "empty"
-        raise ManifestError(f"{status.path}: is {what}, not a task manifest", "run the task again")
 
 
 @dataclass(frozen=True, slots=True)

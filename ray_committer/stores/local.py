@@ -19,6 +19,7 @@ from ray_committer.errors import StoreRefusedError
 from ray_committer.stores.base import FileStatus, StoreCapabilities, StoredState, StoreSpec, list_anew
 from ray_committer.stores.hard_links import denied_links
 from ray_committer.stores.hdfs.protocol import UMASK, permissions
+from ray_committer.stores.local_files import open_regular, read_regular
 from ray_committer.stores.local_renames import (
     rename_without_replacing,
     renamed_by_flag,
@@ -89,11 +90,10 @@ class LocalStore:
         return found
 
     def read(self, path: str) -> bytes:
-        with open(path, "rb") as file:
-            return file.read()
+        return read_regular(path)
 
     def write(self, path: str, data: bytes) -> None:
-        with open(path, "wb") as file:
+        with open_regular(path) as file:
             if self._modes is not None:
                 os.fchmod(file.fileno(), self._modes[0])
             file.write(data)

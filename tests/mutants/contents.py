@@ -25,6 +25,7 @@ from ray_committer.stages.save_task_manifest import save_task_manifest
 from ray_committer.stores.addresses import without_password
 from ray_committer.stores.answers import require_inside
 from ray_committer.stores.base import real_path
+from ray_committer.stores.local_files import read_regular
 from ray_committer.testing.faults import WrappedStore
 from ray_committer.work.entries import check_entry
 from ray_committer.work.sources import check_sources
@@ -44,6 +45,11 @@ def every_job_is_taken_for_complete() -> Swaps:
         preflight(dataclasses.replace(context, options=options), loaded, allowed_roots)
 
     yield preflight, broken
+
+
+def any_kind_of_file_is_read() -> Swaps:
+    """A planted link to a device fills the memory of each command that looks."""
+    yield read_regular, lambda path: b"x"
 
 
 def hidden_names_are_output() -> Swaps:

@@ -374,7 +374,9 @@ def test_a_listing_of_many_pages_is_whole():
     assert store.list_files("/d") == []
 
 
-def test_names_that_a_reader_cannot_have_are_refused_before_the_record(monkeypatch: pytest.MonkeyPatch):
+def test_names_that_a_reader_cannot_have_are_refused_before_a_byte_is_written(
+    monkeypatch: pytest.MonkeyPatch,
+):
     store = direct_store(FakeS3())
     monkeypatch.setattr(open_job, "open_store", lambda *_, **__: store)
     dest = "s3://bucket/t"
@@ -385,10 +387,11 @@ def test_names_that_a_reader_cannot_have_are_refused_before_the_record(monkeypat
             ray_committer.task_attempt(dest, "j", 0) as attempt,
         ):
             attempt.open(name)
-    with ray_committer.task_attempt(dest, "j", 1) as attempt:
-        attempt.open("x" * 1025).close()
-    with pytest.raises(PreflightError, match=r"x{1000}.*1025"):
-        ray_committer.commit_job(dest, "j", executor="inline")
+    with (
+        pytest.raises(PreflightError, match=r"x{1000}.*1024"),
+        ray_committer.task_attempt(dest, "j", 1) as attempt,
+    ):
+        attempt.open("x" * 1025)
     assert visible_files(store, "/t") == {}
 
 
