@@ -19,7 +19,7 @@ from ray_committer.job_files.gone_jobs import sweep_gone
 from ray_committer.job_files.job_state import read_state
 from ray_committer.jobs.open_job import StorageOptions, attempt_context, open_here, require_destination
 from ray_committer.options import CommitOptions
-from ray_committer.protocol.paths import JobAttempt
+from ray_committer.protocol.paths import JobAttempt, temporary_directory
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.abort_job import abort_job
 from ray_committer.stages.vacuum_jobs import Remains, at_work, find_remains
@@ -37,8 +37,8 @@ class VacuumedJob:
     """A directory below ``$dest/_temporary``, and whether it was removed.
 
     job_attempt: None for a directory that holds no job attempt.
-    had_ended: it holds leftovers of a job that was committed or aborted, under the name (`job_id`) that
-        its clean-up gave it.
+    had_ended: it holds leftovers of a job that was committed or aborted, perhaps under the name
+        (`job_id`) that its clean-up gave it, or nothing.
     files, bytes: counts of all files in it, None if they were not counted; `age_seconds`: time since the
         newest change in it.
     removed: whether it was removed or, in a dry run, would be.
@@ -87,7 +87,11 @@ def vacuum_jobs(
         with suppress(RayCommitterError):  # the reason is that of each job whose claim cannot end
             in_log = read_jobs_in_log(store, destination)
         settle = partial(_settle, store, dest, in_log, now, options, dry_run=dry_run)
-        return list(map(settle, found))
+        settled = list(map(settle, found))
+        if not dry_run:
+            with suppress(PermissionError, NotADirectoryError):  # another job's clean-up removes it
+                store.remove_empty_directory(temporary_directory(destination))
+        return settled
 
 
 def refuse_young(older_than_seconds: float) -> None:
@@ -126,7 +130,7 @@ def _settle(
         bytes=remains.bytes,
         age_seconds=None if newest is None else max(0.0, (now - newest) / 1000),
         removed=reason is None,
-        had_ended=remains.is_gone and reason is None,
+        had_ended=remains.has_ended and reason is None,
         reason=reason,
         command=_command(store, dest, decided),
         claim=logged.claim if logged else None,

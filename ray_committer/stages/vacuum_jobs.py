@@ -51,7 +51,8 @@ class Remains:
 
     `attempt` is None if the directory is not that of a job attempt. The counts are None if they were not
     looked at. `decided` is an attempt of the same job with a record, so this directory must not be
-    touched. `gone` is an attempt that a process took away to delete it.
+    touched. `gone` is an attempt that a process took away to delete it. It `has_ended` if nothing is
+    left of a job that could be committed: an empty directory, or one that was taken away.
     """
 
     job_id: str
@@ -63,11 +64,7 @@ class Remains:
     newest_milliseconds: int | None = None
     gone: JobAttempt | None = None
     kept: str | None = None
-
-    @property
-    def is_gone(self) -> bool:
-        """Whether a process took it away to delete it."""
-        return self.gone is not None
+    has_ended: bool = False
 
 
 def find_remains(
@@ -79,18 +76,19 @@ def find_remains(
         yield _gone_remains(store, gone, limit)
     for found in list_job_directories(store, destination):
         try:
-            phases = {one: read_attempt_state(store, one).phase for one in found.opened().attempts}
+            states = {one: read_attempt_state(store, one) for one in found.opened().attempts}
         except (PermissionError, LinkedPathError) as e:
             yield Remains(found.job_id, found.directory, kept=not_read(e, found.directory))
             continue
-        decided = next((one for one, phase in phases.items() if phase in WITH_RECORD), None)
-        for attempt, phase in phases.items():
+        decided = next((one for one, state in states.items() if state.phase in WITH_RECORD), None)
+        for attempt, state in states.items():
+            phase = state.phase
             remains = _attempt_remains(store, attempt, phase, decided, limit)
             if phase is Phase.DECLARED and remains.kept is None:
                 remains = replace(remains, kept=at_work(store, attempt, now_milliseconds))
             if phase is not Phase.ABORTED and remains.kept is None and _is_left(store, attempt):
                 remains = replace(remains, kept=_LEFT)
-            yield remains
+            yield replace(remains, has_ended=state.is_remnant)
         for link in found.linked:
             yield Remains(found.job_id, link.directory, kept=skipped_link(link.directory))
         if not (found.attempts or found.linked):
@@ -107,7 +105,7 @@ def _is_left(store: StoreOperations, attempt: JobAttempt) -> bool:
 
 def _gone_remains(store: StoreOperations, gone: JobAttempt, limit: int) -> Remains:
     """An attempt that was taken away: removed if its job has ended, otherwise kept as a mistake."""
-    remains = Remains(gone.job_id, gone.directory, gone=gone)
+    remains = Remains(gone.job_id, gone.directory, gone=gone, has_ended=True)
     try:
         state = state_inside(store, gone)
     except RayCommitterError as e:
@@ -152,8 +150,10 @@ def at_work(store: StoreOperations, attempt: JobAttempt, now_milliseconds: int) 
 
 def _other_remains(store: StoreOperations, found: FoundJob, limit: int) -> Remains:
     """A directory without a job attempt: empty, from the doctor, or not from this protocol."""
-    remains = _looked_at(store, Remains(found.job_id, found.directory), limit)
-    is_own = found.job_id.startswith(DOCTOR_PREFIX) or not _list(store, found.directory)
+    is_empty = not _list(store, found.directory)
+    empty = Remains(found.job_id, found.directory, has_ended=is_empty)
+    remains = _looked_at(store, empty, limit)
+    is_own = found.job_id.startswith(DOCTOR_PREFIX) or is_empty
     if remains.kept is None and not is_own:
         return replace(
             remains, kept="it is not from this protocol; a classic committer may have left it"

@@ -15,6 +15,7 @@ import ray_committer
 from ray_committer.errors import CommitAbortedError, JobNotFoundError, SettingsError
 from ray_committer.protocol.state import Phase
 from ray_committer.testing import StoreCall
+from tests.cli.commands import run
 from tests.opening import dying, opening
 from tests.stages.support import ALIVE, DEAD, bring_to, do_at, record_of
 
@@ -236,7 +237,7 @@ def test_what_the_doctor_and_empty_jobs_left_is_removed(dest: Path):
     (dest / "_temporary" / "job_1").mkdir()
     make_old(dest / "_temporary")
     assert [job.removed for job in ray_committer.vacuum_jobs(str(dest))] == [True, True]
-    assert not any((dest / "_temporary").iterdir())
+    assert not (dest / "_temporary").exists()
 
 
 def test_a_wrong_destination_is_an_error_and_a_quiet_one_is_not(dest: Path):
@@ -244,3 +245,53 @@ def test_a_wrong_destination_is_an_error_and_a_quiet_one_is_not(dest: Path):
         ray_committer.vacuum_jobs(str(dest))
     dest.mkdir()
     assert ray_committer.vacuum_jobs(str(dest)) == []
+
+
+# Directories without a job
+
+
+EMPTY: dict[str, tuple[str, ...]] = {
+    "nothing": (),
+    "a job's directory": ("job_1",),
+    "an attempt's directory": ("job_1/00",),
+    "directories that were taken away": (".gone-1", ".gone-2"),
+    "all of them": ("job_1/00", "job_2", ".gone-1"),
+}
+
+
+@pytest.mark.parametrize("names", EMPTY.values(), ids=EMPTY)
+def test_empty_directories_go_with_temporary_and_are_not_named_as_jobs(
+    write_job, dest: Path, tree, names: tuple[str, ...]
+):
+    write_job({0: {"a": "x"}})
+    ray_committer.commit_job(str(dest))
+    (dest / "_temporary").mkdir()
+    for name in names:
+        (dest / "_temporary" / name).mkdir(parents=True)
+    make_old(dest / "_temporary")
+    planned = ray_committer.vacuum_jobs(str(dest), dry_run=True)
+    assert (dest / "_temporary").exists()
+    found = ray_committer.vacuum_jobs(str(dest))
+    assert not (dest / "_temporary").exists()
+    for one in (*planned, *found):
+        assert (one.removed, one.had_ended) == (True, True)
+    assert len(planned) == len(found) == len(names)
+    assert run("vacuum", str(dest)).stdout == f"{dest}: 0 of 0 jobs removed\n"
+    assert tree() == {"a": "x"}
+
+
+def test_an_empty_directory_that_is_young_stays(dest: Path):
+    (dest / "_temporary" / "job_1").mkdir(parents=True)
+    found = one(ray_committer.vacuum_jobs(str(dest)))
+    assert (found.removed, found.had_ended, found.reason) == (False, False, "it has changed recently")
+    assert (dest / "_temporary" / "job_1").exists()
+
+
+def test_what_is_left_of_ended_jobs_is_not_counted_among_the_jobs(dest: Path):
+    (dest / "_temporary" / "job_1").mkdir(parents=True)
+    make_old(dest / "_temporary")
+    lines = run("vacuum", str(dest)).stdout.splitlines()
+    assert lines[:2] == [
+        f"{dest}: 0 of 0 jobs removed",
+        "job_1: removed, the rest of a job that had ended",
+    ]

@@ -215,7 +215,7 @@ def test_what_was_taken_away_and_may_not_be_read_is_kept():
     store = abandoned()
     gone = JOB.gone("nonce")
     move_directory(store, JOB.directory, gone.directory)
-    (remains,) = (one for one in look(closed(store, gone.directory)) if one.is_gone)
+    (remains,) = (one for one in look(closed(store, gone.directory)) if one.gone)
     assert remains.kept == f"{gone.state}: no permission to read it"
 
 
