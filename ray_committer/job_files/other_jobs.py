@@ -71,6 +71,17 @@ class OtherJob:
         return is_nobody(self.declaration.owner)
 
     @property
+    def is_undoable(self) -> bool:
+        """Whether its commit can be given up, unless a process is at work on it."""
+        is_sealed = self.phase is Phase.SEALED and self.declaration.is_undoable
+        return self.phase is Phase.RECORDED or is_sealed
+
+    @property
+    def is_passed_by_appends(self) -> bool:
+        """Whether it replaces data, and only old files are left to remove."""
+        return self.phase is Phase.SEALED and bool(self.declaration.claim.excludes)
+
+    @property
     def is_unfinished(self) -> bool:
         """Whether a process was to end it and has died: its application may be run again."""
         return self.phase in UNFINISHED and not self.is_alive and not self.is_deferred
@@ -301,6 +312,6 @@ def finish_first(store: StoreOperations, other: OtherJob) -> tuple[str, str]:
         what, command = "the commit is being undone", abort_command(store, job, undo=True)
     else:
         what, command = "the commit has begun but not ended", commit_command(store, job)
-    if other.phase is Phase.RECORDED:
+    if other.is_undoable:
         command += f", or give it up with: {abort_command(store, job, undo=True)}"
     return f"{job.directory}: {what} (job {job.job_id}, {other.phase})", f"finish it with: {command}"

@@ -87,7 +87,8 @@ def end_of(
 
     The default supersedes a job whose whole output is replaced. To finish it would change what readers
     see, and what the other job reads if it reads its own destination, to the output of a run that is
-    repeated. A sealed job can only be finished, and an undo that has begun can only be finished too.
+    repeated. A sealed job is given up only on demand, and only if its record says that it can be; an
+    undo that has begun can only be finished.
     With `finish_others`, a job is finished that would not be ended without it.
     """
     if other.phase not in UNFINISHED or other.is_alive or other.job.is_gone:
@@ -107,7 +108,7 @@ def _end_as_usual(other: OtherJob, unfinished: Unfinished | None, roots: Sequenc
     is_replaced = other.declaration.claim.is_within(roots)
     if unfinished is None and (other.is_deferred or not is_replaced):
         return None
-    if other.phase is Phase.SEALED:
+    if other.phase is Phase.SEALED and not (unfinished and other.is_undoable):
         return End.FINISH if is_replaced else None
     return End.UNDO
 
@@ -132,8 +133,11 @@ def unfinished_beside(
     roots = [real_path(store, root) for root in replaces if root != job.any_partition]
     excludes = [*roots, own] if must_be_empty else roots
     is_known = must_be_empty or 0 < len(replaces) == len(roots)
+    appends = not replaces and not must_be_empty
 
     def is_in_the_way(other: OtherJob) -> bool:
+        if appends and other.is_passed_by_appends:
+            return False
         claim = other.declaration.claim
         is_sure = claim.meets(excludes) or claim.keeps_out_of(own)
         return is_sure or (other.is_unfinished and not is_known)
@@ -172,7 +176,7 @@ def refusal(
     """The error for a job that is not done because of another one: the commands that end the other, what
     to do `then`, and `why` the two cannot go together."""
     what, advice = finish_first(store, other)
-    if other.phase is Phase.SEALED and unfinished == "supersede":
+    if other.phase is Phase.SEALED and not other.is_undoable and unfinished == "supersede":
         why += "; files that it replaces may be gone already, so it can no longer be given up"
     return CommitConflictError(
         what,

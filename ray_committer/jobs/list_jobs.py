@@ -241,7 +241,7 @@ def _summary(dest: str, attempt: JobAttempt, survey: Survey, now: float, *, seve
     is_alive = begun is not None and begun.is_alive
     rate = beat.per_second if beat and is_alive else None
     command = partial(_command, dest, attempt, several=several)
-    undo = _UNDO if is_recorded and not is_alive else None
+    undo = _UNDO if begun is not None and begun.is_undoable and not is_alive else None
     return JobSummary(
         job_id=attempt.job_id,
         job_attempt=attempt.number,

@@ -162,7 +162,7 @@ def _plan_renames(job: OpenJob, seen: Seen | None, first: int) -> JobPlan:
 def _look(job: OpenJob, loaded: LoadedManifests, run_id: str | None) -> tuple[OldFiles, tuple[str, ...]]:
     """The old files where the job writes, and a text for each job in its way that has stopped."""
     roots = roots_of_mode(job.context, loaded, job.replaced_roots)
-    old = look_at_data(job.context, loaded, roots)
+    old = look_at_data(job.context, loaded, roots, allowed_roots=job.allowed_roots)
     return old, _unfinished(job, loaded, roots, run_id)
 
 

@@ -15,7 +15,7 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol.state import UNDECIDED, Phase
 from ray_committer.stages.abort_job import is_nothing, may_be_left, refuse_decided
 from ray_committer.stages.save_commit_record import refuse_foreign_paths
-from ray_committer.stages.undo_job import refuse_alive, refuse_sealed
+from ray_committer.stages.undo_job import refuse_alive, refuse_committed_state, refuse_sealed
 from ray_committer.stores.base import pending_uploads
 from ray_committer.stores.registry import shown_url
 from ray_committer.tables.jobs_in_log import read_jobs_in_log
@@ -90,10 +90,11 @@ def _moved(job: OpenJob) -> int | None:
     context, seen = job.context, job.state.seen
     if seen is None or seen.phase in UNDECIDED or seen.phase is Phase.ABORTED:
         return 0
-    refuse_sealed(context, seen.phase)
+    refuse_committed_state(context, seen.phase)
     record = load_commit_record(context.store, context.job, seen.state)
     refuse_foreign_paths(context, record, (*job.replaced_roots, *job.allowed_roots), undo=True)
-    if seen.phase is not Phase.RECORDED:
+    refuse_sealed(context, seen.phase, record)
+    if seen.phase is Phase.UNDOING:
         return None
     refuse_alive(context)
     now, threads = context.now_milliseconds(), context.options.threads

@@ -145,6 +145,8 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     owner: Owner
     claim: Claim
     run_id: str | None = None
+    is_undoable: bool = False
+    """Of a record: whether the job can be undone while it is sealed."""
 
 
 class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
@@ -184,6 +186,9 @@ class CommitRecord(msgspec.Struct, frozen=True, kw_only=True):
     table: ClaimedTable | None = None
     run_id: str | None = None
     """What the job does once in its table: see `CommitOptions`."""
+    is_undoable: bool = False
+    """Whether the job can be undone while it is sealed: each old file is put aside, none is deleted or
+    replaced where it is, and no log of a table says that the job is committed."""
 
     @property
     def replaces(self) -> bool:

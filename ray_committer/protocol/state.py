@@ -33,11 +33,13 @@ class Phase(StrEnum):
     RECORDED = "recorded"
     """The commit record defines the job. New files are moved; no old file is replaced or removed."""
     SEALED = "sealed"
-    """Every new file is in place and validated. Old files are removed."""
+    """Every new file is in place and validated. Old files are removed; only if each of them is put aside
+    can the commit still be given up."""
     COMMITTED = "committed"
     """Only ``_SUCCESS`` and the clean-up are left."""
     UNDOING = "undoing"
-    """A recorded commit was given up: the files that it moved are taken back."""
+    """A recorded commit was given up: the old files that it put aside are put back, and the files that
+    it moved are taken back."""
     ABORTED = "aborted"
     """Nothing of the job is visible or ever will be."""
 
@@ -57,7 +59,7 @@ TRANSITIONS: Mapping[Phase, frozenset[Phase]] = {
     Phase.OPEN: frozenset({Phase.DECLARED, Phase.ABORTED}),
     Phase.DECLARED: frozenset({Phase.OPEN, Phase.RECORDED, Phase.ABORTED}),
     Phase.RECORDED: frozenset({Phase.SEALED, Phase.COMMITTED, Phase.UNDOING}),
-    Phase.SEALED: frozenset({Phase.COMMITTED}),
+    Phase.SEALED: frozenset({Phase.COMMITTED, Phase.UNDOING}),
     Phase.COMMITTED: frozenset(),
     Phase.UNDOING: frozenset({Phase.UNDOING, Phase.ABORTED}),
     Phase.ABORTED: frozenset(),

@@ -140,8 +140,9 @@ def refuse_decided(context: JobContext, phase: Phase | None) -> None:
             f"finish that with: {abort_command(store, job, undo=True)}",
         )
     undo = ""
-    if phase is Phase.RECORDED:
-        undo = f", or give it up with: {abort_command(store, job, undo=True)}"
+    if phase in (Phase.RECORDED, Phase.SEALED):
+        only = "" if phase is Phase.RECORDED else ", if all its old files are put aside,"
+        undo = f", or{only} give it up with: {abort_command(store, job, undo=True)}"
     raise CommitRecordExistsError(
         f"{job.directory}: the commit of this job has begun, so it can no longer be aborted",
         f"finish it with: {commit_command(store, job)}{undo}",

@@ -6,15 +6,21 @@ It makes one listing per directory. The rename, which never replaces, finds what
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from ray_committer.errors import SHOWN, CommitConflictError, PreflightError, some_of
+from ray_committer.errors import (
+    SHOWN,
+    CommitConflictError,
+    LinkedPathError,
+    PreflightError,
+    some_of,
+)
 from ray_committer.executors.directories import Directories
 from ray_committer.job_files.other_jobs import destinations_above
 from ray_committer.protocol.fingerprints import fingerprint, fingerprints
-from ray_committer.protocol.paths import TEMPORARY, ancestors, is_within, temporary_directory
+from ray_committer.protocol.paths import TEMPORARY, ancestors, is_inside, is_within, temporary_directory
 from ray_committer.protocol.record import Claim, ManifestRef
 from ray_committer.protocol.table_paths import DIRECTORY
 from ray_committer.protocol.table_state import ClaimInFlight
@@ -88,6 +94,29 @@ def check_destinations(
     tables = {path for places in seen for path in places.tables} - {context.job.destination}
     errors = [*_on_other_file_systems(context, directories), *map(holds_table, sorted(tables))]
     return Destinations(taken, blocking, others, tuple(errors), held)
+
+
+def refuse_linked_directories(
+    context: JobContext, directories: Iterable[str], roots: Collection[str]
+) -> None:
+    """`LinkedPathError` that names each link to a directory among the directories of the output, and
+    above them: it can lead out of the table. The `roots` themselves can be links."""
+    store = context.store
+    if not store.capabilities.has_links:
+        return
+    paths = {one for path in directories for one in (path, *ancestors(path, "/"))}
+    inside = (path for path in paths if any(is_inside(path, root) for root in roots))
+    linked = [path for path in inside if first_link(store, (path,)) is not None]
+    found = map(store.get_status, linked)
+    links = sorted(one.path for one in found if one is not None and one.is_directory)
+    if links:
+        raise LinkedPathError(
+            f"{some_of(links)}: is a symbolic link where the job needs a directory, and what is behind "
+            f"it may belong to others",
+            "nothing was changed: replace the link by a directory, or abort the job and write to the "
+            "directory itself; then run the same command",
+            filename=links[0],
+        )
 
 
 def is_taken(taken: Mapping[str, str]) -> CommitConflictError:

@@ -63,6 +63,7 @@ from ray_committer.stages.load_manifests import (
     load_manifests,
     load_unchanged,
 )
+from ray_committer.stages.old_files_aside import delete_old_files
 from ray_committer.stages.old_success import delete_old_success
 from ray_committer.stages.preflight import preflight
 from ray_committer.stages.publish_job import (
@@ -438,7 +439,7 @@ def _publish(run: _Run, seen: Seen) -> Seen:
                 _commit_in_table(context, progress, record)
                 keep_old_files(context, progress, seen, record)
             if record.replaces:
-                replace_old_files(context, progress, seen, record, loaded, Pass.NAMESAKES)
+                replace_old_files(context, progress, record, loaded, Pass.NAMESAKES)
         else:
             _commit_in_table(context, progress, record)
             keep_old_files(context, progress, seen, record)
@@ -446,7 +447,7 @@ def _publish(run: _Run, seen: Seen) -> Seen:
                 move_files(context, progress, record, loaded, reload, is_sealed=True)
             _note_partitions(context, progress, record, reload)
             if record.replaces:
-                replace_old_files(context, progress, seen, record, loaded, None)
+                replace_old_files(context, progress, record, loaded, None)
         end_in_table(context, record, progress.in_table)
         context.journal.add(count(names.FILES_COMMITTED, progress.renamed.files))
         context.journal.add(count(names.BYTES_COMMITTED, progress.renamed.bytes))
@@ -512,6 +513,7 @@ def _conclude(run: _Run, seen: Seen, outcome: Outcome) -> None:
         return
     context = run.context.as_recorded(record)
     progress.record = record
+    delete_old_files(context, record)
     if progress.table_version is None:
         progress.table_version = version_of(context, record)
     save_checkpoint_if_due(context, record, progress.table_version)

@@ -11,6 +11,7 @@ from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.stages.commit_result import CommitResult, Outcome
 from ray_committer.stages.context import JobContext
+from ray_committer.stages.remove_replaced_files import Removal
 from ray_committer.stages.rename_files import Renamed
 from ray_committer.tables.append import Decided
 
@@ -23,7 +24,7 @@ class CommitProgress:
     resumed: bool = False
     outcome: Outcome = Outcome.FAILED
     directories: int = 0
-    replaced: int = 0
+    removal: Removal = field(default_factory=Removal)
     validated: int = 0
     in_table: Decided | None = None
     table_version: int | None = None
@@ -62,7 +63,7 @@ class CommitProgress:
             directories=self.directories,
             moved=renamed.moved,
             proved=dict(renamed.proved),
-            replaced=self.replaced,
+            replaced=self.removal.removed,
             changed=list(context.journal.changed),
             validated=self.validated,
             table_version=self.table_version,

@@ -23,6 +23,7 @@ from ray_committer.job_files.other_jobs import (
     Choose,
     OtherJob,
     destinations_above,
+    finish_first,
     other_jobs,
     read_other,
     read_others,
@@ -236,13 +237,26 @@ def _hindrances(
     for link in found.links:
         notice(skipped_link(link))
     is_own = directory == context.job.destination
-    return [one for one in found.jobs if one.phase in IN_THE_WAY and _is_in_the_way(claim, one, is_own)]
+    begun = [one for one in found.jobs if one.phase in IN_THE_WAY]
+    for one in begun:
+        if one.is_passed_by_appends and not one.is_alive and claim.hinders(one.declaration.claim):
+            what, advice = finish_first(context.store, one)
+            context.notice_once(
+                f"{what}, and it has not removed all the data that it replaces; {advice}"
+            )
+    return [one for one in begun if _is_in_the_way(claim, one, is_own)]
 
 
 def _is_in_the_way(claim: Claim, other: OtherJob, is_own: bool) -> bool:
     """Whether the two must not be committed at once, or this job, at its own destination, may be the
-    same application as the other one, run again."""
+    same application as the other one, run again.
+
+    An append does not wait for a sealed job that replaces data: all new files of that job are in place,
+    and it removes no file that its record does not name.
+    """
     theirs = other.declaration.claim
+    if other.is_passed_by_appends and not claim.excludes:
+        return False
     return claim.hinders(theirs) or (is_own and other.is_unfinished and theirs.meets(claim.writes))
 
 

@@ -11,24 +11,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from ray_committer.errors import CommitConflictError, CommitStateUnknownError, PreflightError, some_of
+from ray_committer.errors import CommitStateUnknownError, PreflightError, some_of
 from ray_committer.job_files.settle import settle
 from ray_committer.protocol.paths import join, parent
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.protocol.table_paths import KEPT_SUFFIX, TablePlaces
-from ray_committer.stages.aside import sets_aside, take_aside
+from ray_committer.stages.aside import sets_aside
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.list_new_files import relative
-from ray_committer.stages.old_files import (
-    NOT_THERE,
-    Old,
-    is_unchanged,
-    put_aside,
-)
+from ray_committer.stages.old_files import Old
 from ray_committer.stages.preflight import OldFiles
-from ray_committer.stages.remove_replaced_files import grouped, remove_files
+from ray_committer.stages.remove_replaced_files import (
+    Removal,
+    grouped,
+    put_old_file_aside,
+    refuse_left,
+    remove_files,
+)
 from ray_committer.stages.sync_to_disk import sync_kept
-from ray_committer.stores.base import StoreOperations, file_system, move_directory
+from ray_committer.stores.base import StoreOperations, move_directory
 from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker
 
@@ -37,16 +38,9 @@ _ASIDE = "kept"
 
 def refuse_what_cannot_be_kept(context: JobContext, old: OldFiles, claim: int) -> None:
     """`PreflightError`, before the record, if an old file cannot be moved to where it is to be kept."""
-    store, job = context.store, context.job
     files = (*old.replaced, *old.overwritten)
-    wrong: list[str] = []
-    if store.capabilities.spans_file_systems:
-        home = file_system(store, job.directory)
-        directories = sorted({parent(file.path) for file in files})
-        elsewhere = (path for path in directories if file_system(store, path) != home)
-        wrong += [f"{path}: is on another file system than the table" for path in elsewhere]
-    places = _places(context, TablePlaces(job.destination).kept_directory(claim), files)
-    wrong += [f"{path}: has too long a name" for path, place in places if not _fits(store, place)]
+    places = _places(context, TablePlaces(context.job.destination).kept_directory(claim), files)
+    wrong = [f"{path}: has too long a name" for path, place in places if not _fits(context.store, place)]
     if wrong:
         raise PreflightError(
             some_of(wrong),
@@ -62,16 +56,16 @@ def make_places_of_kept(context: JobContext, record: CommitRecord, nonce: str) -
         _make_places(context, _places(context, _aside(context, nonce), _files(record)))
 
 
-def keep_replaced_files(context: JobContext, record: CommitRecord, nonce: str) -> int:
+def keep_replaced_files(context: JobContext, record: CommitRecord, nonce: str) -> Removal:
     """Move the old files that `record` names to where they are kept, after the job was sealed under this
-    `nonce`; idempotent. Returns the number of files that this call moved.
+    `nonce`; idempotent.
 
-    That is done before new files of the same names are moved. `CommitConflictError` if a file cannot be
-    moved.
+    That is done before new files of the same names are moved. `CommitStateUnknownError` if an old file
+    with the name of a new one cannot be moved.
     """
     files = _files(record)
     if record.table is None or not files:
-        return 0
+        return Removal()
     kept = TablePlaces(context.job.destination).kept_directory(record.table.version)
     is_aside = sets_aside(context.store)
     places = _places(context, _aside(context, nonce) if is_aside else kept, files)
@@ -79,13 +73,15 @@ def keep_replaced_files(context: JobContext, record: CommitRecord, nonce: str) -
         _make_places(context, places)
     by_path = dict(places)
     groups = grouped((file, by_path[file.path]) for file in files)
-    moved, changed = remove_files(context, partial(_keep, kept=kept), groups)
-    for path in sorted(set(changed) & {file.path for file in record.replaced}):
+    removal = remove_files(context, partial(_keep, kept=kept), groups)
+    for path in sorted(set(removal.changed) & {file.path for file in record.replaced}):
         context.note_changed(path)
-    if is_aside:
+    if not {path for path, _ in removal.left}.isdisjoint(file.path for file in record.overwritten):
+        refuse_left(context, record, removal.left)
+    if is_aside and not removal.left:
         _put_in_place(context, _aside(context, nonce), kept)
     sync_kept(context, [parent(kept), *_directories(_places(context, kept, files))])
-    return moved
+    return removal
 
 
 def _files(record: CommitRecord) -> Sequence[ReplacedFile]:
@@ -147,21 +143,12 @@ def _keep(store: StoreOperations, old: Old, *, kept: str) -> bool:
     """Move an old file to where it is kept; False if it is there, or gone."""
     file, place = old
     try:
-        if sets_aside(store):
-            put_aside(store, old)
-        else:
-            take_aside(store, file.path, place, file.version)
+        return put_old_file_aside(store, file, place)
     except FileExistsError:
         if store.get_status(place) is None:
             raise
         return False  # an earlier run has moved it, and a new file has its name
-    except OSError as e:
-        if e.errno not in NOT_THERE:
+    except PermissionError:
+        if store.get_status(kept) is None:
             raise
-        if not is_unchanged(store, file) or store.get_status(kept) is not None:
-            return False
-        raise CommitConflictError(
-            f"{file.path}: is to be kept and could not be moved ({e.strerror}), so it is still there",
-            "move it away and run the same command",
-        ) from e
-    return True
+        return False  # another process has moved all of them

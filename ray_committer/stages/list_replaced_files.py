@@ -8,6 +8,7 @@ from functools import partial
 
 from ray_committer.errors import PreflightError
 from ray_committer.job_files.find_job import refuse_links
+from ray_committer.protocol.hidden_names import is_of_file_system
 from ray_committer.protocol.magic_paths import is_magic
 from ray_committer.protocol.paths import TEMPORARY, ancestors, parent
 from ray_committer.protocol.record import ReplacedFile
@@ -39,7 +40,8 @@ class OldData:
 def list_replaced_files(context: JobContext, roots: Sequence[str]) -> OldData:
     """List the files below `roots`, one level at a time; a root that does not exist has none.
 
-    The files of running jobs (``_temporary``, Spark's staging, ``__magic`` on S3) are left out, and so
+    The files of running jobs (``_temporary``, Spark's staging, ``__magic`` on S3) are left out, as are
+    names that the file system has made itself (``.nfs...``, ``.snapshot``, ``lost+found``), and so
     is the destination's ``_SUCCESS`` if the job will write its own in the place of that file. The log of
     the destination's table is never old data, nor is that of its Delta table. `PreflightError` if a root
     is in a log, or another table is below a root.
@@ -130,5 +132,7 @@ def _list_directory(
     return [
         status
         for status in statuses
-        if not status.name.startswith(SPARK_STAGING) and not (is_on_s3 and is_magic(status.name))
+        if not status.name.startswith(SPARK_STAGING)
+        and not (is_on_s3 and is_magic(status.name))
+        and not is_of_file_system(status.name)
     ]

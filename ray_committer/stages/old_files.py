@@ -8,9 +8,6 @@ from ray_committer.protocol.record import ReplacedFile
 from ray_committer.stages.aside import move_back, take_aside
 from ray_committer.stores.base import FileStatus, StoreOperations, Versions
 
-NOT_THERE = (errno.ENOENT, errno.EXDEV)
-"""The errors that show that a file cannot be put aside; all others are failures of the store."""
-
 Old = tuple[ReplacedFile, str]
 """An old file and its path aside."""
 
@@ -59,7 +56,7 @@ def put_back(store: StoreOperations, old: Old) -> None:
     try:
         move_back(store, place, file.path)
     except (FileExistsError, IsADirectoryError, NotADirectoryError):
-        if not _is_same(store, file, aside):
+        if not _is_old(store, file, aside):
             raise
         store.delete_file(place)
 
@@ -68,13 +65,38 @@ def move_stranger_back(store: StoreOperations, old: Old) -> None:
     """Move back what is aside if it is not the recorded file."""
     file, place = old
     aside = store.get_status(place)
-    if aside is not None and not _is_same(store, file, aside):
+    if aside is not None and not _is_old(store, file, aside):
         move_back(store, place, file.path)
 
 
-def _is_same(store: StoreOperations, file: ReplacedFile, aside: FileStatus) -> bool:
-    """Whether the file aside is the one that was listed, by the facts that a rename keeps."""
-    if store.capabilities.versions is not Versions.NONE:  # the rename named the version
+def restore(store: StoreOperations, file: ReplacedFile, aside: FileStatus) -> bool:
+    """Move what was put aside back to the path of the old file, and make its directory again; False if
+    the path is taken. Idempotent, and true if another process does it."""
+    try:
+        move_back(store, aside.path, file.path)
+    except (FileExistsError, IsADirectoryError, NotADirectoryError):
+        return _is_there(store, file, aside)
+    return True
+
+
+def _is_there(store: StoreOperations, file: ReplacedFile, aside: FileStatus) -> bool:
+    """Whether the file aside is at its path, too: by a rename in two steps, of which one was done, or
+    after a power cut."""
+    there = store.get_status(file.path)
+    if there is None:
+        return False
+    if there.file_id is not None and there.file_id == aside.file_id:
+        store.delete_file(aside.path)
         return True
+    return is_same(file, there) and is_same(file, aside)
+
+
+def is_same(file: ReplacedFile, aside: FileStatus) -> bool:
+    """Whether a file is the one that was listed, by the facts that a rename keeps."""
     told = (aside.is_directory, aside.size, aside.modified_milliseconds)
     return told == (False, file.size, file.modified_milliseconds)
+
+
+def _is_old(store: StoreOperations, file: ReplacedFile, aside: FileStatus) -> bool:
+    """Whether the file aside is the old one; where files have versions, the rename named it."""
+    return store.capabilities.versions is not Versions.NONE or is_same(file, aside)

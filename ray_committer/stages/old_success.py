@@ -22,7 +22,9 @@ from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.protocol.success import SuccessData, decode_success
 from ray_committer.stages.aside import move_back, take_aside
 from ray_committer.stages.check_places import is_taken
+from ray_committer.stages.check_removals import check_removals
 from ray_committer.stages.context import JobContext
+from ray_committer.stages.obstacles import refuse
 from ray_committer.stages.old_files import (
     Old,
     can_put_aside,
@@ -108,14 +110,19 @@ def find_old_success(context: JobContext, replaced_roots: Collection[str]) -> Re
     """Return the ``_SUCCESS`` that this job will replace by its own, if there is one.
 
     `CommitConflictError` for a directory in its place that is not among the data that the job replaces.
+    `PreflightError` if it could not be put aside.
     """
     if not context.options.mark_success:
         return None
     if context.store.capabilities.completes_uploads:  # one request, which also shows the version
         return _as_object(context.job.success, context.store.read_state(context.job.success))
     status = context.store.get_status(context.job.success)
-    if status is None or not status.is_directory:
-        return replaced_file(status) if status is not None else None
+    if status is None:
+        return None
+    if not status.is_directory:
+        if context.store.capabilities.renames_are_local:  # elsewhere who writes there can also remove it
+            refuse(check_removals(context, (status.path,)))
+        return replaced_file(status)
     if context.store.capabilities.has_directories and context.job.destination not in replaced_roots:
         raise is_taken({status.path: "is a directory where the job needs a file"})
     return None

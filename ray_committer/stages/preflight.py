@@ -32,8 +32,10 @@ from ray_committer.stages.check_places import (
     in_the_way,
     is_blocked,
     is_taken,
+    refuse_linked_directories,
     what_blocks,
 )
+from ray_committer.stages.check_removals import check_removals
 from ray_committer.stages.check_sources import sources_error
 from ray_committer.stages.check_uploads import check_uploads
 from ray_committer.stages.context import JobContext
@@ -80,9 +82,12 @@ def look_at_data(
     loaded: LoadedManifests,
     roots: ModeRoots,
     before: Sequence[ClaimInFlight] = (),
+    *,
+    allowed_roots: Sequence[str] = (),
 ) -> OldFiles:
     """Check the places that the job writes to; changes nothing. `before` are the claims of other jobs in
-    flight before the job's own.
+    flight before the job's own. `allowed_roots` are directories outside the destination where it can
+    write.
 
     One error names all obstacles: a `ManifestError`, `PreflightError` or `CommitConflictError`. It also
     names the missing or changed sources in `loaded`. Old data is removed only after all new files are in
@@ -98,10 +103,13 @@ def look_at_data(
     seen = check_destinations(context, loaded.manifests, written_to, roots.replaced, before)
     errors += seen.errors
     with noted(errors):
+        refuse_linked_directories(context, directories, (destination, *allowed_roots))
+    with noted(errors):
         errors += check_links(context, loaded.manifests)
     old = OldData()
     with noted(errors):
         old = _old_data(context, roots)
+        errors += check_removals(context, (file.path for file in old.files))
     written = _written_again(context, loaded, old)
     errors += check_items(context, loaded.manifests, written_to, seen.held, old.files, written, before)
     needed = _with_ancestors(directories) if context.store.capabilities.has_directories else set()

@@ -24,11 +24,11 @@ from ray_committer.stages.coordinator_loss import with_coordinator
 from ray_committer.stages.create_output_directories import create_output_directories
 from ray_committer.stages.keep_replaced_files import keep_replaced_files, make_places_of_kept
 from ray_committer.stages.load_manifests import LoadedManifests
+from ray_committer.stages.old_files_aside import end_removal, sync_aside
 from ray_committer.stages.old_success import put_old_success_aside
 from ray_committer.stages.remove_replaced_files import (
-    make_places_aside,
+    refuse_left,
     remove_emptied_directories,
-    remove_places_aside,
     remove_replaced_files,
 )
 from ray_committer.stages.rename_files import Pass, reconcile, rename_files
@@ -73,8 +73,6 @@ def seal(context: JobContext, seen: Seen, record: CommitRecord) -> Seen:
     nonce = new_nonce()
     if record.keeps:
         make_places_of_kept(context, record, nonce)
-    else:
-        make_places_aside(context, record.replaced, nonce)
     try:
         sealed = advance(context.store, context.job, seen, Phase.SEALED, nonce)
     except StateChangedError as e:
@@ -90,18 +88,20 @@ def keep_old_files(
     """Move the old files that are to be kept, before new files get the names of some of them."""
     if record.keeps:
         with context.stage(names.REMOVE_REPLACED):
-            progress.replaced = keep_replaced_files(context, record, sealed.state.nonce)
+            progress.removal = keep_replaced_files(context, record, sealed.state.nonce)
 
 
 def replace_old_files(
     context: JobContext,
     progress: CommitProgress,
-    sealed: Seen,
     record: CommitRecord,
     loaded: LoadedManifests,
     which: Pass | None,
 ) -> None:
-    """Remove the old files that are not kept, after all new files are in place."""
+    """Remove the old files that are not kept, after all new files are in place.
+
+    `CommitStateUnknownError`, when all others are gone, if old files could not be removed.
+    """
     if which is not None and record.overwritten:
         with context.stage(names.RENAME_FILES):
             progress.renamed.held_by_manifest.clear()
@@ -109,11 +109,12 @@ def replace_old_files(
             reconcile(context, record, progress.renamed)
     with context.stage(names.REMOVE_REPLACED):
         if not record.keeps:
-            progress.replaced = remove_replaced_files(context, record, sealed.state.nonce)
+            progress.removal = remove_replaced_files(context, record)
+        sync_aside(context, record)
         sync_replaced(context, record)
         remove_emptied_directories(context, record)
-        if not record.keeps:
-            remove_places_aside(context, record.replaced, sealed.state.nonce)
+        refuse_left(context, record, progress.removal.left)
+        end_removal(context, record)
 
 
 def decide_committed(

@@ -21,6 +21,7 @@ from ray_committer.job_files.owners import nobody, owner_of
 from ray_committer.protocol.paths import ancestors, is_within, parent
 from ray_committer.protocol.record import Claim, ClaimedTable, CommitRecord, Owner, ReplacedFile
 from ray_committer.protocol.state import Phase, TableBase, new_nonce
+from ray_committer.stages.aside import sets_aside
 from ray_committer.stages.check_places import find_other_destinations
 from ray_committer.stages.check_sources import check_sources_at_once
 from ray_committer.stages.claim_table import Turn, begin_turn, wait_for_turn
@@ -35,6 +36,7 @@ from ray_committer.stages.load_manifests import (
     ManifestsChangedError,
 )
 from ray_committer.stages.mode_roots import ModeRoots, roots_of_mode
+from ray_committer.stages.old_files_aside import make_places_aside
 from ray_committer.stages.old_success import find_old_success, make_place_of_success
 from ray_committer.stages.other_tables import refuse_partitions_of_tables
 from ray_committer.stages.preflight import OldFiles, look_at_data
@@ -156,7 +158,8 @@ def _decide(decision: _Decision, seen: Seen, patience: Patience) -> tuple[Seen, 
         turn.refuse_what_cannot_be_kept(old)
     if not is_written or old.success is not None:
         record = _record(decision, seen, claim, old, turn.claimed if turn else None)
-        context.at_once(lambda step: step(context, record), [write_commit_record, make_place_of_success])
+        writes = [write_commit_record, make_place_of_success, make_places_aside]
+        context.at_once(lambda write: write(context, record), writes)
     try:
         return save_commit_record(context, seen, record), record
     except StateChangedError as e:
@@ -254,7 +257,8 @@ def _refuse_wrong_sources(decision: _Decision) -> None:
             if not are_as_loaded(context, loaded):  # the sources are those of an earlier manifest
                 raise ManifestsChangedError
             known = replace(loaded, wrong_sources=wrong)
-            look = partial(look_at_data, context, known, decision.roots)
+            roots = decision.allowed_roots
+            look = partial(look_at_data, context, known, decision.roots, allowed_roots=roots)
             with_coordinator(context, look, decision.load)
     except ManifestChangedError:
         raise ManifestsChangedError from None
@@ -291,7 +295,8 @@ def _is_still_alone(context: JobContext, loaded: LoadedManifests) -> bool:
 def _look(decision: _Decision, claim: Claim, turn: Turn | None) -> OldFiles:
     context, roots = decision.context, decision.roots
     before = turn.before() if turn is not None else ()
-    old = look_at_data(context, decision.loaded, roots, before)
+    allowed = decision.allowed_roots
+    old = look_at_data(context, decision.loaded, roots, before, allowed_roots=allowed)
     others = {*old.destinations, *find_other_destinations(context, claim, roots.replaced)}
     return replace(old, destinations=tuple(sorted(others)))
 
@@ -339,4 +344,5 @@ def _record(
         durable=context.options.durable,
         table=table,
         run_id=decision.run_id,
+        is_undoable=sets_aside(context.store) and not old.overwritten and table is None,
     )

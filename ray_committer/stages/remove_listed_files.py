@@ -1,6 +1,7 @@
 """Remove the old files that an entry of a table's log names, when the job that did this is gone.
 
-A file is removed only with proof that it is the one that the log names. The claim is in flight until
+A file is removed only with proof that it is the one that the log names. One that cannot be removed is
+named, and the others go. The claim is in flight until
 then, so no other job of the table works there. But a process can sleep between its look at a file and
 the removal, while others end the claim and a later job writes a file of that name. So a removal is
 bound to the version that was there while the claim was in flight. On a store without versions it is a
@@ -14,6 +15,7 @@ import errno
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from ray_committer.errors import CommitStateUnknownError
 from ray_committer.job_files.settle import settle
@@ -23,6 +25,7 @@ from ray_committer.protocol.state import new_nonce
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.aside import move_back, return_stranger, sets_aside
 from ray_committer.stages.old_files import put_aside, replaced_file
+from ray_committer.stages.remove_replaced_files import STAYS
 from ray_committer.stages.table_files import Found, compare, find_listed
 from ray_committer.stores.at_once import at_once
 from ray_committer.stores.base import (
@@ -71,7 +74,10 @@ def remove_listed_files(
         return Removal()
     proved = [one for one in found if one.is_proved]
     kept = [str(one) for one in found if not one.is_proved]
-    removed = at_once(store, lambda one: _remove(store, one, places[one.file.p]), proved)
+    left = list[str]()  # appending one element is thread-safe
+    remove = partial(_remove_or_leave, store, left)
+    removed = at_once(store, lambda one: remove(one, places[one.file.p]), proved)
+    kept += sorted(left)
     if sets_aside(store):
         kept += _remove_places(store, table, claim, files, keeps=keeps)
     _remove_empty_directories(store, table, files)
@@ -104,6 +110,17 @@ def keep_listed_files(
     return Removal(sum(moved), tuple(kept))
 
 
+def _remove_or_leave(store: StoreOperations, left: list[str], found: Found, place: str) -> bool:
+    """Remove a file that was proved; if it cannot be removed, add that to `left`."""
+    try:
+        return _remove(store, found, place)
+    except OSError as e:
+        if e.errno not in STAYS:
+            raise
+        left.append(f"{found.file.p}: could not be removed ({e.strerror})")
+        return False
+
+
 def _remove(store: StoreOperations, found: Found, place: str) -> bool:
     """Remove a file that was proved; False if another process has, or has changed it."""
     status = found.status
@@ -118,16 +135,10 @@ def _remove(store: StoreOperations, found: Found, place: str) -> bool:
     except FileExistsError:
         return False
     except OSError as e:
-        if e.errno == errno.EXDEV:  # such as an encryption zone of its own
-            return _is_unchanged(store, found.file, status) and store.delete_file(status.path)
         if e.errno not in _GONE:
             raise
         return False
     return True
-
-
-def _is_unchanged(store: StoreOperations, file: ListedFile, status: FileStatus) -> bool:
-    return compare(file, store.get_status(status.path)).is_proved
 
 
 def _move(store: StoreOperations, status: FileStatus | None, place: str) -> bool:

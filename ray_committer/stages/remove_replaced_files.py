@@ -3,10 +3,10 @@
 Spark deletes first, so a failed job loses the old data. This module removes only what the commit record
 names, never a file that has changed since it was listed, and never a directory that is not empty.
 
-A process may sleep between its look at an old file and the removal. In the meantime, others may end the
-job, and a later job may write a file of that name. If files have versions, a deletion names the version.
-Otherwise an old file is renamed aside, to a directory that is deleted before the job is committed. A
-process that wakes up after that finds no such directory and moves nothing.
+If files have versions, a deletion names the version. Otherwise an old file is put aside; one that cannot
+be put aside is never deleted where it is, because a process that sleeps between its look at a file and
+the deletion would delete a file of a later job. A file that cannot be removed does not stop the removal
+of the others; all that are left are named at the end.
 """
 
 from __future__ import annotations
@@ -14,60 +14,75 @@ from __future__ import annotations
 import errno
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
-from ray_committer.protocol.paths import join, parent
+from ray_committer.errors import CommitStateUnknownError, some_of
+from ray_committer.job_files.commands import abort_command, commit_command
+from ray_committer.protocol.paths import parent
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
-from ray_committer.stages.aside import sets_aside
+from ray_committer.stages.aside import sets_aside, take_aside
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.old_files import (
-    NOT_THERE,
-    Old,
-    is_unchanged,
-    put_aside,
-    replaced_file,
-)
-from ray_committer.stores.base import (
-    StoreOperations,
-    Versions,
-    delete_version,
-    list_anew,
-)
+from ray_committer.stages.old_files import Old, is_unchanged, replaced_file
+from ray_committer.stages.old_files_aside import own_name, place_aside
+from ray_committer.stores.base import StoreOperations, Versions, delete_version, list_anew
 from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker
 
 _IN_USE = (errno.EACCES, errno.EPERM, errno.EBUSY)
 """The errors of a directory that this user cannot remove, or that is a mount point."""
 
-FILES_ASIDE = 10_000
-"""The most old files in one directory aside: one request deletes it, and it must end in time."""
+STAYS = (*_IN_USE, errno.EROFS, errno.EXDEV, errno.ETXTBSY, errno.ESTALE)
+"""The errors of one file that cannot be removed; all others are failures of the store."""
 
 Group = tuple[str, tuple[Old, ...]]
+Left = tuple[str, str]
+"""The path of an old file that cannot be removed, and why."""
 Remove = Callable[[StoreOperations, Old], bool]
 """Remove an old file; False if it was not there. ``FileExistsError`` if it has changed."""
 
 
-def make_places_aside(context: JobContext, files: Sequence[ReplacedFile], nonce: str) -> None:
-    """Make the directories aside for replaced files, if the store needs them, before the state with
-    this `nonce` exists."""
-    if sets_aside(context.store):
-        context.at_once(context.store.mkdirs, _directories_aside(files, context.job.aside(nonce)))
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """How many old files were `removed`; the paths of those that have `changed` since they were listed;
+    and those that are `left`, because they cannot be removed."""
+
+    removed: int = 0
+    changed: tuple[str, ...] = ()
+    left: tuple[Left, ...] = ()
+
+    def __add__(self, other: Removal) -> Removal:
+        return Removal(
+            self.removed + other.removed, self.changed + other.changed, self.left + other.left
+        )
 
 
-def remove_replaced_files(context: JobContext, record: CommitRecord, nonce: str) -> int:
-    """Remove the old files that `record` names, after the job was sealed under this `nonce`; idempotent.
-
-    Returns the number of files that this call removed.
-    """
-    aside = context.job.aside(nonce)
+def remove_replaced_files(context: JobContext, record: CommitRecord) -> Removal:
+    """Remove the old files that `record` names, after the job was sealed; idempotent."""
     groups = grouped(
-        (file, join(_directory_aside(aside, number), str(number)))
+        (file, place_aside(context.job, record.nonce, number))
         for number, file in enumerate(record.replaced)
     )
-    removed, kept = remove_files(context, _remove, groups)
-    for path in kept:
+    removal = remove_files(context, _remove, groups)
+    for path in removal.changed:
         context.note_changed(path)
-    return removed
+    return removal
+
+
+def refuse_left(context: JobContext, record: CommitRecord, left: Sequence[Left]) -> None:
+    """`CommitStateUnknownError`, with the command that goes on, if old files could not be removed."""
+    if not left:
+        return
+    undo = ""
+    if record.is_undoable:
+        undo = f", or give the commit up with: {abort_command(context.store, context.job, undo=True)}"
+    named = some_of([f"{path}: {why}" for path, why in sorted(left)])
+    raise CommitStateUnknownError(
+        f"{named}: {len(left)} old files could not be removed, so readers see their rows beside those "
+        f"of the job; all new files are in place, and all other old files are gone",
+        f"nothing is lost: remove these files, or make that possible, and finish the commit with: "
+        f"{commit_command(context.store, context.job)}{undo}",
+    )
 
 
 def remove_emptied_directories(context: JobContext, record: CommitRecord) -> None:
@@ -86,26 +101,13 @@ def remove_emptied_directories(context: JobContext, record: CommitRecord) -> Non
         context.check_cancelled()
 
 
-def remove_places_aside(context: JobContext, files: Sequence[ReplacedFile], nonce: str) -> None:
-    """Delete the directories aside, so that a late process finds none; idempotent."""
-    if not sets_aside(context.store):
-        return
-    places = _directories_aside(files, context.job.aside(nonce))
-    work = context.until_cancelled(batches(context.executor, places))
-    for _ in context.executor.run(_delete_directories, work):
-        pass
-    context.check_cancelled()
-
-
-def remove_files(context: JobContext, remove: Remove, groups: Sequence[Group]) -> tuple[int, list[str]]:
-    """Remove files; return how many were there, and those that have changed since they were listed."""
-    removed, changed = 0, list[str]()
+def remove_files(context: JobContext, remove: Remove, groups: Sequence[Group]) -> Removal:
+    """Remove files, and go on past those that cannot be removed."""
     items = context.until_cancelled(batches(context.executor, groups))
-    for count, kept in context.executor.run(partial(_remove_from_directories, remove=remove), items):
-        removed += count
-        changed += kept
+    work = partial(_remove_from_directories, remove=remove)
+    found = sum(context.executor.run(work, items), Removal())
     context.check_cancelled()
-    return removed, changed
+    return found
 
 
 def grouped(olds: Iterable[Old]) -> list[Group]:
@@ -114,21 +116,6 @@ def grouped(olds: Iterable[Old]) -> list[Group]:
     for file, place in olds:
         groups[parent(file.path)].append((file, place))
     return [(path, tuple(files)) for path, files in groups.items()]
-
-
-def _directories_aside(files: Sequence[ReplacedFile], aside: str) -> list[str]:
-    firsts = range(0, len(files), FILES_ASIDE)
-    return [_directory_aside(aside, first) for first in firsts]
-
-
-def _directory_aside(aside: str, number: int) -> str:
-    return join(aside, str(number // FILES_ASIDE))
-
-
-def _delete_directories(worker: Worker, directories: tuple[str, ...]) -> None:
-    """Work: delete some directories aside and the files in them."""
-    for _ in worker.map(worker.store.delete_directory, directories):
-        pass
 
 
 def _remove_directories(worker: Worker, directories: tuple[str, ...]) -> list[str]:
@@ -150,56 +137,60 @@ def _remove_directory(store: StoreOperations, path: str) -> str | None:
     return None
 
 
-def _remove_from_directories(
-    worker: Worker, groups: tuple[Group, ...], *, remove: Remove
-) -> tuple[int, list[str]]:
+def _remove_from_directories(worker: Worker, groups: tuple[Group, ...], *, remove: Remove) -> Removal:
     """Work: remove the old files of some directories."""
-    removed, kept = 0, list[str]()
-    for same, changed in worker.map(partial(_still_old, worker.store), groups):
+    found = Removal()
+    for same, seen in worker.map(partial(_still_old, worker.store), groups):
         if not worker.cancelled.is_set():
-            ends = list(worker.map(partial(_try_to_remove, worker.store, remove), same))
-            removed += sum(is_removed for is_removed, _ in ends)
-            kept += [*changed, *(path for _, path in ends if path is not None)]
-    return removed, kept
+            ends = worker.map(partial(_try_to_remove, worker.store, remove), same)
+            found += sum(ends, seen)
+    return found
 
 
-def _try_to_remove(store: StoreOperations, remove: Remove, old: Old) -> tuple[bool, str | None]:
-    """Remove a file: whether it was there, and its path if it has changed since it was listed."""
+def _try_to_remove(store: StoreOperations, remove: Remove, old: Old) -> Removal:
+    path = old[0].path
     try:
-        return remove(store, old), None
+        return Removal(removed=int(remove(store, old)))
     except (FileExistsError, IsADirectoryError):  # some stores answer so if nothing is there
-        path = old[0].path
-        return False, path if store.get_status(path) is not None else None
+        return Removal(changed=(path,) if store.get_status(path) is not None else ())
+    except OSError as e:
+        if e.errno not in STAYS:
+            raise
+        return Removal(left=((path, e.strerror or str(e)),))
 
 
 def _remove(store: StoreOperations, old: Old) -> bool:
-    """Remove a replaced file in the safest way that the store offers.
-
-    A file that cannot be put aside is deleted where it is, if it is there unchanged. That happens if the
-    file is on another file system than the job's directory, or in another encryption zone, or if the
-    directory aside was deleted.
-    """
-    file, _ = old
+    """Remove a replaced file in the safest way that the store offers."""
+    file, place = old
     if store.capabilities.versions is not Versions.NONE:
         return delete_version(store, file.path, file.version)
     if not sets_aside(store):
         return store.delete_file(file.path)
+    return put_old_file_aside(store, file, own_name(place))
+
+
+def put_old_file_aside(store: StoreOperations, file: ReplacedFile, place: str) -> bool:
+    """Rename an old file aside; False if it is not there. ``PermissionError`` if the directory aside is
+    gone, since the file cannot be removed then."""
     try:
-        put_aside(store, old)
-    except OSError as e:
-        if e.errno not in NOT_THERE:
-            raise
-        return is_unchanged(store, file) and store.delete_file(file.path)
+        take_aside(store, file.path, place, file.version)
+    except FileNotFoundError as e:
+        if not is_unchanged(store, file):
+            return False
+        what = f"the directory to which it is moved is not there: {parent(place)}"
+        raise PermissionError(errno.EACCES, what, file.path) from e
     return True
 
 
-def _still_old(store: StoreOperations, group: Group) -> tuple[list[Old], list[str]]:
-    """The old files that are still as recorded, and those that have changed, from one listing."""
+def _still_old(store: StoreOperations, group: Group) -> tuple[list[Old], Removal]:
+    """The old files that are still as recorded, and what became of the others, from one listing."""
     directory, files = group
     try:
         now = {status.path: replaced_file(status) for status in list_anew(store, directory)}
     except FileNotFoundError:
-        return [], []
+        return [], Removal()
+    except PermissionError as e:
+        return [], Removal(left=tuple((file.path, e.strerror or str(e)) for file, _ in files))
     same = [old for old in files if now.get(old[0].path) == old[0]]
     changed = [file.path for file, _ in files if file.path in now and now[file.path] != file]
-    return same, changed
+    return same, Removal(changed=tuple(changed))

@@ -1,6 +1,7 @@
 """Give up a recorded commit: take back the files that it has moved, and abort the job.
 
-This is possible only before the job is sealed, so no old file is removed yet. How each file is taken
+After the job is sealed, this is possible only if its record says that every old file is put aside: these
+are put back first. How each new file is taken
 back is described in `ray_committer.stages.take_back`.
 """
 
@@ -24,14 +25,16 @@ from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.state import UNDECIDED, Phase, new_nonce
 from ray_committer.stages.abort_job import abort_job, remove_aborted
+from ray_committer.stages.aside import sets_aside
 from ray_committer.stages.cleanup_job import remove_what_was_late
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import busy, pause
 from ray_committer.stages.ended_jobs import refuse_committed
 from ray_committer.stages.load_manifests import load_manifests
+from ray_committer.stages.old_files_aside import put_old_files_back
 from ray_committer.stages.old_success import put_old_success_back
 from ray_committer.stages.save_commit_record import refuse_foreign_paths, sync_state
-from ray_committer.stages.sync_to_disk import sync_taken_back
+from ray_committer.stages.sync_to_disk import sync_replaced, sync_taken_back
 from ray_committer.stages.take_back import is_place_lost, make_place, take_back
 
 
@@ -60,14 +63,17 @@ def _undo(context: JobContext, seen: Seen, allowed_roots: tuple[str, ...]) -> No
     store, job = context.store, context.job
     try:
         while seen.phase is not Phase.ABORTED:
-            refuse_sealed(context, seen.phase)
-            if seen.phase is Phase.RECORDED:
-                refuse_alive(context)
+            refuse_committed_state(context, seen.phase)
             record = _trusted_record(context, seen, allowed_roots)
+            if seen.phase is not Phase.UNDOING:
+                refuse_sealed(context, seen.phase, record)
+                refuse_alive(context)
             context = context.as_recorded(record)
-            if seen.phase is Phase.RECORDED or is_place_lost(store, job.undone(seen.state.nonce)):
+            if seen.phase is not Phase.UNDOING or is_place_lost(store, job.undone(seen.state.nonce)):
                 seen = _begin(context, record, seen)
             sync_state(context)
+            put_old_files_back(context, record, seen)
+            sync_replaced(context, record)
             take_back(context, record, job.undone(seen.state.nonce))
             sync_taken_back(context)
             put_old_success_back(context, record)
@@ -110,13 +116,26 @@ def _trusted_record(context: JobContext, seen: Seen, allowed_roots: tuple[str, .
     return record
 
 
-def refuse_sealed(context: JobContext, phase: Phase) -> None:
-    """`CommitRecordExistsError` if old files may be gone, or if the job is committed."""
-    if phase not in (Phase.SEALED, Phase.COMMITTED):
+def refuse_sealed(context: JobContext, phase: Phase, record: CommitRecord) -> None:
+    """`CommitRecordExistsError` if old files may be gone that cannot be put back."""
+    if phase is not Phase.SEALED or (record.is_undoable and sets_aside(context.store)):
         return
-    what = (
-        "is committed" if phase is Phase.COMMITTED else "has begun to remove the data that it replaces"
-    )
+    if record.table is not None:
+        why = "the log of its table may say that it is committed"
+    elif record.overwritten:
+        why = f"it replaces old files by new ones of the same name, such as {record.overwritten[0].path}"
+    else:
+        why = "old files are deleted on this store and may be gone"
+    _refuse(context, f"has begun to remove the data that it replaces, and {why}")
+
+
+def refuse_committed_state(context: JobContext, phase: Phase) -> None:
+    """`CommitRecordExistsError` if the job is committed."""
+    if phase is Phase.COMMITTED:
+        _refuse(context, "is committed")
+
+
+def _refuse(context: JobContext, what: str) -> None:
     raise CommitRecordExistsError(
         f"{context.job.directory}: this job {what}, so it can no longer be undone",
         f"finish it with: {commit_command(context.store, context.job)}",

@@ -119,6 +119,8 @@ class StoreCapabilities:
     user has permission: the store `LinksFiles`."""
     sets_aside: bool = False
     """A file can be renamed into a directory, which fails if that is gone: the store `SetsAside`."""
+    checks_removals: bool = False
+    """The store shows whether files can be taken out of their directory: the store `ChecksRemovals`."""
     needs_sync: bool = False
     """A power cut loses acknowledged changes that were not forced to disk: the store `Syncs`."""
     risk: str | None = None
@@ -434,6 +436,24 @@ class SeesFileSystems(Protocol):
 def file_system(store: StoreOperations, path: str) -> str:
     """Return the file system that `path` is on, or would be on, on a store of several."""
     return cast("SeesFileSystems", store).file_system(path)
+
+
+class ChecksRemovals(Protocol):
+    """A store that shows what cannot be taken out of its directory; its capabilities say
+    `checks_removals`."""
+
+    def what_stays(self, directory: str, files: Sequence[str], home: str) -> dict[str, str]:
+        """Say, by path, why no file of a directory can be renamed to below `home` or, if only some of
+        its `files` cannot, why each of these cannot; empty if nothing shows that.
+
+        One request for all of it, or none if the kernel answers. It changes nothing."""
+
+
+def what_stays(
+    store: StoreOperations, directory: str, files: Sequence[str], home: str
+) -> dict[str, str]:
+    """Say what cannot be renamed to below `home`, by path, and why, on a store that shows it."""
+    return cast("ChecksRemovals", store).what_stays(directory, files, home)
 
 
 class LinksFiles(Protocol):

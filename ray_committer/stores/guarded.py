@@ -42,6 +42,7 @@ from ray_committer.stores.base import (
     revalidate,
     set_aside,
     sync,
+    what_stays,
 )
 
 P = ParamSpec("P")
@@ -233,6 +234,12 @@ class GuardedStore:
     def check_renames(self, directory: str) -> None:
         """Try whether files can be renamed; not a request."""
         check_renames(self._store, directory)
+
+    def what_stays(self, directory: str, files: Sequence[str], home: str) -> dict[str, str]:
+        """Say what cannot be renamed to below `home`; not a request where the kernel answers."""
+        if self.capabilities.renames_are_local:
+            return what_stays(self._store, directory, files, home)
+        return self._call("op_get_file_status", what_stays, self._store, directory, files, home)
 
     def links_files(self, directory: str) -> bool:
         """Return whether files are renamed by a link and an unlink; not a request."""

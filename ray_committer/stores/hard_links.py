@@ -18,7 +18,7 @@ _SET_GROUP = stat.S_ISGID | stat.S_IXGRP
 
 def denied_links(paths: Sequence[str]) -> list[str]:
     """Return the files that the kernel does not let this process link; a missing file is not one."""
-    if not _is_protected() or _acts_as_owner():
+    if not _is_protected() or acts_as_owner():
         return []
     return [path for path in paths if not _may_link(path)]
 
@@ -42,7 +42,7 @@ def _is_protected() -> bool:
     return False
 
 
-def _acts_as_owner() -> bool:
+def acts_as_owner() -> bool:
     """Return whether this process has the rights of the owner of any file."""
     with suppress(OSError):
         for line in Path("/proc/self/status").read_text().splitlines():

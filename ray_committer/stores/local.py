@@ -25,6 +25,7 @@ from ray_committer.stores.local_renames import (
     renamed_by_flag,
 )
 from ray_committer.stores.network_files import LOOK_PREFIX, Mounts, look_anew, mount_of, remove_names
+from ray_committer.stores.removals import what_stays
 from ray_committer.stores.state_names import read_state_name, state_rename
 
 _REMOVALS = 5
@@ -50,6 +51,7 @@ class LocalStore:
         may_be_network=True,
         deletes_trees=True,
         sets_aside=True,
+        checks_removals=True,
         needs_sync=True,
     )
 
@@ -239,6 +241,12 @@ class LocalStore:
         finally:
             for name in names:
                 _unlink(name)
+
+    def what_stays(self, directory: str, files: Sequence[str], home: str) -> dict[str, str]:
+        """Say what the kernel will not let this process rename to below `home`."""
+        if os.path.isdir(directory) and self.file_system(directory) != self.file_system(home):
+            return {directory: f"is on another file system or mount than {home}"}
+        return what_stays(directory, files)
 
     def links_files(self, directory: str) -> bool:
         """Return whether files are renamed by a link and an unlink, as a change of a state has shown."""

@@ -37,6 +37,7 @@ from ray_committer.stores.base import (
     revalidate,
     set_aside,
     sync,
+    what_stays,
 )
 from ray_committer.testing.linking_store import BETWEEN
 
@@ -278,6 +279,13 @@ class WrappedStore:
     def check_renames(self, directory: str) -> None:
         """Try whether files can be renamed; the hooks are not called."""
         check_renames(self._store, directory)
+
+    def what_stays(self, directory: str, files: Sequence[str], home: str) -> dict[str, str]:
+        """What cannot be renamed to below `home`, and why; no request where the kernel answers."""
+        if self.capabilities.renames_are_local:
+            return what_stays(self._store, directory, files, home)
+        with self._call("what_stays", directory):
+            return what_stays(self._store, directory, files, home)
 
     def links_files(self, directory: str) -> bool:
         """Whether files are renamed by a link and an unlink; no request."""

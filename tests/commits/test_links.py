@@ -149,6 +149,26 @@ def test_a_partition_that_is_a_link_is_not_replaced(
     assert ray_committer.list_jobs(str(dest))[0].state == "running"
 
 
+@pytest.mark.parametrize("mode", [ConflictMode.APPEND, ConflictMode.ERROR_PARTITIONS])
+@pytest.mark.parametrize("where", ["elsewhere", "p=9"])
+def test_a_partition_that_is_a_link_is_refused_for_an_append(
+    write_job, dest: Path, tmp_path: Path, where: str, mode: ConflictMode
+):
+    """Wherever it leads: out of the table, or to another partition; all links are named."""
+    target = dest / where if where == "p=9" else tmp_path / where
+    target.mkdir(parents=True)
+    for name in ("p=1", "p=2"):
+        (dest / name).mkdir(parents=True, exist_ok=True)
+        (dest / name / "q=1").symlink_to(target)
+    write_job({0: {"p=1/q=1/a": "x", "p=2/q=1/b": "y", "p=3/q=1/c": "z"}})
+    with pytest.raises(LinkedPathError) as caught:
+        ray_committer.commit_job(str(dest), "job_1", options=CommitOptions(mode=mode))
+    assert f"{dest}/p=1/q=1 | {dest}/p=2/q=1: is a symbolic link" in str(caught.value)
+    assert list(target.iterdir()) == []
+    assert ray_committer.list_jobs(str(dest))[0].state == "running"
+    assert not (dest / "p=3").exists()
+
+
 REPLACE = CommitOptions(mode=ConflictMode.OVERWRITE)
 
 

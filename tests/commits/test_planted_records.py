@@ -35,9 +35,10 @@ def archive(tmp_path: Path) -> Path:
     return tmp_path / "archive"
 
 
-def plant(job: JobAttempt, **changes: object) -> None:
+def plant(job: JobAttempt, **changes: object) -> str:
     record = doubles.recorded(LocalStore(StoreSpec("file")), job)
     Path(job.content(record.nonce)).write_bytes(encode(msgspec.structs.replace(record, **changes)))
+    return record.nonce
 
 
 def old(path: Path | str) -> ReplacedFile:
@@ -56,7 +57,8 @@ def test_old_files_elsewhere_stay(recorded: JobAttempt, dest: Path, archive: Pat
 
 
 def test_the_command_that_allows_it_is_told_and_goes_on(recorded: JobAttempt, dest: Path, archive: Path):
-    plant(recorded, replaced=[old(archive / "kept")])
+    nonce = plant(recorded, replaced=[old(archive / "kept")])
+    Path(recorded.aside(nonce), "old", "0").mkdir(parents=True)
     with pytest.raises(CommitStateUnknownError) as caught:
         ray_committer.commit_job(str(dest))
     words = shlex.split(str(caught.value).rpartition("allow it: ")[2])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -13,11 +12,9 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.state import Phase
-from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stores.at_once import MANY
-from ray_committer.stores.base import StoreOperations, StoreSpec
-from ray_committer.stores.local import LocalStore
+from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.put import complete_table, init_table
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, run_commit
 from tests.commits.tables import (
@@ -26,7 +23,6 @@ from tests.commits.tables import (
     claimants_at_work,
     data_in,
     data_of_log,
-    of_mode,
     stopped_at,
     write,
 )
@@ -134,23 +130,3 @@ def test_what_is_committed_just_before_its_claim_is_replaced_by_an_overwrite(kin
     meanwhile = do_at("rename", partial(run_commit, store, JOB, AT_ONCE), end="001.entry")
     run_commit(WrappedStore(store, before=meanwhile), first, OVERWRITE)
     assert data_in(store) == data_of_log(store) == {"day=1/first": 1}
-
-
-@pytest.mark.parametrize("jobs", [0, MANY])
-def test_a_job_that_writes_through_a_link_is_in_the_way(jobs: int, tmp_path: Path):
-    """Its partition has two names, and the other job knows only the one without a link."""
-    table = TablePlaces(str(tmp_path))
-    Path(tmp_path, "day=2").mkdir()
-    Path(tmp_path, "day=1").symlink_to(tmp_path / "day=2")
-    store = LocalStore(StoreSpec("file"))
-    init_table(store, table, DEFINITION)
-    complete_table(store, table, DEFINITION)
-    linked, plain = (new_job_attempt(str(tmp_path), name, 0) for name in ("linked", "plain"))
-    options = of_mode(ConflictMode.OVERWRITE_PARTITIONS)
-    write(store, {"day=1/a": b"x"}, linked)
-    write(store, {"day=2/b": b"x"}, plain, options.mode)
-    for number in range(jobs):
-        setup_job(store, new_job_attempt(str(tmp_path), f"other_{number}", 0))
-    stopped_at(store, "sealed", linked, AT_ONCE)
-    with claimants_at_work(store, table), pytest.raises(CommitConflictError, match="job linked"):
-        run_commit(store, plain, options)

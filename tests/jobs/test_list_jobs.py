@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import ray_committer
-from ray_committer import CommitOptions
+from ray_committer import CommitOptions, ConflictMode
 from ray_committer.job_files.job_state import advance, require_state
 from ray_committer.protocol.manifest import decode_manifest
 from ray_committer.protocol.paths import JobAttempt
@@ -249,13 +249,26 @@ def test_an_undecided_job_names_no_committer_and_no_command(write_job, dest: Pat
 def test_each_state_after_the_record_names_the_one_command_that_ends_it(
     write_job, dest: Path, store, phase: Phase, command: str
 ):
+    dest.mkdir(exist_ok=True)
+    (dest / "a").write_text("old, and replaced where it is")
     job = write_job({0: {"a": "x"}})
-    ray_committer.record_job(str(dest))
+    ray_committer.record_job(str(dest), options=CommitOptions(mode=ConflictMode.OVERWRITE))
     advance(store, job, require_state(store, job), phase)
     found = one(dest)
     assert found.state == phase.value
     assert found.command == f"ray-committer {command.format(dest)}"
     assert found.undo_command is None
+
+
+def test_a_sealed_job_whose_old_files_are_put_aside_can_also_be_given_up(write_job, dest: Path, store):
+    (dest / "p=1").mkdir(parents=True)
+    (dest / "p=1" / "old").write_text("old")
+    job = write_job({0: {"a": "x"}})
+    ray_committer.record_job(str(dest), options=CommitOptions(mode=ConflictMode.OVERWRITE))
+    advance(store, job, require_state(store, job), Phase.SEALED)
+    found = one(dest)
+    assert found.command == f"ray-committer commit {dest} --job-id job_1"
+    assert found.undo_command == f"ray-committer abort {dest} --job-id job_1 --undo"
 
 
 @pytest.mark.parametrize("exact", [False, True])

@@ -101,8 +101,10 @@ def test_what_an_undo_would_take_back_is_counted_and_stays(write_job, dest: Path
 
 @pytest.mark.parametrize("phase", [Phase.SEALED, Phase.COMMITTED])
 def test_an_undo_that_would_be_refused_has_no_plan(write_job, dest: Path, store, phase: Phase):
-    job = write_job(FILES)
-    ray_committer.record_job(str(dest))
+    dest.mkdir(exist_ok=True)
+    (dest / "a").write_text("old, and replaced where it is")
+    job = write_job({0: {"a": "new"}})
+    ray_committer.record_job(str(dest), options=CommitOptions(mode=ConflictMode.OVERWRITE))
     advance(store, job, require_state(store, job), phase)
     with pytest.raises(CommitRecordExistsError, match="can no longer be undone; finish it with"):
         ray_committer.plan_abort(str(dest), undo=True)

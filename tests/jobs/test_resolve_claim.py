@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -53,6 +54,7 @@ from tests.stages.support import (
     NOW,
     ON_DIRECTORIES,
     ON_OBJECTS,
+    at,
     do_at,
     each_crash,
 )
@@ -470,6 +472,15 @@ def test_a_file_that_changes_after_the_look_at_it_is_moved_back_and_named():
     assert (found.removed, found.kept) == (2, ("day=1/old: has 7 bytes, not 1",))
     assert store.read("/table/day=1/old") == b"changed"
     assert in_flight(store) == []
+
+
+@pytest.mark.parametrize("code", [errno.EXDEV, errno.EACCES])
+def test_an_old_file_that_cannot_be_put_aside_is_named_and_not_deleted_where_it_is(code: int):
+    store = stopped_after_commit(MemoryStore())
+    denied = at("set_aside", OSError(code, "no"), "day=1/old")
+    found = resolve(WrappedStore(store, before=denied))
+    assert (found.removed, found.kept) == (1, ("day=1/old: could not be removed (no)",))
+    assert store.get_status("/table/day=1/old") is not None
 
 
 @pytest.mark.slow

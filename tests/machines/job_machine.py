@@ -107,6 +107,8 @@ class JobMachine(JobActions, RuleBasedStateMachine):
             assert self.model.in_phase(*IN_THE_WAY), "only beside an unfinished job one may be refused"
             return
         in_the_way = self.model.in_phase(*IN_THE_WAY)
+        if root is None:
+            in_the_way = [other for other in in_the_way if not other.is_passed_by_appends]
         if root == WHOLE_DESTINATION:  # what neither writes nor replaces anything is not in its way
             in_the_way = [other for other in in_the_way if other.files or other.root is not None]
         assert not (root in (None, WHOLE_DESTINATION) and in_the_way)
@@ -202,21 +204,26 @@ class JobMachine(JobActions, RuleBasedStateMachine):
     @precondition(lambda self: self.model.jobs)
     @rule(pick=picks, faults=st.none() | seeds)
     def undo_job(self, pick: int, faults: int | None) -> None:
-        """A recorded commit can be given up until it is sealed, and never after that."""
-        recorded = [job for job in self.model.in_phase(Phase.DECIDED) if not job.is_sealed]
+        """A recorded commit can be given up until it is sealed, and after that if all of its old files
+        are put aside."""
+        decided = self.model.in_phase(Phase.DECIDED)
+        recorded = [job for job in decided if job.is_undoable or not job.is_sealed]
         job = _one((pick % 4 and recorded) or self.model.jobs, pick)
         job.was_cut |= faults is not None
-        is_final = (job.is_sealed and job.phase in UNFINISHED) or job.phase is Phase.COMMITTED
+        is_fixed = job.is_sealed and not job.is_undoable and job.phase in UNFINISHED
+        is_final = is_fixed or job.phase is Phase.COMMITTED
         try:
             run_undo(self.faulty_store(faults, COMMIT_CALLS // 2), job.job)
         except (RayCommitterError, OSError, SimulatedCrash) as e:
             expected = is_final and isinstance(e, CommitRecordExistsError)
             expected |= self.is_in_doubt(job) and isinstance(e, CommitStateUnknownError)
-            assert faults is not None or expected, f"{job}: could not be undone: {e!r}"
+            is_blocked = self.make_way(job, e)
+            assert faults is not None or expected or is_blocked, f"{job}: could not be undone: {e!r}"
         else:
+            is_blocked = False
             assert not is_final, f"{job}: was undone after old files could be gone"
         self.model.learn(self.store, job, aborts=not is_final, undoes=True)
-        is_over = job.phase is Phase.OVER or self.is_in_doubt(job)
+        is_over = job.phase is Phase.OVER or self.is_in_doubt(job) or is_blocked
         assert faults is not None or is_final or is_over
 
     @precondition(lambda self: self.model.jobs)
@@ -324,8 +331,23 @@ class JobMachine(JobActions, RuleBasedStateMachine):
             self.move_away(name for name in job.files if name in self.model.settled)
             for name in job.files.keys() & there.keys():
                 self.store.delete_file(self.path(name))
-        run_undo(self.store, job.job)
+        try:
+            run_undo(self.store, job.job)
+        except CommitStateUnknownError as e:
+            assert self.make_way(job, e), f"{job}: could not be undone: {e!r}"
+            run_undo(self.store, job.job)
         self.model.learn(self.store, job, aborts=True, undoes=True)
+
+    def make_way(self, job: ModelJob, error: BaseException) -> bool:
+        """Whether an undo has failed because names of old files are taken; then move away what has
+        taken them, as a user does after reading the error."""
+        if "its name is taken" not in str(error):
+            return False
+        self.model.learn(self.store, job, undoes=True)
+        names = [name for name in job.old if f"{self.path(name)}: its name is taken" in str(error)]
+        self.move_away(names)
+        self.model.settled.update((name, job.old[name]) for name in names)
+        return True
 
     def is_in_doubt(self, job: ModelJob) -> bool:
         """Whether only sizes may show which files at the destination belong to a job."""

@@ -14,6 +14,7 @@ from ray_committer.job_files.find_job import read_attempt_state
 from ray_committer.job_files.gone_jobs import list_gone
 from ray_committer.protocol import state as state_of
 from ray_committer.protocol.paths import JobAttempt, join, parent
+from ray_committer.stages.aside import sets_aside
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing.harness import all_files, visible_files
 
@@ -49,6 +50,7 @@ class ModelJob:
     has_zombie_files: an attempt wrote after the job was over.
     is_closed: no task can commit any more, because a commit has begun, even if it decided nothing.
     is_sealed: old files may be removed.
+    is_undoable: they are put aside, so that the job can be undone although it is sealed.
     was_committed: its files are visible, even if nothing shows any more that it was committed.
     """
 
@@ -63,6 +65,7 @@ class ModelJob:
     has_zombie_files: bool = False
     is_closed: bool = False
     is_sealed: bool = False
+    is_undoable: bool = False
     was_committed: bool = False
 
     @property
@@ -82,9 +85,16 @@ class ModelJob:
         """Whether a file with this name would be replaced if it existed when the job is decided."""
         return self.root is not None and (not self.root or name.startswith(f"{self.root}/"))
 
+    @property
+    def is_passed_by_appends(self) -> bool:
+        """Whether only old files are left to remove."""
+        return self.phase is Phase.DECIDED and self.is_sealed and self.root is not None
+
     def is_hindered(self, other: ModelJob) -> bool:
         """Whether the job must not be decided beside one that has died in the middle: one of them
         replaces where the other writes, or both write to one directory."""
+        if self.root is None and other.is_passed_by_appends:
+            return False
         meets = not self._directories().isdisjoint(other._directories())
         return meets or self._excludes(other) or other._excludes(self)
 
@@ -139,6 +149,7 @@ class DestinationModel:
             case state_of.Phase.SEALED:
                 self._note_record(job)
                 job.is_sealed = True
+                job.is_undoable = sets_aside(store) and job.old.keys().isdisjoint(job.files)
             case state_of.Phase.UNDOING:
                 self._note_undo(job, undoes=undoes)
                 job.phase = Phase.UNDOING
@@ -184,7 +195,7 @@ class DestinationModel:
             self._decide(job)
 
     def _note_undo(self, job: ModelJob, *, undoes: bool) -> None:
-        is_allowed = undoes and job.phase is Phase.DECIDED and not job.is_sealed
+        is_allowed = undoes and job.phase is Phase.DECIDED and (job.is_undoable or not job.is_sealed)
         _check(is_allowed or job.phase is Phase.UNDOING, job, "is being undone")
 
     def _note_abort(self, job: ModelJob, *, undoes: bool) -> None:
@@ -238,6 +249,8 @@ class DestinationModel:
         for job in self.in_phase(Phase.UNDOING):  # what it has moved goes, and nothing else does
             if name in job.files and name not in self.settled:
                 allowed.append(job.files[name])
+            if job.is_sealed and self._is_old(job, name):
+                allowed.append(None)
         return allowed
 
     def _check_kept(self, store: StoreOperations, job: ModelJob, visible: Mapping[str, bytes]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ray_committer.protocol.state import IN_THE_WAY, Phase
 from tests.models.steps import Steps
@@ -116,6 +116,9 @@ class CommitSteps(Steps):
         if not (other.place is Place.HERE or is_gone) or other.phase not in IN_THE_WAY:
             yield onward
             return
+        waits = mine.excludes and self._has(Rule.WAIT_FOR_SEALED)
+        if other.phase is Phase.SEALED and not waits:  # an append, and its committer may be dead
+            yield onward
         if other.phase is Phase.DECLARED and not is_gone:  # its committer may be dead
             withdrawn = self._change(shared, number, Phase.OPEN)
             yield withdrawn, process, number
@@ -136,7 +139,12 @@ class CommitSteps(Steps):
         plan = self.plans[process.job]
         if process.at >= len(plan.excludes):
             after = self._before_record() if self._has(Rule.LIST_AFTER) else "see"
-            yield self._go(shared, process, after, at=0)
+            names = {file[:2] for file in shared.visible}
+            wanted = files(process.job, plan, process.loaded or "")
+            if not plan.excludes and names & {file[:2] for file in wanted}:
+                yield from self._withdrawn(shared, process, "conflict")
+            else:
+                yield self._go(shared, process, after, at=0)
             return
         root = plan.excludes[process.at]
         shown = [in_root(shared.visible, root)]
@@ -178,7 +186,8 @@ class CommitSteps(Steps):
         since = frozenset(number for number, job in every if job.phase is Phase.COMMITTED)
         record = Record(process.loaded or "", process.old, since)
         known = process._replace(loaded=None, old=frozenset())
-        yield from self._changed(shared, known, Phase.RECORDED, "move", record=record)
+        aside = frozenset[File]() if Option.ASIDE in self.options else None
+        yield from self._changed(shared, known, Phase.RECORDED, "move", record=record, aside=aside)
 
     # Publish it.
 
@@ -246,12 +255,72 @@ class CommitSteps(Steps):
         if process.at < len(held):
             for after, known in self._placed(shared, process, job, held[process.at]):
                 yield after, known, -1
+        elif Option.ASIDE in self.options:
+            yield from self._set_aside(shared, process, job, old[process.at - len(held) :])
         elif process.at < len(held) + len(old):
             gone = self._deletes(shared, old[process.at - len(held)])
             after = self._show(shared, shared.visible - gone)
             yield self._go(after, process, "remove", at=process.at + 1)
         else:
             yield from self._changed(shared, process, Phase.COMMITTED, "mark")
+
+    def _set_aside(
+        self, shared: Shared, process: Process, job: Job, old: Sequence[File]
+    ) -> Iterator[Step]:
+        """Look at one old file, before it is renamed; or at its end, take what is aside away."""
+        if process.at == 0 and job.aside is None and not self._has(Rule.ASIDE_ONCE):
+            job = job._replace(aside=frozenset())
+            shared = with_job(shared, process.job, job)
+        if not old:
+            yield self._go(shared, process, "away", at=0)
+        elif old[0] in shared.visible:
+            yield self._go(shared, process._replace(old=frozenset(old[:1])), "aside")
+        else:
+            yield self._go(shared, process, "remove", at=process.at + 1)
+
+    def _commit_aside(self, shared: Shared, process: Process) -> Iterator[Step]:
+        """Rename what has the name of an old file by now, if the directory aside is there."""
+        job, (file,) = shared.jobs[process.job], process.old
+        there = frozenset(one for one in shared.visible if one[:2] == file[:2])
+        onward = process._replace(old=frozenset())
+        if job.place is Place.HERE and job.aside is not None:
+            shared = with_job(shared, process.job, job._replace(aside=job.aside | there))
+            shared = self._show(shared, shared.visible - there)
+            yield self._go(shared, onward, "remove", at=process.at + 1)
+        elif file not in shared.visible:
+            yield self._go(shared, onward, "remove", at=process.at + 1)
+        elif not self._has(Rule.NOT_IN_PLACE):
+            yield self._go(shared, process, "delete")
+        elif process.is_current and job.place is Place.HERE:
+            yield self._told(shared, onward, "left")
+        else:
+            yield self._look(shared, onward)
+
+    def _commit_delete(self, shared: Shared, process: Process) -> Iterator[Step]:
+        names = {file[:2] for file in process.old}
+        there = {one for one in shared.visible if one[:2] in names}
+        after = self._show(shared, shared.visible - there)
+        yield self._go(after, process._replace(old=frozenset()), "remove", at=process.at + 1)
+
+    def _commit_away(self, shared: Shared, process: Process) -> Iterator[Step]:
+        """Take what is aside away, so that who sleeps puts nothing there any more."""
+        if self._has(Rule.AWAY_BEFORE_COMMITTED):
+            shared = self._taken_away(shared, process.job)
+        yield self._go(shared, process, "strangers")
+
+    def _commit_strangers(self, shared: Shared, process: Process) -> Iterator[Step]:
+        """Move back what is in the directory that is not an old file of the record."""
+        job = shared.jobs[process.job]
+        away, old = job.away or frozenset(), job.record.old if job.record else frozenset()
+        if self._has(Rule.COMPARE_ASIDE) and job.place is Place.HERE:
+            names = {file[:2] for file in shared.visible}
+            back = {file for file in away - old if file[:2] not in names}
+            shared = with_job(shared, process.job, job._replace(away=away - back))
+            shared = self._show(shared, shared.visible | back)
+        if not self._has(Rule.KEPT_UNTIL_COMMITTED) and job.place is Place.HERE:
+            job = shared.jobs[process.job]._replace(away=frozenset())
+            shared = with_job(shared, process.job, job)
+        yield from self._changed(shared, process, Phase.COMMITTED, "mark")
 
     def _deletes(self, shared: Shared, file: File) -> set[File]:
         by_version = self._has(Rule.DELETE_VERSION)

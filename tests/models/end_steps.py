@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ray_committer.protocol.state import UNDECIDED, Phase
 from tests.models.steps import Steps
-from tests.models.world import Place, Process, Rule, Shared, Step, files, with_job
+from tests.models.world import Option, Place, Process, Rule, Shared, Step, files, with_job
 
 
 class EndSteps(Steps):
@@ -29,28 +29,54 @@ class EndSteps(Steps):
     _undo_abort = _abort_decide
 
     def _undo_look(self, shared: Shared, process: Process) -> Iterator[Step]:
-        undoes = {Phase.RECORDED}
-        if not self._has(Rule.NO_UNDO_OF_SEALED):
-            undoes.add(Phase.SEALED)
         for known, phase in self._find(shared, process):
             if phase is None:
                 yield self._end(shared, process)
-            elif phase in undoes:
+            elif phase is Phase.RECORDED or (phase is Phase.SEALED and self._undoes(shared, known)):
                 yield self._go(shared, known, "decide")
             elif phase in UNDECIDED:
                 yield self._go(shared, known, "abort")
             elif phase is Phase.UNDOING:
-                yield self._go(shared, known, "take")
+                yield self._go(shared, known, "away")
             elif phase is Phase.ABORTED:
                 yield self._go(shared, known, "clean")
             else:
                 yield self._told(shared, known, "refused")
 
     def _undo_decide(self, shared: Shared, process: Process) -> Iterator[Step]:
-        job = shared.jobs[process.job]
-        if job.phase is Phase.SEALED and process.is_current:  # only without the rule
-            shared = with_job(shared, process.job, job._replace(phase=Phase.RECORDED))
-        yield from self._changed(shared, process, Phase.UNDOING, "take")
+        yield from self._changed(shared, process, Phase.UNDOING, "away")
+
+    def _undoes(self, shared: Shared, process: Process) -> bool:
+        """Whether a sealed job can be undone: every old file goes aside, and none is replaced."""
+        job, plan = shared.jobs[process.job], self.plans[process.job]
+        names = {file[:2] for file in job.record.old} if job.record else set()
+        wanted = files(process.job, plan, job.record.manifests if job.record else "")
+        says_so = Option.ASIDE in self.options and not any(file[:2] in names for file in wanted)
+        return says_so or not self._has(Rule.NO_UNDO_OF_SEALED)
+
+    def _undo_away(self, shared: Shared, process: Process) -> Iterator[Step]:
+        """Take what is aside away first."""
+        if self._has(Rule.AWAY_FIRST):
+            shared = self._taken_away(shared, process.job)
+        after = "restore" if self._has(Rule.BACK_BEFORE_ABORTED) else "take"
+        yield self._go(shared, process, after, at=0)
+
+    def _undo_restore(self, shared: Shared, process: Process) -> Iterator[Step]:
+        """Put one old file back, where nothing has its name."""
+        job = self._own(shared, process)
+        if job is None:
+            yield self._look(shared, process)
+            return
+        found = sorted((job.away or frozenset()) | (job.aside or frozenset()))
+        if not found:
+            yield self._go(shared, process, "clean" if job.phase is Phase.ABORTED else "take", at=0)
+        elif any(one[:2] == found[0][:2] for one in shared.visible):
+            yield self._told(shared, process, "conflict")
+        else:
+            without = {name: getattr(job, name) for name in ("aside", "away")}
+            kept = {name: one - {found[0]} for name, one in without.items() if one is not None}
+            shared = with_job(shared, process.job, job._replace(**kept))
+            yield self._go(self._show(shared, shared.visible | {found[0]}), process, "restore")
 
     def _undo_take(self, shared: Shared, process: Process) -> Iterator[Step]:
         """Take one file from one of its two places; in two requests a file."""
@@ -60,7 +86,8 @@ class EndSteps(Steps):
             return
         wanted = files(process.job, self.plans[process.job], job.record.manifests)
         if process.at >= 2 * len(wanted):
-            yield from self._changed(shared, process, Phase.ABORTED, "clean")
+            after = "clean" if self._has(Rule.BACK_BEFORE_ABORTED) else "restore"
+            yield from self._changed(shared, process, Phase.ABORTED, after)
             return
         file, is_second = wanted[process.at // 2], bool(process.at % 2)
         if is_second is not self._has(Rule.SOURCE_FIRST):

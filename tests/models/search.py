@@ -69,7 +69,7 @@ def wander(situation: Situation, steps: int, seed: int, without: frozenset[Rule]
 def _search(situation: Situation, without: frozenset[Rule]) -> Search:
     model = Model(situation.plans, situation.options, without)
     healthy = without - {Rule.LOOK, Rule.DECLARE_FIRST}
-    calm = situation.options & {Option.FLAT}
+    calm = situation.options & {Option.FLAT, Option.ASIDE}
     judge = Judge(Model(situation.plans, calm, healthy), situation.old)
     jobs = tuple(
         Job(place=Place.NOWHERE) if plan.is_later else Job(manifests=f"{number}a")

@@ -13,6 +13,7 @@ ERROR = Plan(BOTH, BOTH, wants_none=True)
 RIGHT = Plan(("p2", "p3"), ("p2", "p3"))
 APPEND_RIGHT = Plan(("p2", "p3"))
 APPEND_OUTER = Plan(("p1", "p3"))
+LIKE_OLD = Plan(("p1",), namesakes=("p1",))
 SAME_NAME = Plan(BOTH, BOTH, namesakes=("p1",))
 
 COMMIT, OTHER_COMMIT, THIRD_COMMIT = ("commit", 0), ("commit", 1), ("commit", 2)
@@ -120,6 +121,27 @@ SITUATIONS = {
         again(APPEND), COMMIT, COMMIT, ("setup", 1), options="FLAT"
     ),
     "an id set up again, and a sweep": plain(again(APPEND), ABORT, ABORT, ("setup", 1), ("sweep", 0)),
+    "old files aside, two committers and two undos": plain(
+        (OVERWRITE,), COMMIT, COMMIT, UNDO, UNDO, options="ASIDE"
+    ),
+    "old files aside, an overwrite, its undo and an append": plain(
+        (OVERWRITE, APPEND), COMMIT, OTHER_COMMIT, UNDO, options="ASIDE"
+    ),
+    "old files aside, a namesake and an undo": plain(
+        (SAME_NAME,), COMMIT, COMMIT, UNDO, options="ASIDE"
+    ),
+    "old files aside, two committers, and an append of a namesake": plain(
+        (OVERWRITE, LIKE_OLD), COMMIT, COMMIT, OTHER_COMMIT, options="ASIDE"
+    ),
+    "old files aside, two overwrites and an undo": plain(
+        (OVERWRITE, OVERWRITE), COMMIT, OTHER_COMMIT, UNDO, options="ASIDE"
+    ),
+    "old files aside, answers lost, a committer and an undo": plain(
+        (OVERWRITE,), COMMIT, COMMIT, UNDO, options="ASIDE LOST_ANSWERS"
+    ),
+    "old files aside, own states read late, a committer and an undo": plain(
+        (OVERWRITE,), COMMIT, COMMIT, UNDO, options="ASIDE STALE_OWN"
+    ),
 }
 """Those of an ordinary run of the tests."""
 
@@ -177,6 +199,18 @@ LARGE = {
     "an append and an overwrite, two committers of each, and a vacuum": plain(
         (APPEND, OVERWRITE), COMMIT, COMMIT, OTHER_COMMIT, OTHER_COMMIT, VACUUM
     ),
+    "old files aside, two committers of an overwrite, its undo and an append": plain(
+        (OVERWRITE, APPEND), COMMIT, COMMIT, UNDO, OTHER_COMMIT, options="ASIDE"
+    ),
+    "old files aside, two overwrites, an undo, and two appends": plain(
+        (OVERWRITE, APPEND, OVERWRITE), COMMIT, UNDO, OTHER_COMMIT, THIRD_COMMIT, options="ASIDE"
+    ),
+    "old files aside, an id set up again, and an undo": plain(
+        again(OVERWRITE), COMMIT, UNDO, ABORT, ("setup", 1), options="ASIDE"
+    ),
+    "old files aside, a later overwrite of a namesake": plain(
+        (OVERWRITE, LIKE_OLD, OVERWRITE), COMMIT, COMMIT, OTHER_COMMIT, THIRD_COMMIT, options="ASIDE"
+    ),
 }
 """Those of a run of all tests."""
 
@@ -230,6 +264,14 @@ NEEDED = {
     Rule.DELETE_VERSION: "two committers of an overwrite, and one that writes a namesake",
     Rule.SOURCE_FIRST: "an undo and a late task",
     Rule.NO_UNDO_OF_SEALED: "two committers and an undo",
+    Rule.ASIDE_ONCE: "old files aside, two committers and two undos",
+    Rule.NOT_IN_PLACE: "old files aside, two committers and two undos",
+    Rule.AWAY_FIRST: "old files aside, two committers and two undos",
+    Rule.BACK_BEFORE_ABORTED: "old files aside, two committers and two undos",
+    Rule.KEPT_UNTIL_COMMITTED: "old files aside, two committers and two undos",
+    Rule.AWAY_BEFORE_COMMITTED: "old files aside, two committers, and an append of a namesake",
+    Rule.COMPARE_ASIDE: "old files aside, two committers, and an append of a namesake",
+    Rule.WAIT_FOR_SEALED: "old files aside, two overwrites and an undo",
     Rule.LOOK_INSIDE: "an id set up again, and a sweep",
     Rule.OWN_NAMES: "a flat store, an id set up again",
     Rule.SAME_STAMP: "an id set up again",

@@ -197,6 +197,15 @@ class Steps:
                 return self._change(shared, other, Phase.ABORTED), other
         return None
 
+    # What is aside.
+
+    def _taken_away(self, shared: Shared, number: int) -> Shared:
+        """The store after the directory aside was renamed, if it is there."""
+        job = shared.jobs[number]
+        if job.place is not Place.HERE or job.aside is None:
+            return shared
+        return with_job(shared, number, job._replace(aside=None, away=job.aside | (job.away or set())))
+
     # Clean-up.
 
     def _clean(self, shared: Shared, process: Process) -> Iterator[Step]:

@@ -36,7 +36,15 @@ class Rule(StrEnum):
     SEAL_NAMESAKES = "an old file gives way to a new one of its name only once the job is sealed"
     DELETE_VERSION = "an old file goes only if it is still the one that was listed"
     SOURCE_FIRST = "an undo takes the source away before it looks at the destination"
-    NO_UNDO_OF_SEALED = "a sealed job is not undone"
+    NO_UNDO_OF_SEALED = "a sealed job is undone only if its record says that all old files go aside"
+    ASIDE_ONCE = "the directory aside is made before the record, and never again"
+    NOT_IN_PLACE = "an old file that cannot be put aside is not deleted where it is"
+    AWAY_FIRST = "an undo takes the directory aside away before it puts files back"
+    BACK_BEFORE_ABORTED = "old files are back before the job is aborted"
+    AWAY_BEFORE_COMMITTED = "a committer takes the directory aside away before the job is committed"
+    KEPT_UNTIL_COMMITTED = "what is aside is deleted only once the job is committed"
+    COMPARE_ASIDE = "what was put aside and is not in the record is moved back"
+    WAIT_FOR_SEALED = "a job that replaces data waits for a sealed one"
     LOOK_INSIDE = "clean-up looks inside what it has taken away, and puts back what it did not mean"
     OWN_NAMES = "where nothing can be taken away, clean-up deletes only what was the ended job's"
     SAME_STAMP = "who finds a job of the same id set up again leaves it alone"
@@ -61,6 +69,8 @@ class Option(Enum):
     """A listing of a partition may show it as it was before its latest change."""
     FLAT = auto()
     """The store cannot rename directories: loading copies manifests, and nothing is taken away."""
+    ASIDE = auto()
+    """An old file is renamed, by its name, to a directory of the job, instead of deleted by version."""
 
 
 class Place(Enum):
@@ -102,7 +112,8 @@ class Record(NamedTuple):
 
 class Job(NamedTuple):
     """What is on the store of a job attempt: `moved` and `taken` are the files that left their first
-    place, to the destination and by an undo; `was` is the phase before the latest change.
+    place, to the destination and by an undo; `was` is the phase before the latest change. `aside` are
+    the old files in the directory aside, and `away` those in it after it was taken away.
     """
 
     phase: Phase = Phase.OPEN
@@ -113,6 +124,8 @@ class Job(NamedTuple):
     moved: frozenset[File] = frozenset()
     taken: frozenset[File] = frozenset()
     was: Phase | None = None
+    aside: frozenset[File] | None = None
+    away: frozenset[File] | None = None
 
 
 class Shared(NamedTuple):

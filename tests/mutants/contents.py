@@ -14,6 +14,7 @@ from ray_committer.protocol.hidden_names import is_passed_over
 from ray_committer.protocol.manifest import decode_manifest, digest
 from ray_committer.stages.check_attempts import refuse_unsaved
 from ray_committer.stages.check_links import check_links
+from ray_committer.stages.check_places import refuse_linked_directories
 from ray_committer.stages.check_sources import check_sources_at_once
 from ray_committer.stages.check_uploads import check_uploads
 from ray_committer.stages.obstacles import refuse
@@ -169,6 +170,11 @@ def a_worker_is_not_asked_which_store_it_sees() -> Swaps:
 def links_are_followed() -> Swaps:
     """Files of another table are moved, or deleted, through a symbolic link."""
     yield refuse_links, lambda store, paths: None
+
+
+def links_at_the_destination_are_followed() -> Swaps:
+    """An append writes through a link out of the table."""
+    yield refuse_linked_directories, lambda context, directories, roots: None
 
 
 def a_linked_destination_is_another_directory() -> Swaps:

@@ -313,7 +313,8 @@ def calls_of(store: StoreOperations, run: Run) -> list[StoreCall]:
 def at(operation: str, error: BaseException, end: str = "") -> Callable[[StoreCall], None]:
     """A hook: raise `error` at each call of an operation whose last path ends in `end`.
 
-    Of a change of the state `end` is the phase that it leads to.
+    Of a file that is put aside it can be the first path, since the other one is random. Of a change of
+    the state `end` is the phase that it leads to.
     """
 
     def hook(call: StoreCall) -> None:
@@ -326,6 +327,8 @@ def at(operation: str, error: BaseException, end: str = "") -> Callable[[StoreCa
 def _is_at(call: StoreCall, operation: str, end: str) -> bool:
     """Where nothing is renamed, "rename" stands for the request that puts an entry into a log."""
     last = call.paths[-1]
+    if call.operation == "set_aside" and not last.endswith(end):
+        last = call.paths[0]
     operation = "create" if (call.operation, operation) == ("create", "rename") else operation
     is_there = last.startswith(end) if operation == "advance" else last.endswith(end)
     return call.operation == operation and is_there

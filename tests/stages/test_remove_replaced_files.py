@@ -10,12 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 import ray_committer
 from ray_committer import CommitOptions, ConflictMode
 from ray_committer.errors import (
     CommitCancelledError,
     CommitConflictError,
+    CommitStateUnknownError,
     IncompleteJobError,
     PreflightError,
     RayCommitterError,
@@ -25,12 +27,11 @@ from ray_committer.job_files.commit_record import load_commit_record
 from ray_committer.job_files.job_state import require_state
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.protocol.state import new_nonce
-from ray_committer.stages import remove_replaced_files as module
+from ray_committer.stages import old_files_aside as module
 from ray_committer.stages.list_replaced_files import list_replaced_files
+from ray_committer.stages.old_files_aside import delete_old_files, end_removal, make_places_aside
 from ray_committer.stages.remove_replaced_files import (
-    make_places_aside,
     remove_emptied_directories,
-    remove_places_aside,
     remove_replaced_files,
 )
 from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore, fail_at, run_commit
@@ -121,15 +122,14 @@ def test_a_destination_is_not_replaced_beside_a_job_that_could_bring_its_rows_ba
     assert tree() == {"b": "of job 2"}
 
 
-NONCE = new_nonce()
-ASIDE = JOB.aside(NONCE)
+ASIDE = JOB.aside(record_of().nonce)
 OLD = ["/table/p=1/a", "/table/p=1/b", "/table/p=2/q=1/c", "/table/d"]
 
 
 def with_files(paths: list[str] = OLD, identity: Identity = Identity.MODIFICATION_TIME) -> MemoryStore:
     store = MemoryStore(identity=identity)
     store.mkdirs("/table")
-    store.mkdirs(f"{ASIDE}/0")
+    store.mkdirs(f"{ASIDE}/old/0")
     for path in paths:
         put_file(store, path, path.encode())
     return store
@@ -144,9 +144,11 @@ def record_all(store: MemoryStore) -> CommitRecord:
 
 
 def remove(store, record: CommitRecord, emit: Callable[[Event], None] = lambda _: None) -> int:
-    removed = remove_replaced_files(context(store, emit=emit), record, NONCE)
-    remove_places_aside(context(store), record.replaced, NONCE)
-    return removed
+    removal = remove_replaced_files(context(store, emit=emit), record)
+    end_removal(context(store, emit=emit), record)
+    delete_old_files(context(store), record)
+    assert removal.left == ()
+    return removal.removed
 
 
 RECORD = record_all(with_files())
@@ -173,7 +175,8 @@ def test_a_listing_costs_one_request_per_directory():
 
 def test_a_removal_costs_one_listing_per_directory_with_old_files_and_one_request_per_file():
     found = requests(with_files(), lambda one: remove(one, RECORD))
-    assert found == Counter(list_status=3, set_aside=4, delete_directory=1)
+    aside = Counter(move_directory=1, list_status=1, delete_directory=1)
+    assert found == Counter(list_status=3, set_aside=4) + aside
 
 
 def test_a_record_without_old_files_costs_nothing():
@@ -270,6 +273,13 @@ def test_a_file_that_is_written_again_before_it_is_deleted_is_kept_where_version
     assert notice.text.startswith("memory://test/table/p=1/a: was to be replaced but has changed since")
 
 
+@pytest.mark.parametrize("name", [".nfs000000000001", ".fuse_hidden0001", "lost+found/#1", ".zfs/s/a"])
+def test_names_that_the_file_system_has_made_are_no_old_data(name: str):
+    store = with_files()
+    put_file(store, f"/table/p=1/{name}", b"x")
+    assert [file.path for file in listed(store)] == sorted(OLD)
+
+
 @pytest.mark.parametrize("is_overwrite", [True, False])
 def test_an_old_file_whose_name_is_not_utf8_refuses_an_overwrite_and_hinders_no_append(
     store, write_job, dest: Path, tree, is_overwrite: bool
@@ -297,22 +307,26 @@ def test_a_directory_in_the_place_of_an_old_file_is_kept():
 
 def test_there_is_a_place_for_each_file_and_a_directory_for_so_many(monkeypatch):
     monkeypatch.setattr(module, "FILES_ASIDE", 3)
-    store, nonce = with_files(), new_nonce()
-    made = requests(store, lambda one: make_places_aside(context(one), RECORD.replaced, nonce))
+    store, record = with_files(), structs.replace(RECORD, nonce=new_nonce())
+    made = requests(store, lambda one: make_places_aside(context(one), record))
     assert made == Counter(mkdirs=2)
-    make_places_aside(context(store), RECORD.replaced, nonce)
-    assert remove_replaced_files(context(store), RECORD, nonce) == len(OLD)
-    assert sorted(store.files(JOB.aside(nonce))) == [
-        f"{JOB.aside(nonce)}/{name}" for name in ("0/0", "0/1", "0/2", "1/3")
+    make_places_aside(context(store), record)
+    assert remove_replaced_files(context(store), record).removed == len(OLD)
+    end_removal(context(store), record)
+    away = f"{JOB.aside(record.nonce)}/away"
+    assert [path.rpartition("-")[0] for path in store.files(away)] == [
+        f"{away}/{name}" for name in ("0/0", "0/1", "0/2", "1/3")
     ]
-    remove_places_aside(context(store), RECORD.replaced, nonce)
+    delete_old_files(context(store), record)
     assert store.files() == {}
 
 
 def test_a_file_that_a_power_cut_has_brought_back_beside_the_one_aside_is_put_aside_again():
-    store = with_files()
-    put_file(store, f"{ASIDE}/0/0", b"the same")
-    assert remove(store, RECORD) == len(OLD)
+    store = with_files(identity=Identity.SIZE_ONLY)
+    record = record_all(store)
+    number = [file.path for file in record.replaced].index(OLD[0])
+    put_file(store, f"{ASIDE}/old/0/{number}-{new_nonce()}", OLD[0].encode())
+    assert remove(store, record) == len(OLD)
     assert store.files() == {}
 
 
@@ -320,7 +334,7 @@ def test_a_file_that_a_power_cut_has_brought_back_beside_the_one_aside_is_put_as
 def test_where_a_deletion_names_a_version_nothing_is_put_aside(identity: Identity):
     store = with_files(identity=identity)
     record = record_all(store)
-    made = requests(store, lambda one: make_places_aside(context(one), record.replaced, new_nonce()))
+    made = requests(store, lambda one: make_places_aside(context(one), record))
     assert made == Counter()
     assert requests(store, lambda one: remove(one, record)) == Counter(list_status=3, delete_version=4)
 
@@ -337,16 +351,60 @@ def test_who_wakes_after_the_places_are_gone_moves_nothing_that_has_come_since()
     assert store.files() == {OLD[0]: b"of a later job"}
 
 
-def test_an_old_file_that_cannot_be_put_aside_is_deleted_where_it_is():
-    """On another file system, say, or where somebody has deleted the place."""
-    error = OSError(errno.EXDEV, "Invalid cross-device link")
+@pytest.mark.parametrize("code", [errno.EXDEV, errno.EACCES, errno.EPERM, errno.EBUSY, errno.EROFS])
+def test_an_old_file_that_cannot_be_put_aside_is_never_deleted_and_the_others_go(code: int):
     store = with_files()
-    assert remove(WrappedStore(store, before=at("set_aside", error)), RECORD) == len(OLD)
-    assert store.files() == {}
+    error = OSError(code, os.strerror(code))
+    removal = remove_replaced_files(
+        context(WrappedStore(store, before=at("set_aside", error, "p=1/a"))), RECORD
+    )
+    assert (removal.removed, removal.left) == (len(OLD) - 1, ((OLD[0], os.strerror(code)),))
+    assert [path for path in store.files() if not path.startswith(ASIDE)] == OLD[:1]
+
+
+def test_where_the_place_aside_is_gone_every_old_file_is_left():
     store = with_files()
     store.delete_directory(ASIDE)
-    assert remove(store, RECORD) == len(OLD)
-    assert store.files() == {}
+    removal = remove_replaced_files(context(store), RECORD)
+    assert sorted(path for path, _ in removal.left) == sorted(OLD)
+    assert sorted(store.files()) == sorted(OLD)
+
+
+def test_a_directory_that_cannot_be_listed_leaves_its_files_and_the_others_go():
+    store = with_files()
+    watch = WrappedStore(store, before=at("list_status", PermissionError(13, "denied"), "p=1"))
+    removal = remove_replaced_files(context(watch), RECORD)
+    assert (removal.removed, removal.left) == (2, tuple((path, "denied") for path in OLD[:2]))
+
+
+def test_what_another_program_writes_between_look_and_removal_is_moved_back():
+    store, events = with_files(), list[Event]()
+
+    def overtake(call: StoreCall) -> None:
+        if call.operation == "set_aside" and call.paths[0] == OLD[0]:
+            store.write(OLD[0], b"by another program")
+
+    assert remove(WrappedStore(store, before=overtake), RECORD, events.append) == len(OLD)
+    assert store.files() == {OLD[0]: b"by another program"}
+    (notice,) = [event for event in events if isinstance(event, Notice)]
+    assert notice.text.startswith("memory://test/table/p=1/a: was to be replaced but has changed since")
+
+
+def test_what_cannot_be_moved_back_because_its_name_is_taken_again_stays_aside_and_is_named():
+    store = with_files()
+
+    def overtake(call: StoreCall) -> None:
+        if call.operation == "set_aside" and call.paths[0] == OLD[0]:
+            store.write(OLD[0], b"by another program")
+        if call.operation == "move_directory":
+            put_file(store, OLD[0], b"by a third one")
+
+    watch = WrappedStore(store, before=overtake)
+    with pytest.raises(CommitStateUnknownError, match=f"{OLD[0]}: its name is taken") as error:
+        remove(watch, RECORD)
+    place = str(error.value).partition("kept as ")[2].partition(";")[0]
+    assert store.read(place) == b"by another program"
+    assert store.read(OLD[0]) == b"by a third one"
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
@@ -377,5 +435,5 @@ def test_what_belongs_to_the_protocol_is_not_listed_at_any_depth(name: str):
 def test_a_cancelled_commit_removes_nothing():
     store = with_files()
     with pytest.raises(CommitCancelledError):
-        remove_replaced_files(context(store, cancelled=True), RECORD, NONCE)
+        remove_replaced_files(context(store, cancelled=True), RECORD)
     assert sorted(store.files()) == sorted(OLD)

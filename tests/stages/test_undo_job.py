@@ -308,25 +308,6 @@ def test_two_that_undo_at_once_end_as_one(kind: str):
 # What is refused
 
 
-def sealed(kind: str) -> MemoryStore:
-    """An overwrite that died when the first old file was to go."""
-    options = CommitOptions(mode=ConflictMode.OVERWRITE)
-    store = died(written(kind, options.mode), lambda one: commit(one, options), "advance", "committed")
-    assert phase_of(store) is Phase.SEALED
-    return store
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_may_have_removed_old_files_is_not_undone(kind: str):
-    store = sealed(kind)
-    before = store.files()
-    with pytest.raises(CommitRecordExistsError, match="can no longer be undone; finish it with"):
-        run_undo(store, JOB)
-    assert store.files() == before
-    run_commit(store, JOB)
-    assert visible_files(store, "/table") == MINE
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_committed_is_not_undone(kind: str):
     store = recorded(kind, TOTAL)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import errno
 import os
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -20,6 +21,7 @@ CAPABILITIES = StoreCapabilities(
     max_directory_items=1024 * 1024,
     deletes_trees=True,
     sets_aside=True,
+    checks_removals=True,
 )
 UMASK = "fs.permissions.umask-mode"
 MAX_ITEMS = "dfs.namenode.fs-limits.max-directory-items"
@@ -100,6 +102,18 @@ def files_below(list_status: Callable[[str], list[FileStatus]], path: str) -> li
             below += [status.path for status in listed if status.is_directory]
         level = below
     return found
+
+
+def denied_removals(delete_file: Callable[[str], object], directory: str) -> dict[str, str]:
+    """Say whether no file can be taken out of a directory: the NameNode checks the permission to delete
+    a name before it looks whether there is one. The answer is by the directory's path."""
+    try:
+        delete_file(f"{directory}/.removable-{uuid.uuid4().hex}")
+    except PermissionError as e:
+        return {directory: f"this user has no permission to remove files from it ({e.strerror})"}
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    return {}
 
 
 def not_a_directory(path: str) -> NotADirectoryError:

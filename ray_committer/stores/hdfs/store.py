@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import ParamSpec, TypeVar
 
@@ -21,6 +21,7 @@ from ray_committer.stores.base import FileStatus, StoreSpec
 from ray_committer.stores.deadline import DEADLINE_SECONDS, DeadlineThreads, first_deadline
 from ray_committer.stores.hdfs.protocol import (
     capabilities,
+    denied_removals,
     files_below,
     not_a_directory,
     permissions,
@@ -135,6 +136,16 @@ class HdfsStore(NamedStates):
             if e.errno == errno.ENOTEMPTY:
                 return False
             raise
+
+    def what_stays(
+        self,
+        directory: str,
+        files: Sequence[str],  # noqa: ARG002
+        home: str,  # noqa: ARG002
+    ) -> dict[str, str]:
+        """Say whether this user can take files out of a directory; this client shows no encryption
+        zones."""
+        return denied_removals(self.delete_file, directory)
 
     def _write(self, path: str, data: bytes) -> None:
         options = hdfs_native.WriteOptions(

@@ -13,7 +13,7 @@ import getpass
 import os
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urljoin
@@ -34,6 +34,7 @@ from ray_committer.stores.base import FileStatus, StoreSpec
 from ray_committer.stores.deadline import first_deadline
 from ray_committer.stores.hdfs.protocol import (
     capabilities,
+    denied_removals,
     files_below,
     not_a_directory,
     permissions,
@@ -57,6 +58,7 @@ class _Status(msgspec.Struct, rename="camel"):
     length: int
     modification_time: int
     file_id: int = 0
+    enc_bit: bool = False
 
 
 class _Statuses(msgspec.Struct, rename="pascal"):
@@ -190,6 +192,26 @@ class WebHdfsStore(NamedStates):
             if e.errno == errno.ENOTEMPTY:
                 return False
             raise
+
+    def what_stays(
+        self,
+        directory: str,
+        files: Sequence[str],  # noqa: ARG002
+        home: str,
+    ) -> dict[str, str]:
+        """Say whether this user can take files out of a directory, and whether it is in another
+        encryption zone than `home`."""
+        try:
+            zones = {self._is_encrypted(path) for path in (directory, home)}
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+        if len(zones) > 1:
+            return {directory: f"is in another encryption zone than {home}"}
+        return denied_removals(self.delete_file, directory)
+
+    def _is_encrypted(self, path: str) -> bool:
+        """Return whether a directory is in an encryption zone; one zone is never below another."""
+        return self._ask(_File, "GET", "GETFILESTATUS", path).file_status.enc_bit
 
     def _rename(self, source: str, **options: str) -> None:
         answer = self._call("PUT", "RENAME", source, **options)

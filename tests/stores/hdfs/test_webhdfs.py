@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from ray_committer.stores.answers import HttpAnswer
@@ -61,3 +62,44 @@ def test_a_gateway_that_says_that_it_renamed_nothing_is_believed():
 def test_an_answer_without_a_status_is_no_success():
     with pytest.raises(OSError, match="is not WebHDFS"):
         store(Canned("http://node/", status=0)).write("/a", b"data")
+
+
+class NameNode:
+    """Knows which directories are encrypted, and to which this user must not write; notes what it is
+    asked."""
+
+    def __init__(self, encrypted: str = "", closed: str = "") -> None:
+        self.encrypted = encrypted
+        self.closed = closed
+        self.asked: list[str] = []
+
+    def request(self, method: str, url: str, **_: Any) -> HttpAnswer:
+        path, _, query = url.partition("/webhdfs/v1")[2].partition("?")
+        self.asked.append(f"{method} {path}")
+        if "op=GETFILESTATUS" in query:
+            status: dict[str, Any] = {"pathSuffix": "", "type": "DIRECTORY", "length": 0}
+            status |= {"modificationTime": 1, "encBit": path == self.encrypted}
+            return HttpAnswer(200, {}, msgspec.json.encode({"FileStatus": status}))
+        if self.closed and path.startswith(self.closed):
+            denied = {"exception": "AccessControlException", "message": "Permission denied: user=me"}
+            return HttpAnswer(403, {}, msgspec.json.encode({"RemoteException": denied}))
+        return HttpAnswer(200, {}, b'{"boolean": false}')
+
+
+def test_what_cannot_be_taken_out_of_a_directory_is_asked_by_the_deletion_of_a_name_that_is_not_there():
+    node = NameNode(closed="/t/p1/")
+    own = store(node)
+    assert own.what_stays("/t/p2", ["/t/p2/a"], "/t/_temporary") == {}
+    denied = "this user has no permission to remove files from it (Permission denied: user=me)"
+    assert own.what_stays("/t/p1", ["/t/p1/a"], "/t/_temporary") == {"/t/p1": denied}
+    deleted = [one for one in node.asked if one.startswith("DELETE")]
+    assert len(deleted) == 2
+    assert all("/.removable-" in one for one in deleted)
+
+
+@pytest.mark.parametrize("encrypted", ["/t/p1", "/t/_temporary"])
+def test_a_directory_in_another_encryption_zone_gives_no_file(encrypted: str):
+    node = NameNode(encrypted=encrypted)
+    why = {"/t/p1": "is in another encryption zone than /t/_temporary"}
+    assert store(node).what_stays("/t/p1", ["/t/p1/a"], "/t/_temporary") == why
+    assert not any(one.startswith("DELETE") for one in node.asked)

@@ -1,0 +1,89 @@
+"""What the kernel shows of the local files that this process cannot take out of their directories.
+
+A file is removed by the right to write in its directory, unless the directory is sticky, or an attribute
+of the file or of the directory (``chattr +i``, ``+a``) forbids it, or the file is a mount point. Source:
+``may_delete`` in Linux's ``fs/namei.c``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import stat
+import struct
+from collections.abc import Callable, Sequence
+from functools import cache
+
+from ray_committer.stores.hard_links import acts_as_owner
+
+_AT_FDCWD = -100
+_NO_FOLLOW = 0x100
+_BUFFER_BYTES = 256
+_ATTRIBUTES_AT = 8
+_IMMUTABLE, _APPEND_ONLY, _MOUNT_ROOT = 0x10, 0x20, 0x2000
+
+_DENIED = "this user has no permission to remove files from it"
+_FIXED = "is immutable or append-only (chattr)"
+_MOUNTED = "is a mount point"
+_STICKY = "belongs to another user, in a directory with the sticky bit"
+
+
+def what_stays(directory: str, files: Sequence[str]) -> dict[str, str]:
+    """Say, by path, why no file can be taken out of a directory or, if only some of its `files` cannot,
+    why each of these cannot; empty if nothing shows that, or if the directory is gone."""
+    try:
+        found = os.stat(directory)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    if _attributes(directory) & (_IMMUTABLE | _APPEND_ONLY):
+        return {directory: _FIXED}
+    if not os.access(directory, os.W_OK | os.X_OK, effective_ids=True):
+        return {directory: _DENIED}
+    is_kept = bool(found.st_mode & stat.S_ISVTX) and found.st_uid != os.geteuid()
+    is_sticky = is_kept and not acts_as_owner()
+    reasons = ((path, _why_it_stays(path, is_sticky=is_sticky)) for path in files)
+    return {path: why for path, why in reasons if why is not None}
+
+
+def _why_it_stays(path: str, *, is_sticky: bool) -> str | None:
+    attributes = _attributes(path)
+    if attributes & (_IMMUTABLE | _APPEND_ONLY):
+        return _FIXED
+    if attributes & _MOUNT_ROOT:
+        return _MOUNTED
+    if is_sticky and _is_of_another(path):
+        return _STICKY
+    return None
+
+
+def _is_of_another(path: str) -> bool:
+    try:
+        return os.lstat(path).st_uid != os.geteuid()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def _attributes(path: str) -> int:
+    """The attributes of a file; 0 if it is gone, or if the system does not show them."""
+    statx = _statx()
+    if statx is None:
+        return 0
+    buffer = ctypes.create_string_buffer(_BUFFER_BYTES)
+    if statx(_AT_FDCWD, os.fsencode(path), _NO_FOLLOW, 0, buffer) != 0:
+        return 0
+    (attributes,) = struct.unpack_from("=Q", buffer, _ATTRIBUTES_AT)
+    return int(attributes)
+
+
+@cache
+def _statx() -> Callable[..., int] | None:
+    function = getattr(ctypes.CDLL(None, use_errno=True), "statx", None)
+    if function is not None:
+        function.argtypes = (
+            ctypes.c_int,
+            ctypes.c_char_p,
+            ctypes.c_int,
+            ctypes.c_uint,
+            ctypes.c_char_p,
+        )
+    return function
