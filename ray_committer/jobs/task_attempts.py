@@ -21,8 +21,7 @@ from ray_committer.stages.abort_task import abort_task
 from ray_committer.stages.commit_task import commit_task
 from ray_committer.stages.setup_task import setup_task
 from ray_committer.stores.base import StoreOperations
-from ray_committer.stores.output import open_output
-from ray_committer.stores.registry import fsspec_url
+from ray_committer.stores.output import open_output, writable_url
 from ray_committer.work.entries import check_dest
 from ray_committer.work.upload_file import TaskUploads
 
@@ -62,7 +61,7 @@ class TaskAttempt:
                 "write it with attempt.open(), or write a local file and copy it there",
             )
         with self._errors():
-            return fsspec_url(self.store.spec, self._made(relative))
+            return writable_url(self.store, self._made(relative))
 
     def open(self, relative: str) -> BinaryIO:
         """Open a new file whose place will be `relative` to the destination. The caller closes it.
@@ -80,7 +79,7 @@ class TaskAttempt:
                 raise PathError(f"{relative!r}: leads out of the destination")
             check_dest(path, self.job, (self.job.destination,), self.store)
             return self.uploads.open(path)  # type: ignore[return-value]
-        return open_output(self.store.spec, self._made(relative))
+        return open_output(self.store, self._made(relative))
 
     def _made(self, relative: str) -> str:
         path = normal_path(join(self.directory, relative))
@@ -88,6 +87,12 @@ class TaskAttempt:
             raise PathError(f"{relative!r}: leads out of the task attempt's directory")
         place = self.job.destination + path.removeprefix(self.directory)
         check_dest(place, self.job, (self.job.destination,), self.store)
+        if len(path.encode()) > self.store.capabilities.max_path_length:
+            raise PathError(
+                f"{path}: is where the task writes, and longer than the store allows "
+                f"({self.store.capabilities.max_path_length} bytes)",
+                "use a shorter destination, partition values or file name",
+            )
         if self.store.capabilities.has_directories:
             if self.store.get_status(self.directory) is None:  # not to be made again after an abort
                 raise FileNotFoundError(self.directory)

@@ -18,8 +18,7 @@ from ray_committer.protocol.partition_names import partition_values
 from ray_committer.protocol.table_entry import PartitionColumn
 from ray_committer.protocol.table_paths import KEPT_SUFFIX
 from ray_committer.stores.base import StoreSpec
-from ray_committer.stores.output import file_system
-from ray_committer.stores.registry import fsspec_url
+from ray_committer.stores.output import file_system, fsspec_name
 
 try:
     import pyarrow as pa
@@ -117,8 +116,7 @@ class FileReader:
             return file.place
         if self.spec.scheme == "s3":
             return f"{self.spec.authority}{file.place}"
-        place: str = self._fsspec._strip_protocol(fsspec_url(self.spec, file.place))
-        return place
+        return fsspec_name(self._fsspec, self.spec, file.place)
 
     @cached_property
     def _format(self) -> pads.FileFormat:

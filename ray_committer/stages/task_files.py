@@ -27,7 +27,7 @@ class TaskFiles:
         """Open a new file for writing. The caller closes it."""
         if self.uploads is not None:
             return self.uploads.open(join(self.destination, name))  # type: ignore[return-value]
-        return open_output(self.store.spec, self.path(name))
+        return open_output(self.store, self.path(name))
 
     def path(self, name: str) -> str:
         """Where a new file is written, on a store with renames; its directory is made."""

@@ -87,6 +87,8 @@ class StoreCapabilities:
     listing_is_cheap: bool
     max_path_length: int
     max_name_length: int
+    refused_characters: str = ""
+    """What no name can have."""
     max_directory_items: int | None = None
     """The most files and directories that one directory can hold; None if there is no limit."""
     renames_are_local: bool = False
@@ -117,6 +119,8 @@ class StoreCapabilities:
     may_link_files: bool = False
     """If no rename can keep an existing file, a file is linked and unlinked instead, for which not every
     user has permission: the store `LinksFiles`."""
+    writes_parts: bool = False
+    """A large file is written in parts: the store `WritesParts`."""
     sets_aside: bool = False
     """A file can be renamed into a directory, which fails if that is gone: the store `SetsAside`."""
     checks_removals: bool = False
@@ -317,6 +321,24 @@ class UploadedParts:
 
     bytes: int = 0
     newest_milliseconds: int | None = None
+
+
+class WritesParts(Protocol):
+    """A store to which a file is sent in parts; its capabilities say `writes_parts`."""
+
+    def begin_file(self, path: str) -> str:
+        """Begin a file at `path`, in place of any other; return what names it in `append_part`."""
+
+    def append_part(self, path: str, file: str, start: int, data: bytes, *, is_last: bool) -> None:
+        """Append the bytes that begin at `start`, at least one; idempotent.
+
+        Parts are appended in their order. All but the last have a multiple of 256 KiB; the file is
+        complete after the last one."""
+
+
+def writing_parts(store: StoreOperations) -> WritesParts:
+    """Return the store as one to which files are sent in parts; its capabilities must say so."""
+    return cast("WritesParts", store)
 
 
 class CompletesUploads(Protocol):

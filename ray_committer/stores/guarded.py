@@ -43,6 +43,7 @@ from ray_committer.stores.base import (
     set_aside,
     sync,
     what_stays,
+    writing_parts,
 )
 
 P = ParamSpec("P")
@@ -160,6 +161,15 @@ class GuardedStore:
     def put_part(self, path: str, upload: str, number: int, data: bytes) -> str:
         """Upload a part, on a store that completes uploads."""
         return self._call("op_create", completing(self._store).put_part, path, upload, number, data)
+
+    def begin_file(self, path: str) -> str:
+        """Begin a file, on a store that writes parts."""
+        return self._call("op_create", writing_parts(self._store).begin_file, path)
+
+    def append_part(self, path: str, file: str, start: int, data: bytes, *, is_last: bool) -> None:
+        """Append a part of a file, on a store that writes parts."""
+        append = writing_parts(self._store).append_part
+        self._call("op_create", append, path, file, start, data, is_last=is_last)
 
     def is_pending(self, path: str, upload: str) -> bool:
         """Return whether an upload is pending, on a store that completes uploads."""

@@ -166,7 +166,7 @@ def fsspec_url(spec: StoreSpec, path: str) -> str:
 
 
 def fsspec_options(spec: StoreSpec) -> Mapping[str, Any]:
-    """Return the storage options with which fsspec opens files where the commit looks for them."""
+    """Return the storage options with which fsspec opens files where the commit puts them."""
     if spec.scheme == "abfs":
         from ray_committer.stores.adls.open import adlfs_options
 

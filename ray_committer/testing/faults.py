@@ -38,6 +38,7 @@ from ray_committer.stores.base import (
     set_aside,
     sync,
     what_stays,
+    writing_parts,
 )
 from ray_committer.testing.linking_store import BETWEEN
 
@@ -181,6 +182,16 @@ class WrappedStore:
         """Write a file that must not be there."""
         with self._call("create", path):
             completing(self._store).create(path, data)
+
+    def begin_file(self, path: str) -> str:
+        """Begin a file, on a store that writes parts."""
+        with self._call("begin_file", path):
+            return writing_parts(self._store).begin_file(path)
+
+    def append_part(self, path: str, file: str, start: int, data: bytes, *, is_last: bool) -> None:
+        """Append a part of a file, on a store that writes parts."""
+        with self._call("append_part", path):
+            writing_parts(self._store).append_part(path, file, start, data, is_last=is_last)
 
     def begin_upload(self, path: str, stamp: str | None) -> str:
         """Begin an upload."""

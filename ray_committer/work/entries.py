@@ -134,6 +134,10 @@ def check_dest(dest: str, job: JobAttempt, roots: tuple[str, ...], store: StoreO
         )
     if _is_reserved(dest, job):
         raise PreflightError(f"{dest}: is a name that the commit itself needs")
+    if refused := set(store.capabilities.refused_characters).intersection(dest):
+        raise PreflightError(
+            f"{dest!r}: has {', '.join(map(repr, sorted(refused)))}, which the store refuses in a name"
+        )
     _check_length(dest, store)
 
 

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import io
 import itertools
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
 
 import msgspec
 
@@ -26,11 +24,8 @@ from ray_committer.protocol.sidecar import COPY_PREFIX, copy_name
 from ray_committer.protocol.uri import Location, format_uri
 from ray_committer.stores.at_once import streamed
 from ray_committer.stores.base import StoreOperations, completing, delete_listed
+from ray_committer.stores.parts import PartedFile
 
-PART_BYTES = 8 << 20
-LARGEST_PART_BYTES = 64 << 20
-PARTS_OF_ONE_SIZE = 1_000
-"""After so many parts they get twice as large, so that 10,000 are enough for 500 gigabytes."""
 IN_FLIGHT = 2
 
 NOTES = "uploads"
@@ -91,63 +86,22 @@ def is_own_file(name: str) -> bool:
     return name.endswith(SUFFIX) or name.startswith(COPY_PREFIX)
 
 
-def part_bytes(parts: int) -> int:
-    """The size of a file's next part after some `parts`: it grows, because their number is limited."""
-    return min(PART_BYTES << (parts // PARTS_OF_ONE_SIZE), LARGEST_PART_BYTES)
-
-
-class UploadFile(io.BufferedIOBase):
+class UploadFile(PartedFile):
     """One file that is written in parts; nobody sees it before the job's commit completes it.
 
-    `entry` is its entry in the manifest, once it is closed. Two parts are uploaded at the same time; a
-    failed one is raised by a later call.
+    `entry` is its entry in the manifest, once it is closed. Two parts are uploaded at the same time.
     """
 
     def __init__(self, store: StoreOperations, path: str, note: str, stamp: str | None) -> None:
-        self._store, self.path, self.note, self._stamp = store, path, note, stamp
+        super().__init__(store, path)
+        self.note, self._stamp = note, stamp
         self._upload: str | None = None
-        self._waiting = bytearray()
-        self._written = 0
         self._etags: list[str] = []  # of parts, as this process computes them
-        self._parts: list[Future[str]] = []
-        self._pool: ThreadPoolExecutor | None = None
         self.entry: FileEntry | None = None
 
-    def writable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._written + len(self._waiting)
-
-    def write(self, data: Any, /) -> int:
-        if self.closed:
-            raise ValueError("the file is closed")
-        self._waiting += data
-        while len(self._waiting) >= (size := part_bytes(len(self._parts))):
-            self._put(size)
-        return memoryview(data).nbytes
-
-    def close(self) -> None:
-        """Upload the rest, and make the entry; an error leaves the file without an entry."""
-        if self.closed:
-            return
-        try:
-            self._finish()
-        finally:
-            if self._pool is not None:
-                self._pool.shutdown()
-            self._waiting = bytearray()
-            super().close()
-
     def abort(self) -> None:
-        """Abort the upload; idempotent. The file is closed without the rest of it, which otherwise the
-        garbage collector would upload."""
-        self._waiting = bytearray()
-        super().close()
-        for part in self._parts:
-            part.cancel()
-        if self._pool is not None:
-            self._pool.shutdown()
+        """Abort the upload; idempotent. The file is closed without the rest of it."""
+        self._end()
         if self._upload is not None:
             completing(self._store).abort_upload(self.path, self._upload)
 
@@ -160,8 +114,7 @@ class UploadFile(io.BufferedIOBase):
         if len(self._parts) >= IN_FLIGHT:
             self._parts[-IN_FLIGHT].result()
         self._pool = self._pool or ThreadPoolExecutor(IN_FLIGHT)
-        data = bytes(self._waiting[:size])
-        del self._waiting[:size]
+        data = self._take(size)
         number = self._add(data)
         upload = self._begin()
         self._parts.append(
@@ -170,7 +123,6 @@ class UploadFile(io.BufferedIOBase):
 
     def _add(self, data: bytes) -> int:
         """Count a part; return its number."""
-        self._written += len(data)
         self._etags.append(hashlib.md5(data, usedforsecurity=False).hexdigest())
         return len(self._etags)
 
@@ -183,7 +135,7 @@ class UploadFile(io.BufferedIOBase):
 
     def _finish(self) -> None:
         if not self._parts:  # one part, which may be empty
-            data = bytes(self._waiting)
+            data = self._take(len(self._waiting))
             number = self._add(data)
             upload = self._begin(tuple(self._etags))
             etags = [completing(self._store).put_part(self.path, upload, number, data)]

@@ -24,7 +24,7 @@ from ray_committer.protocol.statistic_names import COMMIT_JOB
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.output import open_output
 from ray_committer.stores.registry import fsspec_url
-from ray_committer.testing import StoreCall
+from ray_committer.testing import MemoryStore, StoreCall
 from tests.opening import opening
 
 
@@ -113,14 +113,16 @@ def test_a_file_is_opened_where_the_attempt_writes_and_only_once(dest: Path):
 
 
 def test_a_file_of_another_store_is_opened_by_fsspec():
-    with open_output(StoreSpec("memory"), "/d/a%20b") as file:
+    with open_output(MemoryStore(), "/d/a%20b") as file:
         file.write(b"x")
-    assert fsspec.filesystem("memory").cat("/d/a%20b") == b"x"
+    assert fsspec.filesystem("memory").cat("/test/d/a%20b") == b"x"
 
 
 def test_a_store_that_fsspec_does_not_know_is_refused():
+    store = MemoryStore()
+    store.spec = StoreSpec("none", "host")
     with pytest.raises(StoreRefusedError, match="none://host: fsspec cannot write there"):
-        open_output(StoreSpec("none", "host"), "/d/a")
+        open_output(store, "/d/a")
 
 
 def test_attempts_without_a_number_keep_their_manifests(dest: Path):

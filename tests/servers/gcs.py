@@ -103,6 +103,8 @@ class MoveTo:
 
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._sessions: dict[str, int | Answer] = {}
+        """The bytes of each upload that have arrived or, once it is complete, the answer."""
 
     async def __call__(self, request: Request, send: Send) -> Answer:
         path, _, query = request.path.partition("?")
@@ -114,6 +116,8 @@ class MoveTo:
             name = _quoted(asked["name"])
             async with self._locked(name):
                 return await _if_allowed(upload["bucket"], name, asked, request, send)
+        if request.method == "PUT" and "upload_id" in asked and UPLOAD.fullmatch(path):
+            return await self._part(asked["upload_id"], request, send)
         if layout := _LAYOUT.fullmatch(path):
             bucket = await send(Request("GET", layout["bucket"]))
             flat = b'{"hierarchicalNamespace": {"enabled": false}}'
@@ -124,6 +128,28 @@ class MoveTo:
             async with self._locked(found["object"]):
                 return await _if_allowed(found["bucket"], found["object"], asked, request, send)
         return await send(request)
+
+    async def _part(self, session: str, request: Request, send: Send) -> Answer:
+        """Take the bytes that have not arrived yet, and answer status checks, as Google does."""
+        known = self._sessions.setdefault(session, 0)
+        if isinstance(known, Answer):
+            return known
+        bounds, _, total = request.headers["Content-Range"].removeprefix("bytes ").partition("/")
+        if bounds != "*":
+            start, end = map(int, bounds.split("-"))
+            assert len(request.body) == end - start + 1
+            assert total != "*" or len(request.body) % (256 << 10) == 0
+            if start > known:
+                return failure(503, "bytes are missing")
+            if end >= known:
+                rest = Request("PUT", request.path, dict(request.headers), request.body[known - start :])
+                rest.headers["Content-Range"] = f"bytes {known}-{end}/{total}"
+                answer = await send(rest)
+                is_more = answer.status == 308
+                known = self._sessions[session] = end + 1 if is_more else answer
+                if isinstance(known, Answer):
+                    return known
+        return Answer(308, {"Range": f"bytes=0-{known - 1}"} if known else {})
 
     @asynccontextmanager
     async def _locked(self, *names: str) -> AsyncIterator[None]:

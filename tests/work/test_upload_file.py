@@ -13,9 +13,11 @@ from ray_committer.errors import ManifestError, TaskCommitError
 from ray_committer.protocol.actions import CompleteUpload, predict_etag
 from ray_committer.protocol.manifest import FileEntry, TaskManifest, digest, encode_manifest
 from ray_committer.protocol.sidecar import copy_name
+from ray_committer.stores import parts
 from ray_committer.stores.base import StoreOperations, completing
+from ray_committer.stores.parts import part_bytes
 from ray_committer.work import upload_file
-from ray_committer.work.upload_file import TaskUploads, closed_uploads, part_bytes, read_notes, save_copy
+from ray_committer.work.upload_file import TaskUploads, closed_uploads, read_notes, save_copy
 from tests.servers.fake_s3 import FakeS3, direct_store
 
 PART = 5 << 20
@@ -24,7 +26,7 @@ DIRECTORY = "/t/_temporary/j/00/tasks/a"
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upload_file, "PART_BYTES", PART)
+    monkeypatch.setattr(parts, "PART_BYTES", PART)
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Connect to an account as adlfs does, which finds its endpoints and the credential.
 
 adlfs supports all ways to specify a credential (key, connection string, SAS, service principal,
-environment, managed identity). It makes no request of a commit, but writes the files of Python's tasks.
+environment, managed identity). It makes no request of a commit or a task, but reads files for readers.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def connect(options: Mapping[str, Any], account: str, host: str) -> Connection:
     return Connection(found or account, dfs, blob, authorization)
 
 
-def writer_options(options: Mapping[str, Any], account: str, host: str) -> dict[str, Any]:
-    """Return the options with which adlfs writes to the account that `connect` connects to.
+def reader_options(options: Mapping[str, Any], account: str, host: str) -> dict[str, Any]:
+    """Return the options with which adlfs reads from the account that `connect` connects to.
 
     `StoreRefusedError` if adlfs cannot: it sends a token only to an ``https`` endpoint.
     """
@@ -87,7 +87,7 @@ def writer_options(options: Mapping[str, Any], account: str, host: str) -> dict[
     if isinstance(secret, Bearer):
         if not found.blob.startswith("https://"):
             raise StoreRefusedError(
-                f"{found.dfs}: adlfs writes the files of Python's tasks and sends a token only by https",
+                f"{found.dfs}: adlfs, which reads the files, sends a token only by https",
                 "use an https endpoint or an account key",
             )
         return {**given, "account_host": found.blob.removeprefix("https://")}

@@ -6,7 +6,7 @@ from typing import Any
 
 from ray_committer.errors import StoreRefusedError
 from ray_committer.limits.backoff import RETRY_SECONDS
-from ray_committer.stores.adls.connect import connect, writer_options
+from ray_committer.stores.adls.connect import connect, reader_options
 from ray_committer.stores.adls.http import AdlsHttp
 from ray_committer.stores.adls.names import parse_authority
 from ray_committer.stores.adls.namespace import require_hierarchical_namespace
@@ -34,6 +34,6 @@ def open_adls(spec: StoreSpec, *, retry_seconds: float = RETRY_SECONDS) -> Store
 
 
 def adlfs_options(spec: StoreSpec) -> dict[str, Any]:
-    """Return the options with which adlfs writes to a container; `StoreRefusedError` if it cannot."""
+    """Return the options with which adlfs reads a container; `StoreRefusedError` if it cannot."""
     container = parse_authority(spec.authority)
-    return writer_options(spec.storage_options, container.account, container.host)
+    return reader_options(spec.storage_options, container.account, container.host)

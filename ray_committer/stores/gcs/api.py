@@ -11,16 +11,17 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 import msgspec
 
-from ray_committer.errors import ThrottledError
+from ray_committer.errors import StoreUnavailableError, ThrottledError
 from ray_committer.protocol.prepared import prepare
 from ray_committer.stores.answers import (
     CredentialsRefusedError,
     HttpAnswer,
     PageTokens,
+    bad_field,
     decoded,
     foreign_answer,
     raise_if_unanswered,
@@ -43,6 +44,9 @@ _NUMBERS = {
     409: errno.EEXIST,
     412: errno.EEXIST,
 }
+_MORE = 308
+"""The answer if an upload lacks bytes."""
+_BYTES = {"Content-Type": "application/octet-stream"}
 _ANOTHER = (409, 412)
 """The answers if another generation is there than the requested one."""
 _NO_BATCHES = (404, 405, 501)
@@ -123,6 +127,7 @@ class GcsBucket:
         self._credentials = GcsCredentials(name, storage_options)
         self._client = client or HttpClient()
         self.has_batches = True
+        self._sent: set[tuple[str, int]] = set()  # parts whose arrival is not known
         bucket = f"storage/v1/b/{quoted(name)}"
         self._bucket = f"{self._credentials.base}/{bucket}"
         self._objects = f"{self._bucket}/o"
@@ -170,8 +175,54 @@ class GcsBucket:
         """
         conditions = {"ifGenerationMatch": generation} if generation is not None else {}
         query = self._query(uploadType="media", name=name, fields="generation", **conditions)
-        answer = self._request("POST", self._uploads + query, name, data=data)
+        answer = _checked(
+            self._ask("POST", self._uploads + query, name, data=data, headers=_BYTES), name
+        )
         return decoded(answer, _Placed, f"/{name}").generation
+
+    def begin_upload(self, name: str) -> str:
+        """Begin an upload in parts; return its session, which alone authorizes them."""
+        query = self._query(uploadType="resumable", name=name)
+        answer = self._request("POST", self._uploads + query, name, data=b"{}")
+        location = urlsplit(answer.headers.get("location", "")).query
+        session = dict(parse_qsl(location)).get("upload_id", "")
+        if not session:
+            raise bad_field(f"/{name}", "Location", "")
+        return session
+
+    def put_part(self, name: str, session: str, start: int, data: bytes, *, is_last: bool) -> None:
+        """Send the bytes from `start` on; the object is there after the last ones.
+
+        A repetition first asks how many have arrived, and so does not append them twice.
+        """
+        end, part = start + len(data), (session, start)
+        total = str(end) if is_last else "*"
+        kept: int | None = start
+        if part in self._sent:
+            kept = self._send(name, session, f"bytes */{total}", b"")
+        self._sent.add(part)
+        while kept is not None and (kept < end or is_last):
+            if not start <= kept <= end:
+                raise OSError(errno.EIO, f"the store has {kept} bytes of the first {end}", f"/{name}")
+            before, rest = kept, data[kept - start :]
+            bounds = f"{kept}-{end - 1}" if rest else "*"
+            kept = self._send(name, session, f"bytes {bounds}/{total}", rest)
+            if kept is not None and kept <= before:
+                raise StoreUnavailableError(f"/{name}", "the store has not taken a part of the object")
+        self._sent.discard(part)
+
+    def _send(self, name: str, session: str, content_range: str, data: bytes) -> int | None:
+        """Send bytes of an upload; return how many have arrived, None if the object is complete."""
+        query = self._query(uploadType="resumable", name=name, upload_id=session, fields="generation")
+        headers = {**_BYTES, "Content-Range": content_range}
+        answer = self._ask("PUT", self._uploads + query, name, data=data, headers=headers)
+        if answer.status != _MORE:
+            decoded(_checked(answer, name), _Placed, f"/{name}")
+            return None
+        arrived = answer.headers.get("range")
+        if arrived is None:
+            return 0
+        return read_field(whole_number, arrived.removeprefix("bytes=0-"), "Range", f"/{name}") + 1
 
     def delete(self, name: str, generation: str | None = None) -> bool:
         """Delete an object; False if there is none, ``FileExistsError`` if its `generation` differs."""

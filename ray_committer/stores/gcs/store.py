@@ -51,17 +51,21 @@ FLAT = StoreCapabilities(
     listing_is_cheap=False,
     max_path_length=1 + 1024,  # the object's name, and the slash before it
     max_name_length=1024,
+    refused_characters="\r\n",
     has_directories=False,
     moves_directories=False,
     versions=Versions.LISTED,
+    writes_parts=True,
 )
 HIERARCHICAL = StoreCapabilities(
     listing_is_cheap=False,
     max_path_length=1 + 1024,
     max_name_length=512,
+    refused_characters="\r\n",
     moves_directories=False,
     rename_makes_parents=True,
     versions=Versions.LISTED,
+    writes_parts=True,
 )
 
 
@@ -111,6 +115,12 @@ class GcsStore:
 
     def write(self, path: str, data: bytes) -> None:
         self._bucket.upload(path[1:], data)
+
+    def begin_file(self, path: str) -> str:
+        return self._bucket.begin_upload(path[1:])
+
+    def append_part(self, path: str, file: str, start: int, data: bytes, *, is_last: bool) -> None:
+        self._bucket.put_part(path[1:], file, start, data, is_last=is_last)
 
     def mkdirs(self, path: str) -> None:
         if path == "/":

@@ -22,7 +22,8 @@ from ray_committer.errors import (
 from ray_committer.stores.adls.identity import AzureIdentity
 from ray_committer.stores.answers import CredentialsRefusedError
 from ray_committer.stores.base import StoreOperations
-from ray_committer.stores.registry import open_stores
+from ray_committer.stores.output import open_input
+from ray_committer.stores.registry import open_stores, resolve_destination
 from ray_committer.testing import visible_files
 from ray_committer.testing.harness import put_file
 from tests.integration.adls.conftest import CONTAINER, opened
@@ -283,21 +284,21 @@ def write_and_commit(url: str, options: dict[str, Any]) -> None:
     assert opened(url, options).read(f"{path}/p=1/a") == b"1"
 
 
-@pytest.mark.parametrize("credentials", [{"account_key": KEY}, {"sas_token": account_sas()}])
-def test_files_of_tasks_are_written_to_the_endpoint(
-    dfs: DfsServer, url: str, options: dict[str, Any], credentials: dict[str, Any]
+@pytest.mark.parametrize("credentials", [{"account_key": KEY}, {"sas_token": account_sas()}, None])
+def test_files_of_tasks_are_written_as_the_commit_writes(
+    dfs: DfsServer,
+    url: str,
+    tokens: TokenServer,
+    options: dict[str, Any],
+    credentials: dict[str, Any] | None,
 ):
-    write_and_commit(url, {"endpoint": options["endpoint"], **credentials})
-    assert dfs.calls["blob"] > 0
+    """Not by the blob service, which takes a token only by https."""
+    own = {"endpoint": options["endpoint"], **credentials} if credentials else bearer(dfs, "identity")
+    write_and_commit(url, own)
+    assert dfs.calls["blob"] == 0
 
 
-def test_a_token_for_an_endpoint_that_adlfs_does_not_send_it_to_is_refused(
-    dfs: DfsServer, url: str, tokens: TokenServer
-):
-    options = bearer(dfs, "identity")
-    ray_committer.setup_job(url, "job_1", storage_options=options)
-    with (
-        pytest.raises(StoreRefusedError, match="sends a token only by https"),
-        ray_committer.task_attempt(url, "job_1", 0, storage_options=options) as attempt,
-    ):
-        attempt.open("p=1/a")
+def test_a_reader_needs_https_for_a_token(dfs: DfsServer, url: str, tokens: TokenServer):
+    spec, path = resolve_destination(url, bearer(dfs, "identity"))
+    with pytest.raises(StoreRefusedError, match="sends a token only by https"):
+        open_input(spec, path)

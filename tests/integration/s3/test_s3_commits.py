@@ -83,7 +83,7 @@ def test_a_job_is_invisible_until_its_commit_and_whole_after_it(s3: Any, bucket:
 def test_a_large_file_is_written_in_parts_and_stamped(
     s3: Any, bucket: str, options: Options, monkeypatch
 ):
-    monkeypatch.setattr("ray_committer.work.upload_file.PART_BYTES", PART)
+    monkeypatch.setattr("ray_committer.stores.parts.PART_BYTES", PART)
     dest = f"s3://{bucket}/table"
     stamps: list[str] = []
     ray_committer.setup_job(dest, "job_1", storage_options=options, on_stamp=stamps.append)

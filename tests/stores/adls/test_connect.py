@@ -1,4 +1,4 @@
-"""Where adlfs writes the files of tasks: where the commit looks for them."""
+"""Where adlfs reads files for readers: where the commit has put them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ IDENTITY = AzureIdentity("ManagedIdentityCredential", {})
     ],
     ids=["key", "SAS", "identity", "anonymous", "connection string"],
 )
-def test_adlfs_writes_where_the_commit_looks(
+def test_adlfs_reads_where_the_commit_writes(
     host: str, endpoint: str | None, credentials: dict[str, Any]
 ):
     if "connection_string" in credentials and host == CHINA:
