@@ -71,7 +71,8 @@ def signed_headers(
 
 def query_string(query: Mapping[str, str]) -> str:
     """Quote the arguments of a request, in the order in which they are signed: by their quoted names."""
-    return "&".join(sorted(f"{_quote(name)}={_quote(value)}" for name, value in query.items()))
+    pairs = sorted((_quote(name), _quote(value)) for name, value in query.items())
+    return "&".join(f"{name}={value}" for name, value in pairs)
 
 
 def _quote(text: str) -> str:

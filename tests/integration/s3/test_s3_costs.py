@@ -5,14 +5,21 @@ from __future__ import annotations
 import re
 from collections import Counter
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.record import ConflictMode
+from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.s3.store import S3Store
 from ray_committer.testing import run_commit, write_job
 from ray_committer.testing.harness import put_file
 from tests.servers.fake_s3 import FakeS3, direct_store
 from tests.tables.support import TABLE, table_on
+
+pytestmark = pytest.mark.xdist_group("s3")
 
 PAGE = Path(__file__).parents[3] / "docs" / "stores" / "s3.md"
 ROW = r"^\| (append|overwrite) \|.*\| \$([\d.]+) \| \$([\d.]+) \|$"
@@ -70,3 +77,36 @@ def test_the_page_has_the_costs_of_100_000_files():
     for mode in (ConflictMode.APPEND, ConflictMode.OVERWRITE):
         tasks, commit = slope(mode)
         assert rows[mode.value] == (round(tasks, 2), round(commit, 2))
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(("tasks", "files"), [(1, 1), (1, 5), (3, 5)])
+def test_what_a_job_leaves_on_a_bucket_with_versions_is_as_the_page_says(
+    s3: Any, bucket: str, options: dict[str, Any], tasks: int, files: int
+):
+    """Of a job that replaces the files of one before, by a process that has tried the bucket before."""
+
+    def left() -> tuple[int, int]:
+        found = s3.list_object_versions(Bucket=bucket)
+        assert not found["IsTruncated"]
+        return len(found.get("Versions", ())), len(found.get("DeleteMarkers", ()))
+
+    def commit(number: int, mode: ConflictMode) -> tuple[int, int]:
+        before = left()
+        job = new_job_attempt("/t/table", f"job_{number}", 0)
+        each = {
+            task: {f"p={task}/{number}-{file}": b"1" for file in range(files)} for task in range(tasks)
+        }
+        write_job(store, job, each, mode=mode)
+        run_commit(store, job, CommitOptions(mode=mode))
+        versions, markers = left()
+        return versions - before[0], markers - before[1]
+
+    store = S3Store(StoreSpec("s3", bucket, options))
+    s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    commit(1, ConflictMode.APPEND)
+    every = tasks * files
+    assert commit(2, ConflictMode.APPEND) == (2 * every + 3 * tasks + 8, every + 3 * tasks + 5)
+    replaced = 2 * every
+    expected = 2 * every + 3 * tasks + 8, every + 3 * tasks + 4 + replaced
+    assert commit(3, ConflictMode.OVERWRITE) == expected

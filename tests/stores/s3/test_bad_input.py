@@ -68,6 +68,26 @@ def answering(status: int, code: str, method: str = "GET", text: str = "") -> tu
     return store, client
 
 
+def test_an_upload_that_is_gone_can_be_named_by_its_object():
+    """Ceph answers so."""
+    store, _ = answering(404, "NoSuchKey")
+    assert not store.is_pending("/a", "id")
+    assert store.uploaded_parts("/a", "id") is None
+    store, _ = answering(404, "NoSuchKey", "DELETE")
+    store.abort_upload("/a", "id")
+
+
+def test_an_object_without_an_etag_is_not_taken_for_one_with_an_empty_etag():
+    """It could be deleted, whatever it is."""
+    client: Any = Answers(
+        FakeS3(), HttpAnswer(200, {"x-amz-id": "1", "content-length": "1"}, b""), "HEAD"
+    )
+    client.is_on = True
+    store = S3Store(StoreSpec("s3", "bucket", OPTIONS), client=client, retry_seconds=1.0)
+    with pytest.raises(StoreUnusableError, match="the server sends no ETag"):
+        store.get_status("/a")
+
+
 def test_a_url_without_a_bucket_is_refused():
     with pytest.raises(StoreRefusedError, match="names no bucket; write s3://bucket/path"):
         S3Store(StoreSpec("s3", ""))

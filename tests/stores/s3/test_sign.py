@@ -11,7 +11,7 @@ import pytest
 from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ray_committer.stores.s3.sign import UNSIGNED, Keys, query_string, quoted, signed_headers
@@ -51,6 +51,7 @@ def ours(
 
 
 @settings(max_examples=150, deadline=None)
+@example("GET", "", {"0": "", "00": ""}, {}, UNSIGNED, KEYS)
 @given(
     st.sampled_from(["GET", "PUT", "POST", "DELETE", "HEAD"]),
     TEXTS,
