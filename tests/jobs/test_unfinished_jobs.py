@@ -169,7 +169,7 @@ def test_an_end_that_fails_leaves_what_its_command_would_have_left_and_names_it(
 
 def test_an_undo_that_died_is_finished_before_any_job(die: Die, dest: Path, tree, write_job):
     die()
-    with dying(lambda call: call.operation == "rename" and call.paths[0].endswith("/a")):
+    with dying(lambda call: call.operation == "set_aside" and call.paths[0].endswith("/a")):
         ray_committer.abort_job(str(dest), FIRST, undo=True)
     assert tree() == {"a": "1"}
     write_job({0: {"c": "3"}}, job_id=SECOND)
