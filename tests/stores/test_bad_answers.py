@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+import ray_committer
+from ray_committer.errors import RayCommitterError
 from ray_committer.stores.answers import StoreUnusableError
 from ray_committer.stores.base import StoreOperations, completing, pending_uploads
 from ray_committer.stores.registry import open_store
@@ -218,3 +221,16 @@ def test_an_answer_without_end_is_an_error(server: CannedServer, scheme: str, as
     with pytest.raises(StoreUnusableError, match=r"has more than \d+ bytes") as caught:
         ask(store)
     assert caught.value.filename.startswith("/d")
+
+
+@pytest.mark.parametrize("scheme", ["s3", "gs", "abfs", "webhdfs"])
+def test_what_never_passes_is_not_repeated_for_minutes(server: CannedServer, scheme: str):
+    """With the usual 300 seconds; the server does not speak TLS, and nothing may hide the reason."""
+    spec = server.spec(scheme)
+    options = {
+        name: value.replace("http://", "https://") for name, value in spec.storage_options.items()
+    }
+    began = time.monotonic()
+    with pytest.raises((RayCommitterError, OSError), match="no TLS there"):
+        ray_committer.setup_job(f"{scheme}://{spec.authority}/t", storage_options=options)
+    assert time.monotonic() - began < 30
