@@ -216,7 +216,7 @@ def vacuum(store: StoreOperations, table: str) -> str:
 def _vacuum(store: StoreOperations, table: str) -> None:
     found = find_remains(store, table, older_than_seconds=0, now_milliseconds=FAR_FUTURE_MILLISECONDS)
     for remains in list(found):
-        if remains.is_gone:
+        if remains.gone is not None:
             store.delete_directory(remains.directory)
         elif remains.attempt is not None and remains.kept is None:
             with suppress(RayCommitterError):

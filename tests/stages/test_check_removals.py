@@ -16,8 +16,9 @@ import pytest
 
 import ray_committer
 from ray_committer import CommitOptions, ConflictMode
-from ray_committer.errors import SHOWN, PreflightError
-from ray_committer.stores.base import StoreOperations
+from ray_committer.errors import SHOWN, CommitStateUnknownError, PreflightError
+from ray_committer.stores.base import StoreOperations, StoreSpec
+from ray_committer.stores.local import LocalStore
 from ray_committer.testing import MemoryStore, run_commit, visible_files, write_job
 from ray_committer.testing.harness import put_file
 from tests.stages.support import JOB, calls_of, phase_of
@@ -182,3 +183,26 @@ def test_an_old_success_that_cannot_be_put_aside_is_found_before_the_record(tabl
             ray_committer.commit_job(str(table), job)
         assert caught.value.what.startswith(text)
         assert not (table / "p=3").exists()
+
+
+@needs_root
+@pytest.mark.parametrize("gives_up", [False, True])
+def test_what_becomes_immovable_after_the_record_is_named_at_the_end_and_the_rest_goes(
+    table: Path, gives_up: bool
+):
+    (table / "p=1" / "b").write_text("old")
+    job = written(table)
+    ray_committer.record_job(str(table), job, options=OVERWRITE)
+    with attribute(table / "p=1" / "a", "i"):
+        with pytest.raises(CommitStateUnknownError, match="1 old files could not be removed") as caught:
+            ray_committer.commit_job(str(table), job)
+        assert caught.value.what.startswith(f"{table}/p=1/a: Operation not permitted: ")
+        assert visible_files(LocalStore(StoreSpec("file")), str(table)).keys() == {"p=1/a", "p=3/new"}
+    if gives_up:
+        assert ray_committer.abort_job(str(table), job, undo=True)
+        left = {"p=1/a", "p=1/b", "p=2/a"}
+    else:
+        ray_committer.commit_job(str(table), job)
+        left = {"p=3/new"}
+    assert visible_files(LocalStore(StoreSpec("file")), str(table)).keys() == left
+    assert not (table / "_temporary").exists()
