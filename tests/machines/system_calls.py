@@ -39,8 +39,8 @@ from ray_committer.testing.harness import (
 NAMES = ("p=1/a", "p=1/b", "p=2/c", "d")
 OLD = {"old": b"old"}
 WATCHED = ("os.link", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.listdir", "open")
-RECORDED = range(34, 46)
-"""The calls of a commit from which on its job is recorded and not yet committed."""
+RECORDED = range(1, 12)
+"""The calls of a commit, counted from its record on, before its job is committed."""
 
 Work = Callable[[LocalStore, str], object]
 
@@ -59,7 +59,8 @@ class Process:
 
 
 def start(work: Work, root: str, stops: Sequence[int], *, dies: bool) -> Process:
-    """Fork a process, which stops itself at once, and then before the calls of these numbers."""
+    """Fork a process, which stops itself at once, and then before the calls of these numbers, counted
+    from the first one at which the job is recorded."""
     pid = os.fork()
     if pid:
         os.waitpid(pid, os.WUNTRACED)
@@ -70,6 +71,8 @@ def start(work: Work, root: str, stops: Sequence[int], *, dies: bool) -> Process
     def hook(event: str, arguments: tuple[object, ...]) -> None:
         nonlocal seen
         if event not in WATCHED or not str(arguments[0]).startswith(root):
+            return
+        if not seen and not _is_recorded(root):
             return
         seen += 1
         if seen in stops:
@@ -83,6 +86,12 @@ def start(work: Work, root: str, stops: Sequence[int], *, dies: bool) -> Process
             work(LocalStore(StoreSpec("file")), root)
     finally:
         os._exit(0)
+
+
+def _is_recorded(root: str) -> bool:
+    with suppress(FileNotFoundError), os.scandir(job(root).state) as names:
+        return any(name.name.startswith(Phase.RECORDED) for name in names)
+    return False
 
 
 def job(root: str, name: str = "job_1") -> JobAttempt:
@@ -111,8 +120,8 @@ def undo_and_write_later(store: LocalStore, root: str) -> None:
     store.write(os.path.join(root, "later"), b"")
 
 
-CALLS = {commit: range(30, 56), undo: range(1, 70), undo_and_write_later: range(1, 110)}
-"""The calls of each before which it is stopped: those while the job is undecided are of no interest."""
+CALLS = {commit: range(1, 22), undo: range(1, 70), undo_and_write_later: range(1, 110)}
+"""The calls of each before which it is stopped, counted from the first look at a recorded job."""
 PAIRS: tuple[tuple[Work, Work], ...] = (
     (commit, undo),
     (undo, commit),
