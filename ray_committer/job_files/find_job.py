@@ -41,7 +41,7 @@ from ray_committer.protocol.paths import (
 from ray_committer.protocol.state import UNSTAMPED, Phase
 from ray_committer.protocol.success import ATTEMPT, SuccessData, decode_success
 from ray_committer.stores.at_once import MANY, at_once
-from ray_committer.stores.base import FileStatus, StoreOperations, first_link, list_there
+from ray_committer.stores.base import FileStatus, StoreOperations, first_link, is_there, list_there
 
 _OWN_NAMES = (MANIFESTS, FROZEN, TASKS, STATE)
 
@@ -192,8 +192,10 @@ def _state_of(seen: Seen) -> AttemptState:
 
 def _listed_state(store: StoreOperations, job: JobAttempt) -> AttemptState:
     try:
-        names = {status.name for status in list_there(store, job.directory)}
+        names = {one.name for one in _certain(store, list_there(store, job.directory))}
     except (FileNotFoundError, NotADirectoryError):
+        return AttemptState()
+    if not names and not is_there(store, FileStatus(job.directory, is_directory=True)):
         return AttemptState()
     # Where it is made of copies, a committer that slept may have made it again.
     frozen = [FROZEN] if store.capabilities.moves_directories else []
@@ -270,8 +272,15 @@ def list_job_directories(store: StoreOperations, destination: str) -> list[Found
 def jobs_and_links(store: StoreOperations, destination: str, found: Temporary) -> list[FoundJob]:
     """`list_job_directories` for what `list_temporary` has found."""
     links = [FoundJob(link.rpartition("/")[2], link, closed=_is_link(link)) for link in found.links]
-    jobs = jobs_in(store, destination, found.directories)
+    shown = [FileStatus(path, is_directory=True) for path in found.directories]
+    jobs = jobs_in(store, destination, [one.path for one in _certain(store, shown)])
     return sorted((*jobs, *links), key=lambda job: job.directory)
+
+
+def _certain(store: StoreOperations, listed: Iterable[FileStatus]) -> list[FileStatus]:
+    """Those of some listed names that are there; `list_there` is certain on S3 alone."""
+    is_exact = store.capabilities.completes_uploads
+    return [one for one in listed if is_exact or is_there(store, one)]
 
 
 def list_temporary(store: StoreOperations, destination: str) -> Temporary:

@@ -291,8 +291,9 @@ def list_there(store: StoreOperations, path: str) -> list[FileStatus]:
 
 
 def is_there(store: StoreOperations, listed: FileStatus) -> bool:
-    """Whether what `StoreOperations.list_status` has shown is there, as for `list_there`."""
-    is_certain = not listed.is_directory or not store.capabilities.completes_uploads
+    """Whether what `StoreOperations.list_status` has shown is there; on a store without directories, a
+    server that keeps objects as files can show directories whose objects are gone."""
+    is_certain = not listed.is_directory or store.capabilities.has_directories
     return is_certain or store.get_status(listed.path) is not None
 
 

@@ -33,12 +33,20 @@ from ray_committer.job_files.find_job import (
     read_success,
 )
 from ray_committer.job_files.job_state import read_state
-from ray_committer.protocol.paths import DOCUMENTED_PREFIX, JobAttempt, join, new_job_attempt
+from ray_committer.protocol.paths import (
+    DOCUMENTED_PREFIX,
+    JobAttempt,
+    ancestors,
+    join,
+    new_job_attempt,
+    parent,
+)
 from ray_committer.protocol.state import Phase
 from ray_committer.protocol.success import SuccessData
 from ray_committer.stages.save_success_file import save_success_file, write_success_file
 from ray_committer.stages.setup_job import setup_job
-from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, run_commit, write_job
+from ray_committer.stores.base import FileStatus, StoredState
+from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore, run_commit, write_job
 from ray_committer.testing.harness import put_file
 from tests.stages.support import (
     JOB,
@@ -359,3 +367,41 @@ def test_the_marker_of_one_attempt_tells_nothing_of_another():
     del content["diagnostics"]["attempt"]
     store.write(JOB.success, json.dumps(content).encode())
     assert is_noted(store, second)
+
+
+class ShowsWhatIsGone(MemoryStore):
+    """A flat store on a server that keeps objects as files: it lists directories that are empty."""
+
+    def __init__(self) -> None:
+        super().__init__(identity=Identity.GENERATION, real_directories=False)
+        self.ever: set[str] = set()
+
+    def write(self, path: str, data: bytes) -> None:
+        super().write(path, data)
+        self.ever.update(ancestors(path, "/"))
+
+    def advance(self, path: str, seen: StoredState | None, text: str) -> StoredState:
+        self.ever.update(ancestors(path, "/"))
+        return super().advance(path, seen, text)
+
+    def list_status(self, path: str) -> list[FileStatus]:
+        gone = {one for one in self.ever if parent(one) == path}
+        try:
+            found = super().list_status(path)
+        except FileNotFoundError:
+            if not gone:
+                raise
+            found = []
+        missing = sorted(gone - {one.path for one in found})
+        return [*found, *(FileStatus(one, is_directory=True) for one in missing)]
+
+
+def test_a_job_is_not_there_if_only_its_directories_are_listed():
+    store, job = ShowsWhatIsGone(), new_job_attempt("/table", "job_1", 0)
+    for number in range(2):
+        write_job(store, job, {0: {f"a{number}": b"1"}})
+        assert [one.job_id for one in list_job_directories(store, "/table")] == ["job_1"]
+        run_commit(store, job)
+        assert "/table/_temporary/job_1" in [one.path for one in store.list_status("/table/_temporary")]
+        assert not read_attempt_state(store, job).exists
+        assert list_job_directories(store, "/table") == []
