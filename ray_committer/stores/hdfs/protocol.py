@@ -110,7 +110,8 @@ def denied_removals(delete_file: Callable[[str], object], directory: str) -> dic
     try:
         delete_file(f"{directory}/.removable-{uuid.uuid4().hex}")
     except PermissionError as e:
-        return {directory: f"this user has no permission to remove files from it ({e.strerror})"}
+        why = (e.strerror or "").partition(", inode=")[0]  # it names the name that is not there
+        return {directory: f"this user has no permission to remove files from it ({why})"}
     except (FileNotFoundError, NotADirectoryError):
         return {}
     return {}

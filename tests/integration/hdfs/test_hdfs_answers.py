@@ -11,7 +11,7 @@ from ray_committer.errors import StoreRefusedError, StoreUnavailableError
 from ray_committer.protocol.paths import GONE_PREFIX, new_job_attempt
 from ray_committer.protocol.recovery import Proof
 from ray_committer.protocol.state import Phase
-from ray_committer.stores.base import StoreOperations, StoreSpec
+from ray_committer.stores.base import StoreOperations, StoreSpec, what_stays
 from ray_committer.stores.hdfs.store import HdfsStore
 from ray_committer.stores.hdfs.webhdfs import WebHdfsStore
 from ray_committer.stores.http import HttpClient
@@ -266,3 +266,18 @@ def test_a_commit_whose_answers_are_lost_on_the_way_ends(gate: HdfsGate, rpc: St
     assert (report.moved, report.proved) == (11, {Proof.MODIFICATION_TIME: 1})
     assert visible_files(store, directory) == all_of(tasks)
     assert store.get_status(job.temporary) is None
+
+
+def test_who_may_not_take_files_out_of_a_directory_is_told_so_before(
+    store: StoreOperations, web: StoreSpec, root: str
+):
+    """The NameNode checks the permission to delete a name before it looks whether there is one."""
+    store.write(f"{root}/a", b"1")
+    files = [f"{root}/a"]
+    other = open_store(StoreSpec(web.scheme, web.authority, {"user": "nobody"}))
+    denied = "this user has no permission to remove files from it (Permission denied: user=nobody"
+    (why,) = what_stays(other, root, files, "/tests").values()
+    assert why.startswith(denied)
+    assert what_stays(store, root, files, "/tests") == {}
+    assert what_stays(store, f"{root}/gone", [], "/tests") == {}
+    assert [status.path for status in store.list_status(root)] == files
