@@ -14,7 +14,7 @@ from _pytest.mark.structures import ParameterSet
 
 import ray_committer
 from ray_committer import Outcome
-from ray_committer.errors import JobGoneError
+from ray_committer.errors import IncompleteJobError, JobGoneError
 from ray_committer.jobs.destination_status import destination_status
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.stores.base import StoreOperations, StoreSpec
@@ -27,6 +27,8 @@ from ray_committer.testing import (
     run_commit,
     visible_files,
 )
+from ray_committer.testing.harness import set_up_attempt, write_attempt
+from ray_committer.testing.harness import write_job as write_any_job
 from tests.doubles import pending_uploads
 from tests.integration.snapshots import check_snapshots
 from tests.integration.store_jobs import write_job
@@ -251,3 +253,16 @@ def test_what_has_ended_is_not_there_any_more(place: Place):
     assert visible() == ["1", "4", "5"]
     assert len(visible_files(store, place.directory)) == 9
     check_over(5)
+
+
+@pytest.mark.parametrize("place", on("adls", "gcs", "hdfs", "moto"), indirect=True)
+def test_files_of_a_task_without_a_manifest_stop_a_commit_that_was_not_told_the_number(place: Place):
+    store, job = place.opened(), new_job_attempt(place.directory, "job_1", 0)
+    write_any_job(store, job, {0: {"p=1/a": b"x"}})
+    write_attempt(store, job, set_up_attempt(store, job, 1, 0), {"p=1/b": b"x"})
+    url, options = destination_url(place.spec, place.directory), dict(place.spec.storage_options)
+    with pytest.raises(IncompleteJobError, match=r"here: attempt_job_1_m_000001_0"):
+        ray_committer.commit_job(url, "job_1", storage_options=options)
+    told = ray_committer.CommitOptions(expected_tasks=1)
+    report = ray_committer.commit_job(url, "job_1", options=told, storage_options=options)
+    assert report.files == 1

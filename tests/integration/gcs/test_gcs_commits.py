@@ -193,7 +193,7 @@ def test_a_commit_without_faults_keeps_its_budget(
         f"gs://{bucket}{job.destination}",
         job.job_id,
         executor="threads",
-        options=CommitOptions(threads=4, job_attempt=0),
+        options=CommitOptions(threads=4, job_attempt=0, expected_tasks=tasks),
         storage_options=server.storage_options,
     )
     assert report.moved == files

@@ -152,7 +152,7 @@ def test_only_the_last_attempt_of_a_task_is_committed(job: HadoopJob) -> None:
 def test_output_of_java_tasks_that_did_not_commit_stays_invisible(job: HadoopJob) -> None:
     job.run_task(0, {"a": b"1"})
     (job.setup_task(1) / "b").write_bytes(b"2")
-    assert commit(job) is Outcome.COMMITTED
+    assert commit(job, expected_tasks=1) is Outcome.COMMITTED
     assert visible(job) == {"a": b"1"}
 
 

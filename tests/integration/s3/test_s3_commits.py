@@ -136,7 +136,13 @@ def test_the_commit_aborts_uploads_of_attempts_that_do_not_count(
     write_task(dest, options, 0, {"a": b"of attempt 1"}, attempt=1)
     write_task(dest, options, 0, {"a": b"of attempt 2"}, attempt=2)  # the last one counts
     s3.create_multipart_upload(Bucket=bucket, Key="table/of another")
-    report = ray_committer.commit_job(dest, "job_1", executor="inline", storage_options=options)
+    report = ray_committer.commit_job(
+        dest,
+        "job_1",
+        executor="inline",
+        options=CommitOptions(expected_tasks=1),
+        storage_options=options,
+    )
     assert report.moved == 1
     assert keys(s3, bucket)["table/a"] == b"of attempt 2"
     assert uploads(s3, bucket) == ["table/of another"]
