@@ -130,6 +130,7 @@ def _options(
     if replace and mode != ConflictMode.OVERWRITE:
         raise click.UsageError("--replace needs --mode overwrite")
     return shared.commit_options(
+        known_jobs=(),  # a command is a session of its own
         job_attempt=attempt,
         expected_tasks=expect_tasks,
         assume_complete=assume_complete or is_dry,

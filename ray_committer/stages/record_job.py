@@ -73,7 +73,8 @@ def record_job(
     `StateChangedError` if another process decides the job. `ManifestsChangedError` if a task has
     committed since the manifests were loaded; the job is then open again.
     """
-    owner = owner_of(run) if goes_on else nobody(run)
+    owner, work = owner_of(run) if goes_on else nobody(run), context.options.table_work
+    run_id = work.run_id if work is not None else run_id
     refuse_partitions_of_tables(context.store, (context.job.destination, *allowed_roots))
     roots = roots_of_mode(context, loaded, replaced_roots)
     table = seen.state.table

@@ -11,12 +11,14 @@ import pytest
 
 from ray_committer.errors import CommitConflictError, RayCommitterError, SettingsError
 from ray_committer.job_files.job_state import read_state
+from ray_committer.jobs.resolve_claim import resolve_on
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.stages.commit_result import CommitResult, Outcome
 from ray_committer.stages.undo_version import plan_undo, undo_version
 from ray_committer.stores.base import StoreOperations
+from ray_committer.tables.claim import Waiting
 from ray_committer.tables.save_checkpoint import save_checkpoint
 from ray_committer.testing import (
     MemoryStore,
@@ -306,6 +308,27 @@ def test_after_a_death_at_any_request_the_next_run_leaves_the_work_once(kind, mo
         assert data_in(store) == data_of_log(store) == sizes(kept, once)
 
 
+def test_after_a_death_of_the_set_up_at_any_request_the_next_run_is_committed(kind):
+    def set_up(store: StoreOperations) -> None:
+        write(store, FIRST, JOB, run_id=RUN)
+
+    for store in each_crash(lambda: with_old_data(kind()), set_up):
+        assert run(store, SECOND, AGAIN).outcome is Outcome.COMMITTED
+        assert data_in(store) == data_of_log(store) == sizes(OLD, SECOND)
+
+
+def test_a_run_id_costs_a_few_requests(kind):
+    def calls(run_id: str | None) -> tuple[int, int]:
+        store = with_old_data(kind())
+        options = new_session(run_id=run_id)
+        set_up = calls_of(store, lambda store: write(store, FIRST, JOB, run_id=run_id))
+        return len(set_up), len(calls_of(store, lambda store: run_commit(store, JOB, options)))
+
+    (set_up, commit), (more_set_up, more_commit) = calls(None), calls(RUN)
+    assert more_set_up - set_up <= 3
+    assert more_commit - commit <= 7
+
+
 def test_after_a_death_of_the_second_run_at_any_request_the_same_command_says_it(kind):
     def begun() -> MemoryStore:
         store = with_old_data(kind())
@@ -445,6 +468,35 @@ def test_beside_an_undo_at_any_request_the_work_is_there_once_or_not_at_all(kind
             said = [commit(store, AGAIN)]
         assert said in (["already committed"], ["committed"]), (number, said)
         assert is_clean(store, OLD, *([SECOND] if said == ["committed"] else []))
+
+
+def test_after_a_death_of_an_undo_at_any_request_the_next_run_leaves_the_work_once(kind):
+    start = with_old_data(kind())
+    version = run(start, FIRST, JOB).table_version or 0
+
+    def take_back(store: StoreOperations) -> None:
+        job = new_job_attempt("/table", "undo", 0)
+        undo_version(context(store, job=job), plan_undo(store, TABLE, "id", version), copy=copy)
+
+    for store in each_crash(start.copy, take_back):
+        write(store, SECOND, AGAIN, run_id=RUN)
+        said = commit(store, AGAIN)
+        assert said in ("committed", "already committed")
+        assert data_in(store) == data_of_log(store) == sizes(OLD, FIRST if "already" in said else SECOND)
+        assert in_flight(store) == []
+
+
+def test_a_claim_that_a_person_gives_up_frees_the_run_id(kind):
+    store = with_old_data(kind())
+    write(store, FIRST, JOB, run_id=RUN)
+    write(store, SECOND, AGAIN, run_id=RUN)
+    stopped_at(store, "sealed", JOB, new_session())
+    store.delete_directory("/table/_temporary/job_1")
+    with pytest.raises(CommitConflictError, match=r"table resolve .* job_1"):
+        run_commit(store, AGAIN, new_session())
+    resolve_on(store, "/table", "job_1", waiting=Waiting(0.0))
+    assert run_commit(store, AGAIN, new_session()).outcome is Outcome.COMMITTED
+    assert is_clean(store, OLD, SECOND)
 
 
 # Checkpoints

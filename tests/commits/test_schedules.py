@@ -42,11 +42,13 @@ PARTS_OF_TABLES, TURNS_AT_TABLES = 80, 12
 AT_TABLES = parts(PARTS_OF_TABLES, wide=16)
 ONLY_CLAIMS = "a_job_does_not_look_at_others"
 CLAIMS_LEFT_OUT = {
-    "no_claim_waits": "again",
-    "a_claim_ends_at_its_commit": "again",
-    "old_files_are_listed_before_the_claim": "append",
+    "no_claim_waits": ("overwrite", "again"),
+    "a_claim_ends_at_its_commit": ("overwrite", "again"),
+    "old_files_are_listed_before_the_claim": ("overwrite", "append"),
+    "claims_of_one_run_id_are_in_flight_together": ("twice", "once"),
+    "work_under_a_run_id_is_committed_again": ("twice", "once"),
 }
-"""Mutants of claims, and the job that runs beside an overwrite so that each is found."""
+"""Mutants of claims, and two jobs that run beside each other so that each is found."""
 
 pytestmark = pytest.mark.slow
 
@@ -121,9 +123,9 @@ def test_at_a_table_with_a_log_claims_alone_keep_jobs_apart():
 
 @pytest.mark.parametrize("rule", CLAIMS_LEFT_OUT)
 def test_each_rule_of_claims_left_out_is_found_by_some_schedule(rule: str):
-    other = CLAIMS_LEFT_OUT[rule]
+    one, other = CLAIMS_LEFT_OUT[rule]
     names = [(first.name, second.name) for first, second in table_pairs()]
-    part = f"{names.index(('commit overwrite', f'commit {other}')) + 1}/{len(names)}"
+    part = f"{names.index((f'commit {one}', f'commit {other}')) + 1}/{len(names)}"
     where = ("--log", "--part", part, "--stride", "7")
     found = run_schedules(*where, "--until-wrong", without=[ONLY_CLAIMS, rule])
     assert found.exit_code == 1

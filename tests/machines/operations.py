@@ -31,6 +31,7 @@ from ray_committer.testing.harness import (
 
 WAIT_SECONDS = 0.05
 FAR_FUTURE_MILLISECONDS = 2**53
+BY_ANOTHER_RUN = "committed already by another run"
 
 Files = Mapping[str, bytes]
 """The contents of files by their names, relative to the table."""
@@ -43,7 +44,8 @@ class Job:
     `number`, or set up again.
 
     `late` is the output of another attempt of its task. `is_half`: its commit died after the first file.
-    `unfinished`: what it does about a job whose commit died.
+    `unfinished`: what it does about a job whose commit died. Of the jobs with one `run_id`, only one is
+    committed.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Job:
     number: int = 0
     is_half: bool = False
     unfinished: Unfinished | None = None
+    run_id: str | None = None
 
     @property
     def place(self) -> tuple[str, str, int]:
@@ -79,6 +82,8 @@ class Job:
             replaced_roots=tuple(join(table, root) if root else table for root in self.replaces),
             conflict_wait_seconds=WAIT_SECONDS,
             unfinished=self.unfinished,
+            run_id=self.run_id,
+            known_jobs=(),  # each of its commits is a session of its own
         )
 
     def own(self, files: Files) -> Files:
@@ -152,7 +157,8 @@ def commit(job: Job) -> Operation:
     """Commit a job."""
 
     def run(store: StoreOperations, table: str) -> str:
-        return run_commit(store, job.attempt(table), job.options(table)).outcome.value
+        result = run_commit(store, job.attempt(table), job.options(table))
+        return result.outcome.value if result.committed_by is None else BY_ANOTHER_RUN
 
     return Operation(f"commit {job.name}", job, run, is_commit=True)
 
@@ -255,7 +261,7 @@ def prepare(
         begin_log(store, table)
     for job in jobs:
         attempt = job.attempt(table)
-        write_job(store, attempt, {0: job.own(job.files)}, mode=job.mode)
+        write_job(store, attempt, {0: job.own(job.files)}, mode=job.mode, run_id=job.run_id)
         if job.late:
             late = set_up_attempt(store, attempt, 0, 1)
             write_attempt(store, attempt, late, job.own(job.late))

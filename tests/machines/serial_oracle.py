@@ -3,8 +3,9 @@
 The table must be the result of the committed jobs one after the other, in some order. If a process got
 the answer "committed", nothing of that job is missing; if it got the answer that nothing was changed,
 nothing of that job is there. Of two attempts of a job only one is committed, unless another job is
-committed between them. Each job can be brought to its end. At a table with a log, the order of the jobs
-is that of the log, and its files are those that the log names.
+committed between them. Of the jobs of one run id only one is committed, and who was told that another
+one has done its work has left nothing. Each job can be brought to its end. At a table with a log, the
+order of the jobs is that of the log, and its files are those that the log names.
 """
 
 from __future__ import annotations
@@ -18,7 +19,16 @@ from ray_committer.protocol.paths import TEMPORARY
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stores.base import StoreOperations, is_there
 from ray_committer.testing.harness import visible_files
-from tests.machines.operations import Files, Job, Operation, abort, commit, undo, vacuum
+from tests.machines.operations import (
+    BY_ANOTHER_RUN,
+    Files,
+    Job,
+    Operation,
+    abort,
+    commit,
+    undo,
+    vacuum,
+)
 from tests.machines.processes import Told, attempt
 from tests.machines.table_oracle import Committed, data_files, judge_log, replay
 
@@ -96,7 +106,7 @@ def _bring_to_its_end(
     told = run(commit(job))
     text = str(told.text)
     if told.how == "ended":
-        yield True
+        yield text != BY_ANOTHER_RUN
     elif "CommitAbortedError" in text:
         run(abort(job))
         yield False
@@ -153,7 +163,7 @@ def _told_wrong(answers: Answers, ends: Ends) -> str | None:
         others = [other for one, other in answers if one.is_of(operation.job) and other is not told]
         is_refused = operation.is_commit and told.exit_code == 1
         was_wrong = is_refused and any(other.text in COMMITTED for other in others)
-        if is_committed and (told.text == ABORTED or was_wrong):
+        if is_committed and (told.text in (ABORTED, BY_ANOTHER_RUN) or was_wrong):
             return f"{operation.name} was told {told}, but the job is committed"
     return None
 
@@ -271,7 +281,12 @@ def _agrees(jobs: Sequence[Job], committed: Sequence[Job], said: Answers) -> boo
     An answer about an attempt is true of a job that was set up
     as that attempt; if the operation set up a job itself, the answer is true of that job.
     """
+    runs = [job.run_id for job in committed if job.run_id is not None]
+    if len(runs) > len(set(runs)):
+        return False
     for one, told in said:
+        if told.text == BY_ANOTHER_RUN and one.job and one.job.run_id not in runs:
+            return False
         meant = [job for job in jobs if one.job and job.place == one.job.place]
         ends = [job in committed for job in meant if one.instead_of is None or one.is_of(job)]
         has_failed = one.instead_of is not None and told.exit_code == 1
