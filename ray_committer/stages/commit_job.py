@@ -199,9 +199,12 @@ def _commit(run: _Run, state: AttemptState) -> None:
 def _answer(run: _Run, done: CommittedBefore) -> None:
     """Give the job up, and say that its work was committed before."""
     context, progress = run.context, run.progress
+    progress.outcome, progress.table_version = Outcome.ALREADY_COMMITTED, done.version
+    if done.job_id == context.job.job_id:  # another process has committed and removed it
+        by_another_process(context)
+        return
     abort_job(context)
-    progress.outcome = Outcome.ALREADY_COMMITTED
-    progress.table_version, progress.committed_by = done.version, done.job_id
+    progress.committed_by = done.job_id
     context.notice(
         f"{context.job.destination}: run id {run.run_id} is committed already as version "
         f"{done.version}, by job {done.job_id}; the files of job {context.job.job_id} were removed"
