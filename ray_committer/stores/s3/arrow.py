@@ -7,6 +7,7 @@ client finds the credentials, and renews them in long reads.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -39,18 +40,23 @@ def new_arrow_file_system(spec: StoreSpec) -> Any:
     place = find_place(spec.authority, options, credentials)
     is_named = bool(options.get("key") or options.get("profile"))
     keys = credentials.keys() if is_named else None
+    arguments: dict[str, Any] = {
+        "access_key": keys.access if keys else None,
+        "secret_key": keys.secret if keys else None,
+        "session_token": keys.token if keys else None,
+        "anonymous": credentials.is_anonymous,
+        "region": place.region,
+        "scheme": place.base.partition(":")[0],
+        "endpoint_override": (
+            place.host if place.prefix else place.host.removeprefix(f"{spec.authority}.")
+        ),
+        "force_virtual_addressing": not place.prefix,
+    }
     trusted = trusted_certificates(credentials) or os.environ.get(BUNDLE)
-    return S3FileSystem(
-        access_key=keys.access if keys else None,
-        secret_key=keys.secret if keys else None,
-        session_token=keys.token if keys else None,
-        anonymous=credentials.is_anonymous,
-        region=place.region,
-        scheme=place.base.partition(":")[0],
-        endpoint_override=place.host if place.prefix else place.host.removeprefix(f"{spec.authority}."),
-        force_virtual_addressing=not place.prefix,
-        **({"tls_ca_file_path": trusted} if trusted else {}),
-    )
+    if trusted and os.path.isfile(trusted):
+        with suppress(TypeError):  # an older pyarrow has only the certificates of the system
+            return S3FileSystem(**arguments, tls_ca_file_path=trusted)
+    return S3FileSystem(**arguments)
 
 
 _shared = lru_cache(maxsize=16)(new_arrow_file_system)
