@@ -129,13 +129,14 @@ def count_requests(
     looks = 1 + (store.listing_is_cheap if validates is None else validates)
     listings = job.tasks * (store.listing_is_cheap or copies) + job.directories * looks
     uploads = -(-job.files // _UPLOADS_A_PAGE) if store.completes_uploads else 0
+    checks = job.directories * (store.has_directories and not store.listing_is_cheap)
     return {
         MOVE: job.files,
         READ: job.tasks + _ONCE[READ],
         LIST: listings + uploads + above + _ONCE[LIST],
         WRITE: job.tasks * copies + _ONCE[WRITE],
         MKDIRS: job.directories * store.has_directories,
-        OTHER: _ONCE[OTHER],
+        OTHER: _ONCE[OTHER] + checks,
     }
 
 

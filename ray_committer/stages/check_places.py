@@ -73,12 +73,14 @@ def check_destinations(
     replaced_roots: Sequence[str],
     before: Sequence[ClaimInFlight] = (),
 ) -> Destinations:
-    """Check the directories that the job writes to, except those that it replaces, where a listing is
-    cheap. The claims `before` the job's own need room in the directories."""
-    if not context.store.capabilities.listing_is_cheap:
-        return Destinations()
-    replaced = set(replaced_roots)
+    """Check the directories that the job writes to, except those that it replaces: by a listing of each
+    where that is cheap, otherwise only whether a file is in the place of one. The claims `before` the
+    job's own need room in the directories."""
+    replaced, capabilities = set(replaced_roots), context.store.capabilities
     wanted = [path for path in directories if not is_within(path, replaced)]
+    if not capabilities.listing_is_cheap:
+        blocking = _files_in_place(context, wanted) if capabilities.has_directories else {}
+        return Destinations(blocking=blocking)
     most = most_held(context, manifests, before)
     work = partial(_look, directories=context.executor.directories, most=most)
     groups = context.until_cancelled(batches(context.executor, wanted))
@@ -117,6 +119,22 @@ def refuse_linked_directories(
             "directory itself; then run the same command",
             filename=links[0],
         )
+
+
+def _files_in_place(context: JobContext, directories: Sequence[str]) -> dict[str, str]:
+    """The files in the place of directories, or above them in the destination: one request for each."""
+    inside = [ancestors(path, context.job.destination) for path in directories]
+    wanted = sorted({*directories, *(above for paths in inside for above in paths)})
+    groups = context.until_cancelled(batches(context.executor, wanted))
+    found = [path for paths in context.executor.run(_select_files, groups) for path in paths]
+    context.check_cancelled()
+    return dict.fromkeys(found, _IS_FILE)
+
+
+def _select_files(worker: Worker, paths: tuple[str, ...]) -> list[str]:
+    """Work: select the paths at which a file is."""
+    found = [one for one in worker.map(worker.store.get_status, paths) if one is not None]
+    return [one.path for one in found if not one.is_directory]
 
 
 def is_taken(taken: Mapping[str, str]) -> CommitConflictError:

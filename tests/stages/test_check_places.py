@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import threading
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from ray_committer.stages.check_places import check_destinations, find_other_des
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import (
+    Identity,
     MemoryStore,
     StoreCall,
     WrappedStore,
@@ -28,7 +30,7 @@ from ray_committer.testing import (
 )
 from ray_committer.testing.harness import put_file
 from ray_committer.work.worker import Worker
-from tests.stages.support import JOB, KINDS, WithMount, context, loaded, phase_of
+from tests.stages.support import JOB, KINDS, WithMount, calls_of, context, loaded, phase_of
 
 FILES = {"a": b"1", "p=1/b": b"2", "p=1/c": b"3", "p=2/d": b"4"}
 OVERWRITE = CommitOptions(mode=ConflictMode.OVERWRITE)
@@ -303,7 +305,7 @@ def test_directories_that_are_not_there_yet_are_no_error(store: MemoryStore):
 def test_where_a_listing_is_not_cheap_none_is_made():
     store = written(MemoryStore(listing_is_cheap=False))
     put_file(store, "/table/a", b"x")
-    assert check(store, ["/table", "/table/p=1"]) == ([], {})
+    assert check(store, ["/table", "/table/p=1"]) == ([], Counter(get_status=2))
     with pytest.raises(CommitConflictError, match="/table/a: is there already"):
         run_commit(store, JOB)
     assert store.read("/table/a") == b"x"
@@ -324,3 +326,43 @@ def test_a_directory_on_another_file_system_is_found_before_the_record(tmp_path,
     assert "another file system" in str(caught.value)
     assert phase_of(store, job) is Phase.OPEN
     assert visible_files(store, str(tmp_path)) == {}
+
+
+# Where listings are not cheap, as on Azure and in Google's buckets with folders
+
+
+DEAR = {
+    "etags": lambda: MemoryStore(identity=Identity.ETAG, listing_is_cheap=False),
+    "generations": lambda: MemoryStore(identity=Identity.GENERATION, listing_is_cheap=False),
+}
+
+
+@pytest.mark.parametrize("kind", DEAR.values(), ids=DEAR)
+@pytest.mark.parametrize("place", ["/table/day=1/hour=1", "/table/day=1"])
+@pytest.mark.parametrize("mode", [ConflictMode.APPEND, ConflictMode.ERROR_PARTITIONS])
+def test_a_file_in_the_place_of_a_directory_is_found_before_the_record(
+    kind: Callable[[], MemoryStore], place: str, mode: ConflictMode
+):
+    store = kind()
+    tasks = {0: {"day=1/hour=1/a": b"x", "day=2/hour=1/b": b"y"}}
+    write_job(store, JOB, tasks, mode=mode)
+    put_file(store, place, b"another program's")
+    before = visible_files(store, "/table")
+    with pytest.raises(CommitConflictError, match=f"{place}: is a file where the job needs a directory"):
+        run_commit(store, JOB, CommitOptions(mode=mode))
+    assert phase_of(store) is Phase.OPEN
+    assert visible_files(store, "/table") == before
+    store.delete_file(place)
+    assert run_commit(store, JOB, CommitOptions(mode=mode)).moved == 2
+
+
+@pytest.mark.parametrize("directories", [1, 7])
+def test_that_costs_one_request_a_directory_and_none_where_there_are_no_directories(directories: int):
+    tasks = {0: {f"day={number}/a": b"x" for number in range(directories)}}
+    looked: list[int] = []
+    flat = MemoryStore(real_directories=False, listing_is_cheap=False)
+    for store in (*(kind() for kind in DEAR.values()), flat):
+        write_job(store, JOB, tasks)
+        calls = calls_of(store, lambda one: run_commit(one, JOB))
+        looked.append(sum(one.operation == "get_status" and "/day=" in one.paths[0] for one in calls))
+    assert looked == [directories, directories, 0]
