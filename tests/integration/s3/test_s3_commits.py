@@ -14,6 +14,7 @@ from ray_committer.errors import (
     CommitConflictError,
     ManifestError,
     PathError,
+    StoreFailedError,
     StoreRefusedError,
     TaskCommitError,
 )
@@ -324,7 +325,7 @@ def test_what_is_not_built_is_refused_with_what_to_do(bucket: str, options: Opti
         with pytest.raises(StoreRefusedError, match=r"write it with attempt\.open"):
             attempt.path("a")
         attempt.open("twice").close()
-        with pytest.raises(FileExistsError):
+        with pytest.raises(StoreFailedError, match="was opened before by this task attempt"):
             attempt.open("twice")
         with pytest.raises(PathError, match=r"contains a '\.' or"):
             attempt.open("../b")
