@@ -32,6 +32,7 @@ class SeaweedServer:
     def __init__(self) -> None:
         self._directory = Path(tempfile.mkdtemp(prefix="seaweedfs-"))
         self._process: subprocess.Popen[bytes] | None = None
+        self._ports: list[int] = []
         self.url = ""
 
     @property
@@ -40,7 +41,8 @@ class SeaweedServer:
 
     def start(self) -> SeaweedServer:
         """Start it and wait until it answers; an error that holds its log if it does not."""
-        ports = iter(free_ports(2 * len(_PORTS)))
+        self._ports = free_ports(2 * len(_PORTS))
+        ports = iter(self._ports)
         found = {name: next(ports) for port in _PORTS for name in (port, f"{port}.grpc")}
         command = [
             *_WITH_PARENT,
@@ -76,4 +78,7 @@ class SeaweedServer:
             self._process.kill()
             self._process.wait(60)
             self._process = None
+        for port in self._ports:  # the places of its sockets are fixed
+            for socket in Path("/tmp").glob(f"seaweedfs-*-{port}.sock"):
+                socket.unlink(missing_ok=True)
         shutil.rmtree(self._directory, ignore_errors=True)
