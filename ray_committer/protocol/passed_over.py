@@ -9,6 +9,7 @@ import msgspec
 
 from ray_committer.errors import SHOWN, some_of
 from ray_committer.protocol.manifest import TaskManifest
+from ray_committer.protocol.prepared import prepare
 
 PASSED_OVER = "ray_committer.passed_over"
 """The key in a manifest's `extra_data`, which the Java classes also write."""
@@ -32,6 +33,9 @@ class PassedOver(msgspec.Struct, frozen=True, gc=False):
 
     def __str__(self) -> str:
         return some_of(self.names, self.number)
+
+
+prepare(PassedOver)
 
 
 def extra_data_of(found: PassedOver) -> dict[str, str]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ray_committer.errors import SettingsError
+from ray_committer.protocol.prepared import prepare
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -139,6 +140,9 @@ class HadoopConf:
 class _Settings(msgspec.Struct, frozen=True):
     conf: dict[str, str]
     given: frozenset[str]
+
+
+prepare(_Settings)
 
 
 def refusal(store: str, key: str, what: str, option: str) -> SettingsError:
