@@ -23,8 +23,8 @@ _SECRET = re.compile(
 )
 """A part of a query that authorizes, such as a shared access signature of Azure."""
 _PLAIN = re.compile(r"[!-~]+")
-LOOKS_LIKE_PASSWORD = re.compile(r"(?![./])[^:@\s]+:[^@\s]*@")
-"""What a path begins with if it is a misspelt URL with a password."""
+LOOKS_LIKE_PASSWORD = re.compile(r"\s*(?:(?![./])[^:@\s]+|//+[^/:@\s]+):[^@\s]*@")
+"""What a path begins with if it is a misspelt URL with a password, such as one without its scheme."""
 
 
 def without_password(url: str) -> str:

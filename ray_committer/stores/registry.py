@@ -111,16 +111,23 @@ def resolve_destination(
     else:
         location = Location("file", "", normal_path(os.path.abspath(destination)))
     scheme = _scheme(location.scheme)
-    bucket, at, _ = location.authority.partition("@")
-    if (scheme in ("s3", "gs", "abfs") and ":" in bucket) or (scheme in ("s3", "gs") and at):
-        raise StoreRefusedError(
-            f"{shown}: the URL has a user or a password, which nobody reads there",
-            "give credentials as storage options, or in the environment",
-        )
+    if scheme in ("s3", "gs", "abfs"):
+        _refuse_secrets(scheme, location.authority, shown)
     options = with_flags(scheme, storage_options or {})
     spec = StoreSpec(scheme, _normal_authority(scheme, location.authority, options), options)
     _check_supported(spec, shown)
     return spec, location.path
+
+
+def _refuse_secrets(scheme: str, authority: str, shown: str) -> None:
+    """`StoreRefusedError` if a bucket or container is named with more: it would be shown as its name."""
+    bucket, at, _ = authority.partition("@")
+    has_query = "?" in authority or "#" in authority
+    if ":" in bucket or has_query or (scheme != "abfs" and at):
+        raise StoreRefusedError(
+            f"{shown}: the URL has a user, a password or a query, which nobody reads there",
+            "give credentials as storage options, or in the environment",
+        )
 
 
 def _scheme(named: str) -> str:

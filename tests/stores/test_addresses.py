@@ -119,6 +119,9 @@ def test_a_store_that_is_misspelt_is_refused_without_its_password(
         "Postgresql://user:{}@host/db",
         "postgresql+psycopg://user:{}@host/db",
         "s3:/user:{}@bucket",
+        " s3://user:{}@bucket/t",
+        "//user:{}@host/t",
+        "s3://bucket?X-Amz-Signature={}",
     ],
 )
 def test_no_command_shows_a_misspelt_database_whole(
