@@ -63,6 +63,8 @@ def complete_entry(
             return judgement.proof
         is_hopeless = cause is not None and not isinstance(cause, _PASSING)
         if judgement.verdict is not Verdict.NOT_DONE or is_hopeless or attempt == attempts:
+            if old is not None and (judgement.verdict is Verdict.LOST or answer is Answer.NO_UPLOAD):
+                raise _lost_when_sealed(action)
             raise _error(entry, action, judgement, answer, cause) from cause
         on_retry()
         time.sleep(backoff_seconds(attempt))
@@ -157,6 +159,18 @@ def _is_old(found: FileStatus | None, old: ReplacedFile | None) -> bool:
 def _named(action: CompleteUpload) -> str:
     task = f" of {action.task}" if action.task else ""
     return f"{action.dest}: its upload {action.id}{task}"
+
+
+def _lost_when_sealed(action: CompleteUpload) -> CommitStateUnknownError:
+    """The error for a lost file that was to replace an old one, when an undo is refused."""
+    return CommitStateUnknownError(
+        f"{_named(action)} is gone, but was to replace the old file of that name: it was aborted by a "
+        f"rule of the bucket that aborts incomplete uploads, or by another program, so this commit can "
+        f"neither be finished nor undone",
+        "delete the job's directory below _temporary, which no reader sees, and run the application "
+        "again in the same mode, which replaces what this job wrote; give the rule of the bucket more "
+        "days",
+    )
 
 
 def _error(

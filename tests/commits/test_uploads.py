@@ -24,6 +24,7 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol.actions import Answer, CompleteUpload
 from ray_committer.protocol.manifest import decode_manifest, encode_manifest
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.recovery import Proof
 from ray_committer.protocol.state import Phase
 from ray_committer.stages import check_uploads
@@ -201,6 +202,34 @@ def test_an_upload_that_is_aborted_after_the_record_is_lost_by_name(fake: FakeS3
     assert run_undo(store, job)
     assert visible_files(store, job.destination) == {}
     assert fake.uploads == {}
+
+
+@kinds
+@pytest.mark.parametrize("is_old_there", [True, False])
+def test_an_upload_that_is_aborted_after_the_seal_is_named_with_a_way_that_is_open(
+    fake: FakeS3, job: JobAttempt, is_old_there: bool
+):
+    """An undo is refused then, and no commit can make the file, so neither is advised."""
+    store, options = direct_store(fake), CommitOptions(mode=ConflictMode.OVERWRITE)
+    store.write(f"{job.destination}/p=1/c", b"old")
+
+    def abort(name: str) -> None:
+        if name.endswith(key("p=1/c")):
+            drop_upload(fake, "p=1/c")
+            if not is_old_there:
+                del fake.buckets["bucket"][key("p=1/c")]
+
+    for hooks in ({"before": at_completion(3, abort)}, {}):
+        with pytest.raises(CommitStateUnknownError, match=r"p=1/c: its upload .* is gone") as caught:
+            run_commit(direct_store(fake, **hooks), job, options)
+        assert phase_of(store, job) is Phase.SEALED
+        assert "--undo" not in str(caught.value)
+        assert "run the application again" in str(caught.value)
+    store.delete_directory(job.directory)  # as it advises
+    again = new_job_attempt(job.destination, "job_2", 0)
+    write_job(store, again, {0: {"p=1/c": b"again"}})
+    assert run_commit(store, again, options).outcome is Outcome.COMMITTED
+    assert visible_files(store, job.destination) == {"p=1/c": b"again"}
 
 
 @kinds
