@@ -161,6 +161,8 @@ def none_refused(
 
 def would_repeat(other: OtherJob) -> str:
     """Why a job must not add its rows beside the other one; only a person knows whose job that is."""
+    if not other.declaration.claim.writes:
+        return "and it has to end first"
     why = "and if this job repeats it, its rows would be there twice"
     if other.phase is Phase.RECORDED:
         why += (
@@ -180,7 +182,7 @@ def refusal(
         why += "; files that it replaces may be gone already, so it can no longer be given up"
     return CommitConflictError(
         what,
-        f"{advice}; then {then}. Nothing was changed: the other job writes to {_writes(other)}, {why}",
+        f"{advice}; then {then}. Nothing was changed: the other job {_writes(other)}, {why}",
     )
 
 
@@ -268,5 +270,7 @@ def _not_ended(
 
 
 def _writes(other: OtherJob) -> str:
-    writes = other.declaration.claim.writes
-    return ", ".join(writes[:3]) + (f" and {len(writes) - 3} more" if len(writes) > 3 else "")
+    claim = other.declaration.claim
+    paths = claim.writes or claim.excludes
+    more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
+    return f"{'writes to' if claim.writes else 'replaces'} {', '.join(paths[:3])}{more}"

@@ -8,13 +8,11 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 
-from ray_committer.job_files.commands import abort_command, commit_command, resolve_command
+from ray_committer.job_files.commands import resolve_command
 from ray_committer.jobs.open_job import StorageOptions, open_here
 from ray_committer.jobs.resolve_claim import unknown_if_it_fails
 from ray_committer.jobs.table import require_table
 from ray_committer.options import CommitOptions
-from ray_committer.protocol.paths import new_job_attempt
-from ray_committer.protocol.state import UNDECIDED, Phase
 from ray_committer.protocol.table_entry import TableDefinition
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import ClaimInFlight
@@ -24,10 +22,9 @@ from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.registry import shown_url
 from ray_committer.tables.checkpoint import read_state
 from ray_committer.tables.claim import Waiting
-from ray_committer.tables.release import job_of
+from ray_committer.tables.release import commands_to_end, job_of
 
 _DEFAULTS = CommitOptions()
-_CAN_BE_GIVEN_UP = (*UNDECIDED, Phase.RECORDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,17 +146,9 @@ def _claims(
 
 def _scanned(store: StoreOperations, table: TablePlaces, one: ClaimInFlight) -> ScannedClaim:
     claim = one.claim
-    job = new_job_attempt(table.destination, claim.job_id, claim.job_attempt)
     seen = job_of(store, table, claim)
     is_committed = one.committed is not None
-    if seen is None:
-        commands = [resolve_command(store, table.destination, claim)]
-    elif seen.phase in (Phase.UNDOING, Phase.ABORTED) or seen.state.is_bound:
-        commands = [abort_command(store, job, undo=seen.phase is Phase.UNDOING)]
-    else:
-        commands = [commit_command(store, job)]
-        if seen.phase in _CAN_BE_GIVEN_UP:
-            commands.append(abort_command(store, job, undo=seen.phase is Phase.RECORDED))
+    commands = [command for command in commands_to_end(store, table, one, seen) if command is not None]
     phase = None if seen is None else seen.phase.value
     return ScannedClaim(
         one.version, claim.job_id, claim.job_attempt, phase, is_committed, tuple(commands)

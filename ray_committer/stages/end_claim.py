@@ -67,7 +67,8 @@ def _end_of(
     if other.phase not in UNDECIDED:
         finish_others = options.finish_others
         return end_of(other, options.unfinished, (), finish_others=finish_others, run_id=run_id)
-    is_refused = other.is_alive or is_later or options.unfinished in ("refuse", "finish")
+    is_kept = run_id is None and options.unfinished in ("refuse", "finish")
+    is_refused = other.is_alive or is_later or is_kept
     is_time = patience.is_over or (run_id is not None and has_ended(other.owner))
     return End.ABORT if is_time and not is_refused else None
 

@@ -132,23 +132,40 @@ def _refuse_later(
     version that this returns."""
     at = FilesAt(store, table, table_id, undone.version)
     now, later = follow(at.state, at.later)
-    for last in reversed(later):
-        if not _changes_nothing(last) and (
-            common := common_partitions(undone.claim.partitions, last.claim.partitions)
-        ):
+    partitions = undone.claim.partitions
+    changed = [
+        one
+        for one in reversed(later)
+        if not _changes_nothing(one) and common_partitions(partitions, one.claim.partitions)
+    ]
+    unended = {one.version: one for one in now.in_flight}
+    for one in (*changed[:1], undone):
+        if one.claim_version in unended:
             raise CommitConflictError(
-                f"{table.destination}: job {last.claim.job_id} (version {last.version}) has changed "
-                f"{some_of([path or 'the whole table' for path in sorted(common)])} after version "
-                f"{undone.version}, so that version cannot be undone",
-                f"nothing was changed: undo version {last.version}, or write rows of a snapshot again",
+                f"{table.destination}: job {one.claim.job_id} (version {one.version}) has not removed "
+                f"all of its old files yet",
+                f"nothing was changed: {how_to_end(store, table, unended[one.claim_version])}; then run "
+                f"the same command again",
             )
-    if own := [one for one in now.in_flight if one.version == undone.claim_version]:
-        raise CommitConflictError(
-            f"{table.destination}: job {undone.claim.job_id} (version {undone.version}) has not removed "
-            f"all of its old files yet",
-            f"nothing was changed: {how_to_end(store, table, own[0])}; then run the same command again",
-        )
+    if changed:
+        raise _later(table, undone, changed[0])
     return now.version
+
+
+def _later(table: TablePlaces, undone: ClaimCommitted, last: ClaimCommitted) -> CommitConflictError:
+    common = common_partitions(undone.claim.partitions, last.claim.partitions)
+    places = some_of([path or "the whole table" for path in sorted(common)])
+    if last.claim.undoes == undone.version:
+        return CommitConflictError(
+            f"{table.destination}: version {undone.version} was undone before, as version "
+            f"{last.version}",
+            f"nothing was changed: to bring it back, undo version {last.version}",
+        )
+    return CommitConflictError(
+        f"{table.destination}: job {last.claim.job_id} (version {last.version}) has changed {places} "
+        f"after version {undone.version}, so that version cannot be undone",
+        f"nothing was changed: undo version {last.version}, or write rows of a snapshot again",
+    )
 
 
 def _changes_nothing(one: ClaimCommitted) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ray_committer.job_files.commands import abort_command, commit_command, resolve_command
 from ray_committer.job_files.job_state import Seen, read_state
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
-from ray_committer.protocol.state import JobState, Phase
+from ray_committer.protocol.state import UNDECIDED, UNFINISHED, JobState, Phase
 from ray_committer.protocol.table_entry import NO_CLAIM, TableAbort, TableClaim, is_abort_of
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import ClaimInFlight, follow
@@ -70,19 +70,35 @@ def job_of(store: StoreOperations, table: TablePlaces, claim: TableClaim) -> See
 
 def how_to_end(store: StoreOperations, table: TablePlaces, one: ClaimInFlight) -> str:
     """The commands that end the job of a claim in flight or, if the job is gone, the claim."""
-    claim = one.claim
-    if (seen := job_of(store, table, claim)) is None:
-        command = resolve_command(store, table.destination, claim)
-        if one.committed is not None:
-            return f"that job is gone, but it is committed: finish it with: {command}"
-        return f"that job is gone: give it up with: {command}"
-    job = new_job_attempt(table.destination, claim.job_id, claim.job_attempt)
-    finish, give_up = commit_command(store, job), abort_command(store, job)
+    seen = job_of(store, table, one.claim)
+    finish, give_up = commands_to_end(store, table, one, seen)
     if one.committed is not None:
-        return f"that job is committed: finish it with: {finish}"
-    if seen.state.is_bound:
+        gone = "gone, but it is " if seen is None else ""
+        return f"that job is {gone}committed: finish it with: {finish}"
+    if seen is None:
+        return f"that job is gone: give it up with: {give_up}"
+    if seen.phase in UNDECIDED:
         return f"only its own process can finish that job: if that has ended, give it up with: {give_up}"
-    return f"finish that job with: {finish}, or give it up with: {give_up}"
+    ways = (f"finish that job with: {finish}", f"give it up with: {give_up}")
+    return ", or ".join(way for way, command in zip(ways, (finish, give_up), strict=True) if command)
+
+
+def commands_to_end(
+    store: StoreOperations, table: TablePlaces, one: ClaimInFlight, seen: Seen | None
+) -> tuple[str | None, str | None]:
+    """The command that finishes the job of a claim in flight, and the one that gives it up, each if it
+    does that as it is printed: how many tasks an undecided job has, only its application knows."""
+    if seen is None:
+        resolve = resolve_command(store, table.destination, one.claim)
+        return (resolve, None) if one.committed is not None else (None, resolve)
+    job = new_job_attempt(table.destination, one.claim.job_id, one.claim.job_attempt)
+    can_finish = seen.phase in (Phase.RECORDED, Phase.SEALED, Phase.COMMITTED)
+    can_give_up = one.committed is None and seen.phase not in (Phase.SEALED, Phase.COMMITTED)
+    undo = seen.phase in UNFINISHED
+    return (
+        commit_command(store, job) if can_finish else None,
+        abort_command(store, job, undo=undo) if can_give_up else None,
+    )
 
 
 def _is_of(one: ClaimInFlight, job: JobAttempt, state: JobState) -> bool:

@@ -6,13 +6,14 @@ import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import get_args
 
 import pytest
 
 from ray_committer.errors import CommitConflictError, RayCommitterError, SettingsError
 from ray_committer.job_files.job_state import read_state
 from ray_committer.jobs.resolve_claim import resolve_on
-from ray_committer.options import CommitOptions
+from ray_committer.options import CommitOptions, Unfinished
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.stages.commit_result import CommitResult, Outcome
@@ -280,12 +281,14 @@ def test_a_job_at_work_is_waited_for_and_then_named(kind):
     assert is_clean(store, OLD, ELSEWHERE)
 
 
-def test_a_job_that_is_aborted_while_another_waits_leaves_the_work_to_it(kind):
+@pytest.mark.parametrize("unfinished", [None, *get_args(Unfinished)])
+def test_a_claim_of_a_run_that_died_before_its_record_is_ended(kind, unfinished: Unfinished | None):
     store = with_old_data(kind())
     write(store, FIRST, JOB, run_id=RUN)
     write(store, ELSEWHERE, AGAIN, run_id=RUN)
     stopped_at(store, "recorded", JOB, new_session())
-    assert run_commit(store, AGAIN, new_session()).outcome is Outcome.COMMITTED
+    result = run_commit(store, AGAIN, new_session(unfinished=unfinished))
+    assert result.outcome is Outcome.COMMITTED
     assert is_clean(store, OLD, ELSEWHERE)
 
 
@@ -403,6 +406,23 @@ def test_the_undo_of_a_version_frees_its_run_id_and_its_undo_takes_it_again(kind
     undo(store, second.table_version or 0)
     assert undone < (second.table_version or 0)
     assert is_clean(store, OLD)
+
+
+def test_an_undo_that_is_repeated_says_what_became_of_the_first_one(kind):
+    def begun() -> MemoryStore:
+        store = with_old_data(kind())
+        assert run(store, FIRST, JOB).table_version == 4
+        return store
+
+    said = set()
+    for store in each_crash(begun, lambda store: undo(store, 4)):
+        if kinds_of(store).count("commit") == 3:
+            with pytest.raises(CommitConflictError) as caught:
+                plan_undo(store, TABLE, "id", 4)
+            expected = "has not removed all" if in_flight(store) else "was undone before, as version 6"
+            assert expected in caught.value.what
+            said.add(expected)
+    assert len(said) == 2
 
 
 def test_in_one_session_work_that_was_undone_is_done_again(kind):

@@ -155,7 +155,7 @@ def test_who_waited_too_long_names_the_job_its_partitions_and_the_commands(kind)
     assert "/table: job other (version 1) is at work in day=1 | day=2, " in error.what
     assert "(waited 1 s)" in error.what
     command = "DEST --job-id other --attempt 1".replace("DEST", "memory://test/table")
-    assert f"finish that job with: ray-committer commit {command}" in error.advice
+    assert "only its own process can finish that job: if that has ended, give it up with" in error.advice
     assert f"give it up with: ray-committer abort {command}" in error.advice
     memory.delete_directory(job.directory)
     with pytest.raises(CommitConflictError) as caught:
