@@ -54,6 +54,12 @@ def sync_kept(context: JobContext, directories: Sequence[str]) -> None:
         _run(context, _sync_what_is_there, batches(context.executor, directories))
 
 
+def sync_place(context: JobContext, place: str) -> None:
+    """Force the directories of an undo to disk, before the state that names their place."""
+    if context.syncs:
+        _run(context, _sync_directories, [(place,)])
+
+
 def sync_taken_back(context: JobContext) -> None:
     """Force to disk that no file of the job is still at its destination."""
     if context.syncs:

@@ -21,6 +21,7 @@ from ray_committer.protocol.recovery import Proof, prove
 from ray_committer.protocol.state import new_nonce
 from ray_committer.stages.aside import return_stranger, sets_aside, take_aside
 from ray_committer.stages.context import JobContext
+from ray_committer.stages.sync_to_disk import sync_place, sync_taken_back
 from ray_committer.stores.base import (
     FileStatus,
     StoreOperations,
@@ -46,6 +47,7 @@ def make_place(context: JobContext, record: CommitRecord, place: str) -> None:
     directories = [place, *(join(place, str(number)) for number in range(len(record.manifests)))]
     for _ in context.executor.run(_make_directories, batches(context.executor, directories)):
         pass
+    sync_place(context, place)
 
 
 def is_place_lost(store: StoreOperations, place: str) -> bool:
@@ -64,6 +66,7 @@ def take_back(context: JobContext, record: CommitRecord, place: str) -> None:
     is_aside = sets_aside(store)
     if not is_aside or store.get_status(closed) is None:
         _take_files(context, record, place)
+        sync_taken_back(context)  # before the close: a file that comes back later is not looked for
     if not is_aside:
         return
     with suppress(FileNotFoundError):  # another process has done it, and perhaps the rest
@@ -112,13 +115,19 @@ def take_back_entry(
     number, entry = numbered
     if entry.upload is not None:
         return take_back_upload(store, entry, entry.upload, overwritten)
-    taken, may_be_linked = join(place, str(number)), store.capabilities.may_link_files
-    if _take_source(store, entry, taken) and not may_be_linked:
+    taken, can_have_two_names = join(place, str(number)), _can_have_two_names(store)
+    if _take_source(store, entry, taken) and not can_have_two_names:
         return None
     own = store.get_status(taken)
-    if own is not None and not may_be_linked:
+    if own is not None and not can_have_two_names:
         return None
     return take_from_destination(store, f"{taken}{TAKEN_BACK_SUFFIX}", entry, own)
+
+
+def _can_have_two_names(store: StoreOperations) -> bool:
+    """Whether a file can be at its source and at its destination: between a link and an unlink, or
+    after a power cut."""
+    return store.capabilities.may_link_files or store.capabilities.needs_sync
 
 
 def _take_source(store: StoreOperations, entry: Entry, taken: str) -> bool:

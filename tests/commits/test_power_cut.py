@@ -82,6 +82,13 @@ class Disk(MemoryStore):
         self._numbers.pop(dest, None)
         self._numbers = {moved(path, source, dest): number for path, number in self._numbers.items()}
 
+    def set_aside(self, path: str, place: str) -> None:
+        """As a local file system: of two names of one file, the one aside is taken away first."""
+        found, aside = self._files.get(path), self._files.get(place)
+        if found and aside and found.number == aside.number:
+            self.delete_file(place)
+        super().set_aside(path, place)
+
     def delete_directory(self, path: str) -> bool:
         was_there = super().delete_directory(path)
         self._forget_deleted()
