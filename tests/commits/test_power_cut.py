@@ -266,11 +266,21 @@ def test_a_recorded_job_stays_durable_whoever_finishes_it(operation: str, path: 
     assert left.get_status(JOB.success) is not None
 
 
+SEALED = (OLD, CASES["overwrite"][1], NEW)
+"""A job without a namesake of an old file, so it can be undone while old files are put aside."""
+
+
 @pytest.mark.slow
-@cases
-def test_after_a_power_cut_at_any_request_of_an_undo_the_same_command_finishes(old, options, visible):
+@pytest.mark.parametrize(
+    ("old", "options", "visible", "phase"),
+    [*((*case, Phase.SEALED) for case in CASES.values()), (*SEALED, Phase.COMMITTED)],
+    ids=[*CASES, "sealed"],
+)
+def test_after_a_power_cut_at_any_request_of_an_undo_the_same_command_finishes(
+    old, options, visible, phase: Phase
+):
     before = prepared(old, options)
-    crash_when_all_is_moved(before, options)
+    crash_when_all_is_moved(before, options, phase)
     for cut in range(1, 200):
         disk = before.copy()
         try:
@@ -293,11 +303,11 @@ def test_after_a_durable_undo_a_power_cut_brings_no_file_back(old, options, visi
         assert visible_files(left, JOB.destination) == old
 
 
-def crash_when_all_is_moved(disk: Disk, options: CommitOptions) -> None:
-    """Commit, up to the change that would end or seal the job; the new files are on the disk."""
+def crash_when_all_is_moved(disk: Disk, options: CommitOptions, phase: Phase = Phase.SEALED) -> None:
+    """Commit, up to the change to `phase`, or that which ends the job; the new files are on the disk."""
 
     def crash(call: StoreCall) -> None:
-        if call.operation == "advance" and call.paths[1].startswith((Phase.SEALED, Phase.COMMITTED)):
+        if call.operation == "advance" and call.paths[1].startswith((phase, Phase.COMMITTED)):
             raise SimulatedCrash(call)
 
     with pytest.raises(SimulatedCrash):
@@ -306,7 +316,7 @@ def crash_when_all_is_moved(disk: Disk, options: CommitOptions) -> None:
 
 def check_undo(left: Disk, old, options: CommitOptions, visible) -> None:
     """Run it again; where the disk does not know that it was begun, the commit can be finished, too."""
-    if phase_of(left, JOB) is Phase.RECORDED:
+    if phase_of(left, JOB) in (Phase.RECORDED, Phase.SEALED):
         committed = left.copy()
         run_commit(committed, JOB, options)
         check_finished(committed, visible)
