@@ -47,12 +47,14 @@ class JobActions:
     def commit(
         self, job: ModelJob, faults: int | None, chaos: int | None, kinds: tuple[Chaos, ...]
     ) -> CommitResult | BaseException:
-        """Commit the job, with drawn faults and chaos if given; return the result or the exception."""
+        """Commit the job, as a driver that knows its tasks, with drawn faults and chaos if given; return
+        the result or the exception."""
         store = self.faulty_store(faults, COMMIT_CALLS)
         options = CommitOptions(
             mode=ConflictMode.APPEND if job.root is None else ConflictMode.OVERWRITE,
             replaced_roots=(self.path(job.root),) if job.root else (),
             conflict_wait_seconds=0.0,
+            expected_tasks=len(job.winners) or None,
             unfinished="refuse",
         )
         executor = None if chaos is None else chaos_executor(store, job.job, chaos, kinds=kinds)
