@@ -11,7 +11,7 @@ import ray_committer
 from ray_committer import CommitOptions, ConflictMode, Outcome
 from ray_committer.errors import CommitConflictError, CommitStateUnknownError, ManifestError
 from ray_committer.job_files.find_job import read_attempt_state
-from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.protocol.paths import JobAttempt, ancestors, join, new_job_attempt, parent
 from ray_committer.protocol.recovery import Proof
 from ray_committer.protocol.state import Phase
 from ray_committer.stores.base import StoreOperations
@@ -159,7 +159,9 @@ def test_what_hadoop_wrote_is_committed_under_either_url(
     assert (report.outcome, report.moved) == (Outcome.COMMITTED, 20 + len(NAMES))
     assert visible_files(store, job.destination) == all_of(tasks)
     assert dfs.calls["rename"] == 20 + len(NAMES) + OWN_RENAMES + 1  # the state of a job that had none
-    assert dfs.calls["status"] == 1  # of an earlier _SUCCESS; no file of the job is looked at
+    places = [join(job.destination, name) for name in all_of(tasks)]
+    directories = {one for path in places for one in (parent(path), *ancestors(path, job.destination))}
+    assert dfs.calls["status"] == 1 + len(directories)  # _SUCCESS; no file of the job is looked at
 
 
 @pytest.mark.parametrize("etags", [True, False])

@@ -203,7 +203,8 @@ def test_a_commit_without_faults_keeps_its_budget(
     partitions = min(files, PARTITIONS)
     above = 2  # the root and /warehouse, where other jobs may be set up
     assert found["move"] == files + 1  # _SUCCESS
-    assert found["look"] == 1  # at an earlier _SUCCESS; no file of the job is looked at
+    # At an earlier _SUCCESS; without a state, what is in the job's directory. No file of it is looked at.
+    assert found["look"] == 1 + 2 * is_hadoops
     # Manifests; the state, and once more before anything is deleted. Without: one manifest, whether it
     # has a stamp, whether the destination is a table with a log, and the state once more.
     assert found["read"] == tasks + 2 + 3 * is_hadoops
@@ -211,9 +212,9 @@ def test_a_commit_without_faults_keeps_its_budget(
     assert found["write"] == tasks + 2 + 3 + is_hadoops
     # The tasks' files; other jobs where this one writes. Before the clean-up: other attempts twice,
     # manifests twice, other jobs at the destination. In it: other attempts, four directories to delete
-    # and four that are empty afterwards. Without a state: the attempt, and the manifests once more.
+    # and four that are empty afterwards. Without a state: the attempt, what is in it twice, and the manifests once more.
     # Without an earlier _SUCCESS: whether that is a folder.
-    assert found["list"] == tasks + partitions + above + 5 + 9 + 2 * is_hadoops + 1
+    assert found["list"] == tasks + partitions + above + 5 + 9 + 4 * is_hadoops + 1
     # Manifests, their copies and the marks of attempts; the mark of one directory, or of two; the
     # record, the state.
     objects = 2 * tasks + 2 if is_hadoops else 3 * tasks + 1
