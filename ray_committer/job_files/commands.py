@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ray_committer.errors import RayCommitterError
 from ray_committer.job_files.find_job import list_attempts
 from ray_committer.protocol.paths import JobAttempt
+from ray_committer.protocol.state import Phase
 from ray_committer.protocol.table_entry import TableClaim
 from ray_committer.stores.addresses import without_password
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.registry import shown_url
+
+UNDO = ("abort", "--undo")
+ENDS: Mapping[Phase | None, tuple[str, ...]] = {
+    Phase.RECORDED: ("commit",),
+    Phase.SEALED: ("commit",),
+    Phase.COMMITTED: ("commit",),
+    Phase.UNDOING: UNDO,
+    Phase.ABORTED: ("abort",),
+}
+"""The command, with its options, that finishes what was begun of a job in each of these states."""
 
 
 def commit_command(store: StoreOperations, job: JobAttempt, allowed_roots: Sequence[str] = ()) -> str:

@@ -299,7 +299,7 @@ def destinations_above(paths: Iterable[str]) -> set[str]:
 
 
 def finish_first(store: StoreOperations, other: OtherJob) -> tuple[str, str]:
-    """What is not finished, a commit or the undo of one, and the command for each way to end it."""
+    """What is not finished, a commit, its undo or an abort, and the command for each way to end it."""
     job = other.job
     if job.is_gone:
         place = new_job_attempt(job.destination, job.job_id, job.number)
@@ -310,6 +310,8 @@ def finish_first(store: StoreOperations, other: OtherJob) -> tuple[str, str]:
         )
     if other.phase is Phase.UNDOING:
         what, command = "the commit is being undone", abort_command(store, job, undo=True)
+    elif other.phase is Phase.ABORTED:
+        what, command = "the job is aborted, but still there", abort_command(store, job)
     else:
         what, command = "the commit has begun but not ended", commit_command(store, job)
     if other.is_undoable:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from ray_committer.errors import RayCommitterError
-from ray_committer.job_files.commands import job_command
+from ray_committer.job_files.commands import ENDS, UNDO, job_command
 from ray_committer.job_files.find_job import (
     FoundJob,
     list_job_directories,
@@ -29,14 +29,6 @@ from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.jobs_in_log import JobsInLog, read_jobs_in_log
 
 _DEFAULTS = CommitOptions()
-_UNDO = ("abort", "--undo")
-_VERBS: dict[Phase | None, tuple[str, ...]] = {
-    Phase.RECORDED: ("commit",),
-    Phase.SEALED: ("commit",),
-    Phase.COMMITTED: ("commit",),
-    Phase.UNDOING: _UNDO,
-    Phase.ABORTED: ("abort",),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +233,7 @@ def _summary(dest: str, attempt: JobAttempt, survey: Survey, now: float, *, seve
     is_alive = begun is not None and begun.is_alive
     rate = beat.per_second if beat and is_alive else None
     command = partial(_command, dest, attempt, several=several)
-    undo = _UNDO if begun is not None and begun.is_undoable and not is_alive else None
+    undo = UNDO if begun is not None and begun.is_undoable and not is_alive else None
     return JobSummary(
         job_id=attempt.job_id,
         job_attempt=attempt.number,
@@ -261,7 +253,7 @@ def _summary(dest: str, attempt: JobAttempt, survey: Survey, now: float, *, seve
         per_second=rate,
         seconds_left=_seconds_left(now, survey.files or 0, beat, rate) if beat and rate else None,
         problem=survey.problem,
-        command=command(_VERBS.get(survey.phase)),
+        command=command(ENDS.get(survey.phase)),
         undo_command=command(("abort",) if survey.is_bound else undo),
         is_hadoops=survey.is_hadoops,
         run_id=survey.run_id,

@@ -13,7 +13,7 @@ from ray_committer.errors import (
     RayCommitterError,
     SettingsError,
 )
-from ray_committer.job_files.commands import is_beside_others, job_command
+from ray_committer.job_files.commands import ENDS, is_beside_others, job_command
 from ray_committer.job_files.find_job import is_noted, read_attempt_state
 from ray_committer.job_files.gone_jobs import sweep_gone
 from ray_committer.job_files.job_state import read_state
@@ -166,10 +166,10 @@ def _remove(store: GuardedStore, remains: Remains, now: int, options: CommitOpti
 
 
 def _command(store: GuardedStore, dest: str, decided: JobAttempt | None) -> str | None:
-    """The command that finishes the commit of an attempt, or its undo."""
+    """The command that finishes the commit of an attempt, its undo or its abort."""
     seen = read_state(store, decided) if decided is not None else None
-    if decided is None or seen is None:
+    if decided is None or seen is None or seen.phase not in ENDS:
         return None
-    verb, *words = ("abort", "--undo") if seen.phase is Phase.UNDOING else ("commit",)
+    verb, *words = ENDS[seen.phase]
     name_attempt = is_beside_others(store, decided)
     return job_command(verb, dest, decided, name_attempt=name_attempt, options=words)

@@ -264,6 +264,18 @@ def test_a_job_that_cannot_be_ended_is_an_error_that_names_it_and_its_next_comma
     assert said.__cause__ is error
 
 
+def test_a_job_whose_directory_stays_after_its_undo_is_named_with_its_abort():
+    store, other = stopped()
+
+    def end(other: OtherJob, how: End) -> list[str]:
+        advance(store, other.job, advance(store, other.job, other.seen, Phase.UNDOING), Phase.ABORTED)
+        raise PermissionError(1, "not permitted", other.job.directory)
+
+    with pytest.raises(CommitStateUnknownError) as caught:
+        end_all(store, [(other, End.UNDO)], end)
+    assert caught.value.advice.endswith("with: ray-committer abort memory://test/table --job-id job_2")
+
+
 def test_a_cancelled_end_cancels_the_job():
     store, other = stopped()
     with pytest.raises(CommitCancelledError):

@@ -187,6 +187,26 @@ def test_a_commit_that_begins_at_the_last_moment_wins(write_job, dest: Path, tre
     assert tree() == {"a": "x"}
 
 
+@pytest.mark.parametrize(
+    ("operation", "command"), [("move_directory", "abort"), ("advance", None)], ids=str
+)
+def test_a_job_that_cannot_be_removed_is_kept_with_the_command_that_can_do_it_later(
+    write_job, dest: Path, operation: str, command: str | None
+):
+    write_job({0: {"a": "x"}})
+    make_old(dest / "_temporary")
+
+    def refuse(call: StoreCall) -> None:
+        if call.operation == operation:
+            raise PermissionError(1, "not permitted", call.paths[0])
+
+    with opening(before=refuse):
+        kept = one(ray_committer.vacuum_jobs(str(dest)))
+    assert (kept.removed, "not permitted" in (kept.reason or "")) == (False, True)
+    assert kept.command == (f"ray-committer {command} {dest} --job-id job_1" if command else None)
+    assert ray_committer.abort_job(str(dest), "job_1")
+
+
 def test_a_job_that_others_committed_during_the_look_was_not_removed_by_it(write_job, dest: Path, tree):
     """Nor does a ``_SUCCESS`` tell of it, since another job has been committed after it."""
     job = write_job({0: {"a": "x"}})
