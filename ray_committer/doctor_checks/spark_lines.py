@@ -109,15 +109,19 @@ def file_names(variables: Mapping[str, str]) -> Line:
     locale, as a Python does that may not correct them."""
     program = "import locale; print(locale.nl_langinfo(locale.CODESET))"
     as_they_are = {**variables, "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
-    asked = subprocess.run(
-        [sys.executable, "-S", "-c", program],
-        env=as_they_are,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=_SECONDS,
-    )
-    found = asked.stdout.strip()
+    try:
+        asked = subprocess.run(
+            [sys.executable, "-S", "-c", program],
+            env=as_they_are,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_SECONDS,
+        )
+    except OSError:  # another user's Python, which this one may not start
+        found = ""
+    else:
+        found = asked.stdout.strip()
     if found.upper() == "UTF-8" or sys.platform == "darwin":
         return Line("file names", Verdict.OK, "Spark's JVMs find all names of local files")
     return Line(

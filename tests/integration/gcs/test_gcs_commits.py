@@ -203,7 +203,7 @@ def test_a_commit_without_faults_keeps_its_budget(
     partitions = min(files, PARTITIONS)
     above = 2  # the root and /warehouse, where other jobs may be set up
     assert found["move"] == files + 1  # _SUCCESS
-    # At an earlier _SUCCESS; without a state, what is in the job's directory. No file of it is looked at.
+    # At an earlier _SUCCESS; without a state, at what is in the job's directory; never at a file.
     assert found["look"] == 1 + 2 * is_hadoops
     # Manifests; the state, and once more before anything is deleted. Without: one manifest, whether it
     # has a stamp, whether the destination is a table with a log, and the state once more.
@@ -212,8 +212,8 @@ def test_a_commit_without_faults_keeps_its_budget(
     assert found["write"] == tasks + 2 + 3 + is_hadoops
     # The tasks' files; other jobs where this one writes. Before the clean-up: other attempts twice,
     # manifests twice, other jobs at the destination. In it: other attempts, four directories to delete
-    # and four that are empty afterwards. Without a state: the attempt, what is in it twice, and the manifests once more.
-    # Without an earlier _SUCCESS: whether that is a folder.
+    # and four that are empty afterwards. Without a state: the attempt, what is in it twice, and the
+    # manifests once more. Without an earlier _SUCCESS: whether that is a folder.
     assert found["list"] == tasks + partitions + above + 5 + 9 + 4 * is_hadoops + 1
     # Manifests, their copies and the marks of attempts; the mark of one directory, or of two; the
     # record, the state.
