@@ -173,7 +173,12 @@ def has_content(store: StoreOperations, job: JobAttempt, nonce: str) -> bool:
 
 
 def sweep_all_gone(store: StoreOperations, job: JobAttempt) -> bool:
-    """Delete what was taken away beside `job` and is not deleted yet; False if nothing was deleted."""
+    """Delete what was taken away beside `job` and is not deleted yet; False if nothing was deleted.
+
+    Where directories are not moved, nothing was: a copy of another store's is left to `vacuum`.
+    """
+    if not store.capabilities.moves_directories:
+        return False
     return sum(sweep_gone(store, gone) for gone in list_gone(store, job.destination)) > 0
 
 
@@ -182,13 +187,16 @@ def sweep_gone(store: StoreOperations, gone: JobAttempt) -> bool:
     cannot be seen.
 
     It is first taken away once more, since another process that took it away may not have read its state
-    yet. It is never put back under a name that another process may be about to delete.
+    yet. It is never put back under a name that another process may be about to delete. Where directories
+    are not moved, it is a copy of another store's, and no other process reads it.
     """
-    own = gone.gone(new_nonce())
-    try:
-        move_directory(store, gone.directory, own.directory)
-    except FileNotFoundError:  # another process has deleted it, or does
-        return True
+    own = gone
+    if store.capabilities.moves_directories:
+        own = gone.gone(new_nonce())
+        try:
+            move_directory(store, gone.directory, own.directory)
+        except FileNotFoundError:  # another process has deleted it, or does
+            return True
     try:
         state = state_inside(store, own)
     except (PermissionError, LinkedPathError):

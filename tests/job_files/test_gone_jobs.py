@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from threading import Barrier, Thread
 
@@ -14,6 +15,7 @@ from ray_committer.job_files.find_job import list_job_directories, read_attempt_
 from ray_committer.job_files.gone_jobs import (
     delete_gone,
     find_gone,
+    gone_in,
     has_content,
     is_gone_committed,
     list_gone,
@@ -26,8 +28,9 @@ from ray_committer.protocol.paths import GONE_PREFIX, STATE, UNDONE, JobAttempt,
 from ray_committer.protocol.state import Phase, new_state
 from ray_committer.stores.base import StoreOperations, StoreSpec, move_directory
 from ray_committer.stores.local import LocalStore
-from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, run_abort, write_job
+from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, run_abort, run_commit, write_job
 from ray_committer.testing.harness import put_file
+from tests.servers.fake_s3 import FakeS3Store
 from tests.stages.support import (
     JOB,
     OTHER_JOB,
@@ -434,3 +437,22 @@ def test_who_removes_a_husk_leaves_a_job_that_is_set_up_and_recorded_meanwhile()
         assert all(store.get_status(path) is not None for path in records)
         if records:
             assert store.files(JOB.manifests)
+
+
+@pytest.mark.parametrize("phase", [None, Phase.OPEN, Phase.ABORTED])
+def test_what_was_copied_from_a_store_that_moves_directories_stops_nothing_on_one_that_does_not(
+    phase: Phase | None,
+):
+    """A table is copied to a bucket together with what a clean-up has taken away and not deleted."""
+    store = FakeS3Store()
+    (gone,) = gone_in(JOB.destination, [join(JOB.temporary, f"{GONE_PREFIX}1")])
+    put_file(store, join(gone.tasks, "a"), b"1")
+    if phase is not None:
+        put_file(store, join(gone.state, replace(new_state(), phase=phase).token), b"")
+    assert not run_abort(store, JOB)
+    write_job(store, JOB, {0: {"x": b"1"}})
+    for _ in range(2):
+        run_commit(store, JOB)
+    assert list_gone(store, JOB.destination)
+    assert sweep_gone(store, gone) is (phase is not Phase.OPEN)
+    assert bool(list_gone(store, JOB.destination)) is (phase is Phase.OPEN)
