@@ -86,6 +86,11 @@ def _check_open(state: AttemptState, job: JobAttempt, task_attempt_id: str, stam
             f"{job.directory}: is another job with the same id",
             f"the job that {task_attempt_id} was started for is over, so it cannot be committed",
         )
+    if state.phase in (Phase.UNDOING, Phase.ABORTED):
+        raise CommitRecordExistsError(
+            f"{job.directory}: the job is being aborted, so it is too late for {task_attempt_id}",
+            "nothing of the job will be visible: run its application again",
+        )
     if state.phase not in (None, Phase.OPEN):
         raise CommitRecordExistsError(
             f"{job.directory}: the job is being committed without {task_attempt_id}, which is too late",

@@ -190,7 +190,7 @@ def test_a_task_that_was_started_for_another_job_of_that_id_cannot_commit():
 def test_who_slept_while_the_job_was_aborted_learns_that(operation: str):
     store = with_job()
     decide = do_at(operation, lambda: bring_to(store, Phase.ABORTED))
-    with pytest.raises(CommitRecordExistsError, match="too late"):
+    with pytest.raises(CommitRecordExistsError, match="is being aborted"):
         save_files(WrappedStore(store, before=decide), attempts=5)
 
 
