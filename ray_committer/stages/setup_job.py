@@ -38,7 +38,7 @@ from ray_committer.job_files.watch import until_certain
 from ray_committer.options import Unfinished
 from ray_committer.protocol.hidden_names import is_hidden
 from ray_committer.protocol.paths import JobAttempt
-from ray_committer.protocol.state import Intent, Phase, new_state
+from ray_committer.protocol.state import UNDECIDED, Intent, Phase, new_state
 from ray_committer.stages.check_places import blocking_file
 from ray_committer.stages.find_table import find_table, refuse_to_keep, require_table
 from ray_committer.stages.old_success import forget_earlier_success
@@ -266,9 +266,9 @@ def _give_up(store: StoreOperations, job: JobAttempt, seen: Seen) -> None:
             for directory in (job.manifests, job.directory, job.job_directory, job.temporary):
                 store.remove_empty_directory(directory)
             return
-        if now.state.stamp != seen.state.stamp:
+        if now.state.stamp != seen.state.stamp or now.phase not in (*UNDECIDED, Phase.ABORTED):
             return
-        aborted = advance(store, job, now, Phase.ABORTED)
+        aborted = now if now.phase is Phase.ABORTED else advance(store, job, now, Phase.ABORTED)
         gone = take_away(store, job, aborted)
         if gone is not None:
             delete_gone(store, gone, aborted)

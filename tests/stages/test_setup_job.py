@@ -486,6 +486,25 @@ def test_a_set_up_beside_the_clean_up_of_another_job_makes_its_directory_again()
     assert read_attempt_state(store, JOB).phase is Phase.OPEN
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("phase", [Phase.ABORTED, Phase.RECORDED, Phase.UNDOING])
+def test_a_job_that_is_decided_while_its_set_up_is_refused_is_no_error_of_its_own(
+    kind: str, phase: Phase
+):
+    """Another process aborts or commits it, and has not ended when this one looks."""
+    store = KINDS[kind]()
+
+    def decide_and_fail(call: StoreCall) -> None:
+        if call.operation == "mkdirs" and call.paths[0].endswith("/manifests"):
+            bring_to(store, phase)
+            raise CommitConflictError("the set-up is refused")
+
+    with pytest.raises(CommitConflictError, match="the set-up is refused"):
+        setup_job(WrappedStore(store, before=decide_and_fail), JOB)
+    state = read_attempt_state(store, JOB)
+    assert state.phase is (None if phase is Phase.ABORTED else phase)
+
+
 # ``_SUCCESS`` of an earlier job
 
 
