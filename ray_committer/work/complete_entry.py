@@ -30,6 +30,10 @@ from ray_committer.work.end_upload import end_upload
 from ray_committer.work.entries import Entry
 
 _PASSING = (StoreUnavailableError, TimeoutError, ConnectionError)
+_ANEW = (
+    "give up the commit with abort --undo or, if that is refused because the job is sealed, delete its "
+    "directory below _temporary; then run the application again in the same mode"
+)
 LOOKS_AFTER = 2
 """An unclear answer is asked for again at once; from this one on, the store is looked at, too."""
 
@@ -63,8 +67,6 @@ def complete_entry(
             return judgement.proof
         is_hopeless = cause is not None and not isinstance(cause, _PASSING)
         if judgement.verdict is not Verdict.NOT_DONE or is_hopeless or attempt == attempts:
-            if old is not None and (judgement.verdict is Verdict.LOST or answer is Answer.NO_UPLOAD):
-                raise _lost_when_sealed(action)
             raise _error(entry, action, judgement, answer, cause) from cause
         on_retry()
         time.sleep(backoff_seconds(attempt))
@@ -161,38 +163,24 @@ def _named(action: CompleteUpload) -> str:
     return f"{action.dest}: its upload {action.id}{task}"
 
 
-def _lost_when_sealed(action: CompleteUpload) -> CommitStateUnknownError:
-    """The error for a lost file that was to replace an old one, when an undo is refused."""
-    return CommitStateUnknownError(
-        f"{_named(action)} is gone, but was to replace the old file of that name: it was aborted by a "
-        f"rule of the bucket that aborts incomplete uploads, or by another program, so this commit can "
-        f"neither be finished nor undone",
-        "delete the job's directory below _temporary, which no reader sees, and run the application "
-        "again in the same mode, which replaces what this job wrote; give the rule of the bucket more "
-        "days",
-    )
-
-
 def _error(
     entry: Entry, action: CompleteUpload, judgement: Judgement, answer: Answer, cause: OSError | None
 ) -> RayCommitterError:
     if judgement.verdict is Verdict.CONFLICT and answer is Answer.NO_UPLOAD:
         return CommitConflictError(
             f"{_named(action)} is gone, and the file that is there is another one",
-            "nothing was overwritten: if it may go, move it away, abort the commit with --undo, and run "
-            "the application again",
+            f"nothing was overwritten: if it may go, move it away, and {_ANEW}",
         )
     if judgement.verdict is Verdict.CONFLICT:
         return CommitConflictError(
             f"{entry.dest}: is there already and is not the file that the task uploaded",
             "nothing was overwritten: move it away and run the same command",
         )
-    if judgement.verdict is Verdict.LOST:
+    if judgement.verdict is Verdict.LOST or answer is Answer.NO_UPLOAD:
         return CommitStateUnknownError(
-            f"{_named(action)} is gone and no file is there, so the upload was aborted: by a rule of "
-            f"the bucket that aborts incomplete uploads, or by another program",
-            "give up the commit with abort --undo, run the application again, and give the rule of the "
-            "bucket more days",
+            f"{_named(action)} is gone and no file of it is there, so it was aborted by a rule of the "
+            f"bucket that aborts incomplete uploads, or another program aborted it or deleted the file",
+            f"{_ANEW}; give the rule of the bucket more days",
         )
     return CommitStateUnknownError(
         f"{_named(action)} could not be completed ({cause or f'the answer was {answer}'})",
