@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from ray_committer.errors import RayCommitterError
 from ray_committer.job_files.find_job import (
@@ -17,7 +18,7 @@ from ray_committer.job_files.find_job import (
     not_read,
 )
 from ray_committer.job_files.gone_jobs import gone_in, state_inside
-from ray_committer.jobs.list_jobs import InLog, JobSummary, seconds_since, summaries
+from ray_committer.jobs.list_jobs import InLog, JobSummary, look_again, seconds_since, summaries
 from ray_committer.jobs.open_job import StorageOptions, open_here, require_destination
 from ray_committer.jobs.past_commits import PastCommit, last_commit
 from ray_committer.options import CommitOptions
@@ -90,26 +91,32 @@ def destination_status(
     log are looked into. `JobNotFoundError` if the destination is missing.
     """
     with open_here(dest, options, storage_options) as (store, destination):
-        listed, problem = _first_level(store, destination)
-        names = None if listed is None else {one.name: one for one in listed}
-        here = _Here(store, destination, names)
-        temporary = list_temporary(store, destination) if here.has(TEMPORARY) else Temporary()
-        found = jobs_and_links(store, destination, temporary)
-        in_log = InLog(store, destination) if here.has(DIRECTORY) else None
         threads = options.threads if exact else None
-        jobs = summaries(store, destination, dest, found, in_log, threads=threads)
-        last, log_problem = here.last_commit(in_log)
-        vacuum = shlex.join(["ray-committer", "vacuum", without_password(dest)])
-        uploads, uploads_problem = here.uploads(vacuum) if not jobs else ((), None)
-        return DestinationStatus(
-            shown_url(store.spec, destination),
-            _holds(store, names, last),
-            last,
-            in_log.version if in_log else None,
-            tuple(jobs),
-            (*here.leftovers(temporary, found, vacuum), *uploads),
-            problem or log_problem or uploads_problem,
-        )
+        return look_again(partial(_look, store, destination, dest, threads))
+
+
+def _look(
+    store: StoreOperations, destination: str, dest: str, threads: int | None, is_last: bool
+) -> DestinationStatus:
+    listed, problem = _first_level(store, destination)
+    names = None if listed is None else {one.name: one for one in listed}
+    here = _Here(store, destination, names)
+    temporary = list_temporary(store, destination) if here.has(TEMPORARY) else Temporary()
+    found = jobs_and_links(store, destination, temporary)
+    in_log = InLog(store, destination) if here.has(DIRECTORY) else None
+    jobs = summaries(store, destination, dest, found, in_log, threads=threads, is_last=is_last)
+    last, log_problem = here.last_commit(in_log)
+    vacuum = shlex.join(["ray-committer", "vacuum", without_password(dest)])
+    uploads, uploads_problem = here.uploads(vacuum) if not jobs else ((), None)
+    return DestinationStatus(
+        shown_url(store.spec, destination),
+        _holds(store, names, last),
+        last,
+        in_log.version if in_log else None,
+        tuple(jobs),
+        (*here.leftovers(temporary, found, vacuum), *uploads),
+        problem or log_problem or uploads_problem,
+    )
 
 
 def _first_level(store: StoreOperations, destination: str) -> tuple[list[FileStatus] | None, str | None]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 
 from ray_committer.errors import RayCommitterError
 from ray_committer.job_files.commands import ENDS, UNDO, job_command
@@ -17,7 +18,7 @@ from ray_committer.job_files.find_job import (
     skipped_link,
 )
 from ray_committer.job_files.magic_jobs import left_attempts, list_left
-from ray_committer.job_files.other_jobs import read_others
+from ray_committer.job_files.other_jobs import OtherJob, read_others
 from ray_committer.job_files.survey_jobs import Survey, survey_exactly, survey_job
 from ray_committer.job_files.watch import until_certain
 from ray_committer.jobs.open_job import StorageOptions, open_here, require_destination
@@ -28,6 +29,8 @@ from ray_committer.protocol.state import Phase
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.jobs_in_log import JobsInLog, read_jobs_in_log
 
+T = TypeVar("T")
+_LOOKS = 3
 _DEFAULTS = CommitOptions()
 
 
@@ -114,10 +117,29 @@ def list_jobs(
     """
     with open_here(dest, options, storage_options) as (store, destination):
         require_destination(store, destination)
-        directories = list_job_directories(store, destination)
-        in_log = InLog(store, destination) if directories else None
         threads = options.threads if exact else None
-        return summaries(store, destination, dest, directories, in_log, threads=threads)
+
+        def look(is_last: bool) -> list[JobSummary]:
+            directories = list_job_directories(store, destination)
+            in_log = InLog(store, destination) if directories else None
+            return summaries(
+                store, destination, dest, directories, in_log, threads=threads, is_last=is_last
+            )
+
+        return look_again(look)
+
+
+class JobMovedOnError(Exception):
+    """A job has ended, or cannot be read any more, while it was watched whether it is at work."""
+
+
+def look_again(look: Callable[[bool], T]) -> T:
+    """What a look finds, which is made anew if a job has moved on meanwhile; it is told whether it is
+    the last one, which shows such a job as it was."""
+    for _ in range(_LOOKS - 1):
+        with suppress(JobMovedOnError):
+            return look(False)
+    return look(True)
 
 
 def summaries(
@@ -128,13 +150,15 @@ def summaries(
     in_log: InLog | None,
     *,
     threads: int | None,
+    is_last: bool,
 ) -> list[JobSummary]:
     """The summaries of the jobs in some directories, and of those that Hadoop's S3A committer left.
 
-    `dest` is the destination as the user names it. With `threads`, count exactly.
+    `dest` is the destination as the user names it. With `threads`, count exactly. `JobMovedOnError` if
+    the look must be made anew, unless it `is_last`.
     """
     now = time.time()
-    surveys = _surveys(store, directories, round(now * 1000), threads=threads)
+    surveys = _surveys(store, directories, round(now * 1000), threads=threads, is_last=is_last)
     found: list[JobSummary] = []
     for job in directories:
         if job.closed is not None:
@@ -158,6 +182,7 @@ def _surveys(
     now_milliseconds: int,
     *,
     threads: int | None,
+    is_last: bool,
 ) -> dict[JobAttempt, Survey]:
     """Survey all job attempts, and then watch those of which it is doubtful whether a committer whose
     clock is ahead is at work on them."""
@@ -167,10 +192,13 @@ def _surveys(
     doubtful = [job for job, one in found.items() if one.begun is not None and one.begun.is_doubtful]
     if doubtful:
         look = partial(read_others, store, *doubtful, now_milliseconds=now_milliseconds)
-        certain = {job: replace(found[job], begun=None) for job in doubtful}
-        with suppress(OSError, RayCommitterError):  # a job has moved on: the next look shows it
-            certain |= {one.job: replace(found[one.job], begun=one) for one in until_certain(look)}
-        found |= certain
+        watched: list[OtherJob] = []
+        with suppress(OSError, RayCommitterError):
+            watched = until_certain(look)
+        if len(watched) < len(doubtful) and not is_last:
+            raise JobMovedOnError
+        found |= {job: replace(found[job], begun=None) for job in doubtful}
+        found |= {one.job: replace(found[one.job], begun=one) for one in watched}
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -172,6 +173,23 @@ def test_another_job_is_refused_while_one_is_at_work(store, write_job, dest: Pat
     with opening(after=begin), pytest.raises(CommitConflictError, match="at the same time"):
         ray_committer.commit_job(str(dest), "job_2", options=overwrite)
     assert read_state(store, job).phase is Phase.RECORDED
+
+
+def test_status_shows_a_job_that_ends_while_it_is_watched_as_it_is_then(store, write_job, dest: Path):
+    job = recorded(store, write_job({0: {"a": "x"}}), dest)
+    looks: list[StoreCall] = []
+
+    def end(call: StoreCall) -> None:
+        if call.operation == "read" and call.paths[0] == job.heartbeat:
+            looks.append(call)
+            if len(looks) == 2:
+                shutil.rmtree(dest / "_temporary")
+                (dest / "_SUCCESS").write_text("{}")
+
+    with opening(before=end):
+        found = destination_status(str(dest))
+    assert len(looks) == 2
+    assert (found.jobs, found.last_commit is not None) == ((), True)
 
 
 # A commit that has failed in a process that lives on
