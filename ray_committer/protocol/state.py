@@ -18,6 +18,8 @@ SUFFIX = ".state"
 UNSTAMPED = "unstamped"
 """The stamp of a job that Hadoop's own committer set up, whose tasks know no stamp."""
 
+LONGEST_SHOWN = 200
+"""The most characters of an object that is no state that an error shows."""
 _NONCE_BYTES = 8
 _LATE = "late"
 _RUN = "run"
@@ -174,7 +176,8 @@ def parse_token(token: str, path: str) -> JobState:
         return JobState(found, stamp, nonce, Intent(intent), record, base)
     except (IndexError, ValueError):
         raise ManifestError(
-            f"{path}/{token}: is not a job state that this version can read", "nothing was changed"
+            f"{path}/{token[:LONGEST_SHOWN]}: is not a job state that this version can read",
+            "nothing was changed",
         ) from None
 
 

@@ -160,6 +160,12 @@ def test_what_this_version_cannot_have_stored_is_refused_by_name(token: str) -> 
     assert str(caught.value).startswith(f"/p/{token}: ")
 
 
+def test_an_object_that_is_no_state_is_not_shown_whole() -> None:
+    with pytest.raises(ManifestError, match=r"/p/\[+: is not a job state") as caught:
+        parse_token("[" * 1_000_000, "/p")
+    assert len(str(caught.value)) < 500
+
+
 def test_each_job_is_set_up_open_with_a_stamp_and_a_nonce_that_no_other_has() -> None:
     states = [new_state() for _ in range(100)]
     assert {state.phase for state in states} == {Phase.OPEN}
