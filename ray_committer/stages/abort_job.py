@@ -27,6 +27,7 @@ from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.cleanup_job import remove_empty_parents
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.ended_jobs import refuse_committed, unknown_end
+from ray_committer.stages.old_success import return_success_of_another
 from ray_committer.stages.sync_to_disk import sync_taken_away
 from ray_committer.tables.release import release_own
 
@@ -95,6 +96,7 @@ def remove_aborted(context: JobContext, seen: Seen) -> None:
     left = 0
     if context.store.capabilities.completes_uploads and seen.state.stamp == UNSTAMPED:
         left = _remove_left(context)
+    return_success_of_another(context.store, context.job, seen)
     gone = take_away(context.store, context.job, seen)
     if gone is not None:
         sync_taken_away(context)

@@ -50,8 +50,7 @@ def forget_earlier_success(store: StoreOperations, job: JobAttempt, seen: Seen) 
     """
     if not _is_of_id(job, success_if_told(store, job.destination)):
         return
-    place = join(job.undone(seen.state.nonce), SUCCESS)
-    is_bound = _is_bound(store)
+    place, is_bound = _place_at_set_up(job, seen), _is_bound(store)
     if not is_bound:
         store.mkdirs(parent(place))
     with suppress(FileNotFoundError, FileExistsError, IsADirectoryError, ManifestError):
@@ -64,6 +63,21 @@ def forget_earlier_success(store: StoreOperations, job: JobAttempt, seen: Seen) 
             else:
                 take_aside(store, job.success, place)
                 _return_success(store, job, place, data)
+
+
+def return_success_of_another(store: StoreOperations, job: JobAttempt, seen: Seen) -> None:
+    """Put back the ``_SUCCESS`` of another job that the set-up of this one took by mistake before it
+    died, unless a newer one is there; called before the job is deleted."""
+    place = _place_at_set_up(job, seen)
+    if _is_bound(store) or store.get_status(place) is None:
+        return
+    with suppress(FileNotFoundError, FileExistsError, IsADirectoryError, ManifestError):
+        if decode_success(store.read(place), place).job_id != job.job_id:
+            move_back(store, place, job.success)
+
+
+def _place_at_set_up(job: JobAttempt, seen: Seen) -> str:
+    return join(job.undone(seen.state.stamp), SUCCESS)
 
 
 def _is_bound(store: StoreOperations) -> bool:

@@ -101,7 +101,13 @@ def abort(store) -> bool:
 
 
 LOOK, DECISION = Counter(read_state=1), Counter(advance=1)
-DELETIONS = Counter(move_directory=1, read_state=1, delete_directory=1, remove_empty_directory=2)
+DELETIONS = Counter(
+    get_status=1,  # at a _SUCCESS that the set-up took by mistake
+    move_directory=1,
+    read_state=1,
+    delete_directory=1,
+    remove_empty_directory=2,
+)
 
 
 def is_left(store: MemoryStore) -> bool:

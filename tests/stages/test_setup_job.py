@@ -31,6 +31,7 @@ from ray_committer.options import Unfinished
 from ray_committer.protocol.paths import GONE_PREFIX, JobAttempt, new_job_attempt
 from ray_committer.protocol.record import Claim, Owner
 from ray_committer.protocol.state import Intent, Phase
+from ray_committer.stages.aside import sets_aside
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stages.setup_task import setup_task
 from ray_committer.stores.base import StoreSpec
@@ -38,8 +39,10 @@ from ray_committer.stores.local import LocalStore
 from ray_committer.testing import (
     LinkingStore,
     MemoryStore,
+    SimulatedCrash,
     StoreCall,
     WrappedStore,
+    crash_at,
     fail_at,
     run_abort,
     run_commit,
@@ -540,6 +543,28 @@ def test_the_marker_of_another_job_that_came_meanwhile_stays(kind: str, tmp_path
             assert store.get_status(job.success) is None
             break
         assert store.read(job.success) == marker[0]
+    assert number > 10
+
+
+@pytest.mark.parametrize("kind", [kind for kind, make in KINDS.items() if sets_aside(make())])
+def test_a_marker_that_a_set_up_took_by_mistake_and_died_is_back_after_the_abort(kind: str):
+    """The set-up sleeps before a request, another job is committed, and one request later it dies."""
+    for number in range(1, 60):
+        job, other = (new_job_attempt("/bucket/table", name, 0) for name in ("job_1", "other"))
+        store = committed_before(KINDS[kind](), job)
+        marker: list[bytes] = []
+
+        def commit_other(store: Any = store, other: JobAttempt = other, marker=marker) -> None:
+            run_commit(store, other)
+            marker.append(store.read(other.success))
+
+        woken = WrappedStore(store, before=at_call(number, commit_other), after=crash_at(number))
+        with suppress(SimulatedCrash):
+            setup_job(woken, job)
+        if not marker:
+            break
+        run_abort(store, job)
+        assert store.read(job.success) == marker[0], number
     assert number > 10
 
 
