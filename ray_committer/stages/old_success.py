@@ -72,7 +72,8 @@ def return_success_of_another(store: StoreOperations, job: JobAttempt, seen: See
     if _is_bound(store) or store.get_status(place) is None:
         return
     with suppress(FileNotFoundError, FileExistsError, IsADirectoryError, ManifestError):
-        if decode_success(store.read(place), place).job_id != job.job_id:
+        found = decode_success(store.read(place), place)
+        if found is None or found.job_id != job.job_id:
             move_back(store, place, job.success)
 
 

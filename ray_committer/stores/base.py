@@ -16,6 +16,8 @@ from ray_committer.protocol.actions import Answer, CompleteUpload
 from ray_committer.protocol.recovery import Observation
 from ray_committer.stores.answers import PageTokens
 
+MOST_FILE_BYTES = 1 << 30
+"""The longest file of a job that is read whole, and the longest listing without pages."""
 STATE_SUFFIX = ".state"
 """The suffix of a state's name, on a store that keeps a state as a name."""
 

@@ -34,8 +34,6 @@ from ray_committer.version import __version__
 MOST_BYTES = 64 << 20
 """The longest answer that is read, unless it is a file or a listing without pages. The longest page of a
 store, 5,000 names of 1,024 characters, has a tenth of it."""
-MOST_FILE_BYTES = 1 << 30
-"""The longest file of a job that is read whole, and the longest listing without pages."""
 
 _WITH_BODY = ("POST", "PUT", "PATCH")
 _NOT_ADDED = ("Content-Type:", "Expect:")

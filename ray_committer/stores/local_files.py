@@ -11,7 +11,7 @@ import os
 import stat
 from typing import BinaryIO
 
-from ray_committer.stores.http import MOST_FILE_BYTES
+from ray_committer.stores.base import MOST_FILE_BYTES
 
 _FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 

@@ -27,7 +27,7 @@ RUNS = ("run of append again", "run of append 1")
 RUNS_MEET = ("commit append", "commit overwrite", "abort", "undo", "vacuum", "late task")
 RULES_LEFT_OUT = {
     "a_job_does_not_look_at_others": "overwrite stopped before",
-    "a_failure_is_reported_without_a_look_at_the_job": "append stopped after",
+    "a_failure_is_reported_without_a_look_at_the_job": "append zombie before",
     "an_undo_leaves_what_was_moved": "undo half stopped before",
     "an_older_attempt_is_left_to_itself": "run of append 1 stopped before",
     "what_was_taken_away_is_deleted_whosever_it_is": "tasks of append again runs",

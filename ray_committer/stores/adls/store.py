@@ -35,12 +35,12 @@ from ray_committer.stores.answers import (
     whole_number,
 )
 from ray_committer.stores.base import (
+    MOST_FILE_BYTES,
     FileStatus,
     StoreCapabilities,
     StoreSpec,
     Versions,
 )
-from ray_committer.stores.http import MOST_FILE_BYTES
 from ray_committer.stores.state_names import NamedStates
 
 PATH_BYTES = 1024

@@ -29,9 +29,10 @@ from ray_committer.stores.answers import (
     require_inside,
     whole_number,
 )
+from ray_committer.stores.base import MOST_FILE_BYTES
 from ray_committer.stores.gcs.batch import BATCH_HEADERS, decode_batch, encode_batch
 from ray_committer.stores.gcs.credentials import GcsCredentials
-from ray_committer.stores.http import MOST_BYTES, MOST_FILE_BYTES, HttpClient
+from ray_committer.stores.http import MOST_BYTES, HttpClient
 
 PAGE_ITEMS = 1000
 """The most that the API lists in one request."""

@@ -30,7 +30,7 @@ from ray_committer.stores.answers import (
     foreign_answer,
     read_field,
 )
-from ray_committer.stores.base import FileStatus, StoreSpec
+from ray_committer.stores.base import MOST_FILE_BYTES, FileStatus, StoreSpec
 from ray_committer.stores.deadline import first_deadline
 from ray_committer.stores.hdfs.protocol import (
     capabilities,
@@ -41,7 +41,7 @@ from ray_committer.stores.hdfs.protocol import (
     remote_error,
     unknown_replace,
 )
-from ray_committer.stores.http import MOST_BYTES, MOST_FILE_BYTES, HttpClient
+from ray_committer.stores.http import MOST_BYTES, HttpClient
 from ray_committer.stores.state_names import NamedStates
 
 _IN_URLS = "%!#$&'()*+,/:;=?@[]~"

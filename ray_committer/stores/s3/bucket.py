@@ -21,7 +21,8 @@ from ray_committer.stores.answers import (
     foreign_answer,
     require_inside,
 )
-from ray_committer.stores.http import MOST_FILE_BYTES, HttpClient
+from ray_committer.stores.base import MOST_FILE_BYTES
+from ray_committer.stores.http import HttpClient
 from ray_committer.stores.s3 import xml
 from ray_committer.stores.s3.connect import Credentials, Place
 from ray_committer.stores.s3.refusals import checked, refusal
