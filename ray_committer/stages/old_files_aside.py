@@ -20,6 +20,7 @@ from functools import partial
 from ray_committer.errors import CommitStateUnknownError, some_of
 from ray_committer.job_files.job_state import Seen, StateChangedError, read_state
 from ray_committer.job_files.settle import settle
+from ray_committer.protocol.hidden_names import is_of_file_system
 from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.protocol.state import new_nonce
@@ -176,8 +177,9 @@ def _refuse_taken(taken: Sequence[str], what: str) -> None:
 
 
 def _listed(store: StoreOperations, directory: str) -> list[FileStatus]:
+    """What was put aside; on NFS, a file that is open while its name is removed leaves another one."""
     try:
-        return store.list_status(directory)
+        return [one for one in store.list_status(directory) if not is_of_file_system(one.name)]
     except FileNotFoundError:
         return []
 

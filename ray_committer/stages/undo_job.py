@@ -1,8 +1,7 @@
 """Give up a recorded commit: take back the files that it has moved, and abort the job.
 
 After the job is sealed, this is possible only if its record says that every old file is put aside: these
-are put back first. How each new file is taken
-back is described in `ray_committer.stages.take_back`.
+are put back first. How each new file is taken back is described in `ray_committer.stages.take_back`.
 """
 
 from __future__ import annotations

@@ -321,6 +321,15 @@ def test_there_is_a_place_for_each_file_and_a_directory_for_so_many(monkeypatch)
     assert store.files() == {}
 
 
+def test_a_name_that_the_file_system_makes_aside_stops_nothing():
+    """As NFS does for a checksum that a reader has open while it is removed."""
+    store = with_files()
+    record = record_all(store)
+    put_file(store, f"{ASIDE}/old/0/.nfs0000000000000001", b"open")
+    assert remove(store, record) == len(OLD)
+    assert store.files() == {}
+
+
 def test_a_file_that_a_power_cut_has_brought_back_beside_the_one_aside_is_put_aside_again():
     store = with_files(identity=Identity.SIZE_ONLY)
     record = record_all(store)
