@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ray_committer.cancellation import CancelToken
-    from ray_committer.exports.result import Exported
+    from ray_committer.interop.exports.result import Exported
     from ray_committer.jobs.abort_report import AbortReport
     from ray_committer.jobs.commit import (
         abort_job,
@@ -135,7 +135,7 @@ _ELSEWHERE = {
     "Document": "jobs.documents",
     "DocumentKind": "jobs.documents",
     "Evidence": "jobs.validate",
-    "Exported": "exports.result",
+    "Exported": "interop.exports.result",
     "JobPlan": "jobs.job_plan",
     "JobSummary": "jobs.list_jobs",
     "ListedFile": "protocol.file_list",

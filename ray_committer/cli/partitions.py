@@ -22,8 +22,8 @@ from ray_committer.protocol.partitions import (
 )
 
 if TYPE_CHECKING:
-    from ray_committer.catalogs.glue import GlueTable
-    from ray_committer.catalogs.hms import MetastoreTable
+    from ray_committer.interop.catalogs.glue import GlueTable
+    from ray_committer.interop.catalogs.hms import MetastoreTable
 
 
 @click.command(cls=Command)
@@ -115,10 +115,10 @@ def _touched(
 def _open(format: str, table: str, metastore: str | None) -> GlueTable | MetastoreTable:  # noqa: A002
     """Open the table in its catalog, whose client is imported only here."""
     if format == "glue":
-        from ray_committer.catalogs.glue import GlueTable
+        from ray_committer.interop.catalogs.glue import GlueTable
 
         return GlueTable(table)
-    from ray_committer.catalogs.hms import MetastoreTable
+    from ray_committer.interop.catalogs.hms import MetastoreTable
 
     if metastore is None:
         raise click.UsageError("--format hms needs --metastore")

@@ -10,7 +10,7 @@ import click
 from ray_committer.cli import options as shared
 from ray_committer.cli.command import Command
 from ray_committer.cli.print import count_text, print_result
-from ray_committer.exports.result import Exported
+from ray_committer.interop.exports.result import Exported
 from ray_committer.jobs.export_delta import export_delta
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ray_committer.exports import run
-from ray_committer.exports.result import Exported
+from ray_committer.interop.exports import run
+from ray_committer.interop.exports.result import Exported
 from ray_committer.jobs.open_job import StorageOptions, open_here
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.table_paths import TablePlaces

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
-from ray_committer.catalogs.base import Catalog, sync_catalog
 from ray_committer.errors import CatalogTableError, RayCommitterError
+from ray_committer.interop.catalogs.base import Catalog, sync_catalog
 from ray_committer.jobs.open_job import StorageOptions, open_here, require_destination
 from ray_committer.jobs.snapshot import definition_of
 from ray_committer.options import CommitOptions

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.dataset as pads
 
-    from ray_committer.readers.arrow import FileReader, PlacedFile
+    from ray_committer.interop.readers.arrow import FileReader, PlacedFile
 
 _DEFAULTS = CommitOptions()
 
@@ -102,7 +102,7 @@ class Snapshot:
 
         If a file is removed before it is read, the read fails with `TableVersionGoneError`.
         """
-        from ray_committer.readers.ray_data import ray_dataset
+        from ray_committer.interop.readers.ray_data import ray_dataset
 
         return ray_dataset(*self._reader(partition, format, schema))
 
@@ -114,7 +114,7 @@ class Snapshot:
         schema: pa.Schema | None = None,
     ) -> pl.LazyFrame:
         """A polars ``LazyFrame`` with the same rows and types as `dataset`; errors also as there."""
-        from ray_committer.readers.polars_frame import lazy_frame
+        from ray_committer.interop.readers.polars_frame import lazy_frame
 
         return lazy_frame(self.dataset(partition, format=format, schema=schema))
 
@@ -150,7 +150,7 @@ class Snapshot:
         format: str | None,  # noqa: A002
         schema: pa.Schema | None,
     ) -> tuple[FileReader, Sequence[PlacedFile], Sequence[int]]:
-        from ray_committer.readers.arrow import PlacedFile, reader_of
+        from ray_committer.interop.readers.arrow import PlacedFile, reader_of
 
         placed = [one for one in self._placed(partition) if not is_hidden(one[0].p)]
         files = [PlacedFile(file.p, place) for file, place in placed]

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ray_committer.catalogs.base import Catalog, Places, is_to_be_dropped, no_such_table
 from ray_committer.errors import CatalogError, CatalogTableError
+from ray_committer.interop.catalogs.base import Catalog, Places, is_to_be_dropped, no_such_table
 from ray_committer.protocol.partition_sql import quoted_table
 from ray_committer.protocol.partitions import Partition
 

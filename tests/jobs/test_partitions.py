@@ -13,7 +13,7 @@ from ray_committer.jobs.table_maintenance import drop_partition
 from ray_committer.protocol.partitions import PartitionChanges
 from ray_committer.stores.base import StoreSpec
 from ray_committer.testing import MemoryStore
-from tests.catalogs.test_base import DictCatalog
+from tests.interop.catalogs.test_base import DictCatalog
 from tests.jobs.test_snapshot import commit
 
 

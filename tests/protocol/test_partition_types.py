@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ray_committer.errors import SettingsError
+from ray_committer.interop.readers.arrow import arrow_type
 from ray_committer.protocol.partition_types import NAMES, columns_of
-from ray_committer.readers.arrow import arrow_type
 
 KNOWN = [*NAMES, "long", "Decimal(10, 2)", "decimal(38)", "varchar(5)", "char(1)", "timestamp_ntz"]
 

@@ -14,9 +14,9 @@ from typing import Any
 import boto3
 import pytest
 
-import ray_committer.catalogs.glue as glue_table
-from ray_committer.catalogs.glue import GlueTable
+import ray_committer.interop.catalogs.glue as glue_table
 from ray_committer.errors import CatalogError, CatalogTableError, SettingsError
+from ray_committer.interop.catalogs.glue import GlueTable
 from ray_committer.jobs.partitions import open_partitions, tell_catalog
 from tests.jobs.test_partitions import put
 from tests.servers.moto import MotoServer

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-import ray_committer.catalogs.hms as hms
-from ray_committer.catalogs.hms import MetastoreTable
+import ray_committer.interop.catalogs.hms as hms
 from ray_committer.errors import CatalogError, CatalogTableError, SettingsError
+from ray_committer.interop.catalogs.hms import MetastoreTable
 from ray_committer.jobs.partitions import open_partitions, tell_catalog
 from tests.cli.commands import run
 from tests.jobs.test_partitions import put

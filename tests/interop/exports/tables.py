@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import ray_committer
-from ray_committer.exports.result import Exported
-from ray_committer.exports.run import export_table
+from ray_committer.interop.exports.result import Exported
+from ray_committer.interop.exports.run import export_table
 from ray_committer.protocol.table_entry import PartitionColumn, TableDefinition
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.make_table import make_table

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from ray_committer.errors import ExportError
-from ray_committer.exports.beaten import BeatenError, until_done
-from ray_committer.exports.columns import partitioning_of
-from ray_committer.exports.cursor import Cursor, read_cursor, save_cursor
-from ray_committer.exports.delta_log import refuse_others
-from ray_committer.exports.delta_table import Delta, create_delta, open_delta
-from ray_committer.exports.files import Change, change_of, data_files, require_parquet
-from ray_committer.exports.result import Exported
-from ray_committer.exports.schemas import require_same, schema_of_file
+from ray_committer.interop.exports.beaten import BeatenError, until_done
+from ray_committer.interop.exports.columns import partitioning_of
+from ray_committer.interop.exports.cursor import Cursor, read_cursor, save_cursor
+from ray_committer.interop.exports.delta_log import refuse_others
+from ray_committer.interop.exports.delta_table import Delta, create_delta, open_delta
+from ray_committer.interop.exports.files import Change, change_of, data_files, require_parquet
+from ray_committer.interop.exports.result import Exported
+from ray_committer.interop.exports.schemas import require_same, schema_of_file
 from ray_committer.protocol.file_list import ListedFile, partition_of
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.table_entry import TableDefinition

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ray_committer.errors import ExportError, JobNotFoundError
-from ray_committer.exports.result import Exported
+from ray_committer.interop.exports.result import Exported
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.log import read_definition
@@ -22,7 +22,7 @@ def export_table(store: StoreOperations, table: TablePlaces) -> Exported:
             "make it one with: ray-committer table init DEST",
         )
     try:
-        from ray_committer.exports.delta import export_delta
+        from ray_committer.interop.exports.delta import export_delta
 
         return export_delta(store, table, definition)
     except ImportError as e:

@@ -15,7 +15,7 @@ from ray.data.block import BlockMetadata
 from ray.data.datasource import Datasource, ReadTask
 
 from ray_committer.errors import TableVersionGoneError
-from ray_committer.readers.arrow import FileReader, PlacedFile
+from ray_committer.interop.readers.arrow import FileReader, PlacedFile
 from ray_committer.stores.registry import located
 
 

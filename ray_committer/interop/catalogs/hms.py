@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from copy import copy
 from typing import Any
 
-from ray_committer.catalogs.base import Catalog, Places, is_to_be_dropped, no_such_table
 from ray_committer.errors import CatalogError, CatalogTableError, SettingsError
+from ray_committer.interop.catalogs.base import Catalog, Places, is_to_be_dropped, no_such_table
 from ray_committer.protocol.partition_sql import table_name
 from ray_committer.protocol.partitions import Partition, and_above
 

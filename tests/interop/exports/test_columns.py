@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from ray_committer.exports.columns import inferred, partitioning_of
+from ray_committer.interop.exports.columns import inferred, partitioning_of
 from ray_committer.protocol.file_list import ListedFile
 from ray_committer.protocol.table_entry import PartitionColumn
 

@@ -18,8 +18,8 @@ from msgspec import structs
 
 import ray_committer
 from ray_committer.errors import ExportError
-from ray_committer.exports import delta_table
-from ray_committer.exports.cursor import read_cursor
+from ray_committer.interop.exports import delta_table
+from ray_committer.interop.exports.cursor import read_cursor
 from ray_committer.jobs.scan_table import scan_table
 from ray_committer.protocol.file_list import ListedFile
 from ray_committer.protocol.table_paths import TablePlaces
@@ -27,7 +27,7 @@ from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.tables.append import append
 from ray_committer.testing import SimulatedCrash, StoreCall, WrappedStore, crash_at
-from tests.exports.tables import commit, export, new_table, rows_of, snapshot_rows
+from tests.interop.exports.tables import commit, export, new_table, rows_of, snapshot_rows
 from tests.tables.support import append_commit, claim_of, commit_of
 from tests.threads import at_once
 from tests.tiers import RANGE
@@ -463,7 +463,7 @@ def test_a_write_that_never_succeeds_is_an_error(table: str, monkeypatch: pytest
     export(table)
     commit(table, {"day=1/c.parquet": [4]})
     monkeypatch.setattr(DeltaTable, "create_write_transaction", fails)
-    monkeypatch.setattr("ray_committer.exports.beaten.LONGEST_SECONDS", 0.0)
+    monkeypatch.setattr("ray_committer.interop.exports.beaten.LONGEST_SECONDS", 0.0)
     with pytest.raises(ExportError, match=r"cannot be exported beside other programs \(refused\)"):
         export(table)
 

@@ -14,7 +14,7 @@ from ray_committer.errors import ExportError, JobNotFoundError
 from ray_committer.protocol.table_paths import DELTA_LOG
 from ray_committer.testing import StoreCall
 from tests.cli.commands import run
-from tests.exports.tables import commit, new_table, rows_of, snapshot_rows
+from tests.interop.exports.tables import commit, new_table, rows_of, snapshot_rows
 from tests.opening import opening
 
 FILES = {"day=1/a.parquet": [1, 2], "day=2/b.parquet": [3]}
@@ -85,8 +85,8 @@ def test_a_commit_that_is_run_again_exports_what_is_left(dest: Path, monkeypatch
     table = new_table(dest)
     options = ray_committer.CommitOptions(export_delta=True, cleanup=False)
     monkeypatch.setitem(sys.modules, "deltalake", None)
-    monkeypatch.delitem(sys.modules, "ray_committer.exports.delta_table", raising=False)
-    monkeypatch.delitem(sys.modules, "ray_committer.exports.delta", raising=False)
+    monkeypatch.delitem(sys.modules, "ray_committer.interop.exports.delta_table", raising=False)
+    monkeypatch.delitem(sys.modules, "ray_committer.interop.exports.delta", raising=False)
     report = commit(table, FILES, export_delta=True, cleanup=False)
     assert "install ray-committer[delta]" in report.notices[0]
     with pytest.raises(ExportError, match=r"deltalake.* is not installed, .*; the table .*\[delta\]"):

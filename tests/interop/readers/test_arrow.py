@@ -14,8 +14,8 @@ import pyarrow.parquet
 import pytest
 
 from ray_committer.errors import SettingsError, StoreRefusedError
+from ray_committer.interop.readers.arrow import PlacedFile, reader_of
 from ray_committer.protocol.table_entry import PartitionColumn
-from ray_committer.readers.arrow import PlacedFile, reader_of
 from ray_committer.stores.base import StoreSpec
 
 LOCAL = StoreSpec("file")

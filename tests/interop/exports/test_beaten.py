@@ -9,7 +9,7 @@ from itertools import count
 import pytest
 
 from ray_committer.errors import ExportError
-from ray_committer.exports.beaten import ATTEMPTS, BeatenError, until_done
+from ray_committer.interop.exports.beaten import ATTEMPTS, BeatenError, until_done
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 import pytest
 
-from ray_committer.catalogs.base import Places, is_to_be_dropped, sync_catalog
 from ray_committer.errors import CatalogError, CatalogTableError
+from ray_committer.interop.catalogs.base import Places, is_to_be_dropped, sync_catalog
 from ray_committer.protocol.partitions import Partition, PartitionChanges, changes_in
 
 

@@ -1,0 +1,1 @@
+"""How other engines see the files of a destination: exports, readers, catalogs."""
