@@ -23,7 +23,6 @@ from ray_committer.events import EventSink, ignore, unfailing
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import Choice, ExecutorName, choose_executor
 from ray_committer.executors.inline import InlineExecutor
-from ray_committer.interop.exports.run import export_table
 from ray_committer.job_files import find_job
 from ray_committer.jobs.find_attempt import find_or_adopt, guarded_here
 from ray_committer.limits.ratelimit import RateLimit
@@ -149,7 +148,6 @@ def _context(
             journal=started.journal,
             executor_reason=choice.reason,
             began=started.began,
-            export=export_table,
         )
     finally:
         choice.executor.close()

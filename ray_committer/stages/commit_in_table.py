@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from ray_committer.errors import CommitStateUnknownError, RayCommitterError
+from ray_committer.interop.exports import run
 from ray_committer.job_files.commands import export_command
 from ray_committer.protocol.file_list import ListedFile
 from ray_committer.protocol.paths import is_inside
@@ -114,7 +115,7 @@ def export_table(context: JobContext, record: CommitRecord, committed: int | Non
         context.notice(f"{destination}: is not a table with a log, so nothing was exported")
     elif committed is not None:
         try:
-            context.export(context.store, TablePlaces(destination))
+            run.export_table(context.store, TablePlaces(destination))
         except Exception as e:  # noqa: BLE001 - whatever a library raises, the job is committed
             command = export_command(context.store, destination)
             context.notice(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from ray_committer.cancellation import CancelToken
-from ray_committer.errors import CommitCancelledError, ExportError, RayCommitterError
+from ray_committer.errors import CommitCancelledError, RayCommitterError
 from ray_committer.events import EventSink, Notice, StageEnded, StageStarted, ignore
 from ray_committer.executors.base import WorkExecutor
 from ray_committer.job_files.deleted import Deleted
@@ -20,9 +20,7 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol.iostatistics import IOStatistics, aggregate, duration
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import CommitRecord
-from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import ClaimInFlight
-from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.registry import located, shown_url
 
@@ -33,13 +31,6 @@ Result = TypeVar("Result")
 
 DRIVER_THREADS = 16
 
-ExportTable = Callable[[StoreOperations, TablePlaces], object]
-
-
-def cannot_export(_store: StoreOperations, table: TablePlaces) -> None:
-    """Refuse: this process was not given a way to export tables."""
-    raise ExportError(f"{table.destination}: cannot be exported from here")
-
 
 @dataclass(frozen=True, slots=True)
 class JobContext:
@@ -47,8 +38,8 @@ class JobContext:
 
     `executor_reason`: why the work is done on this executor. `began`: when the operation began, by
     `time.monotonic`. `driver_threads`: threads of this process, for the few requests that it makes
-    itself. `end_other`: ends another job that is in the way and has stopped. `export`: exports a table
-    with a log to Delta. `is_adopted`: Hadoop's S3A committer has left the job.
+    itself. `end_other`: ends another job that is in the way and has stopped. `is_adopted`: Hadoop's S3A
+    committer has left the job.
     """
 
     store: GuardedStore
@@ -63,7 +54,6 @@ class JobContext:
     executor_reason: str = ""
     began: float = field(default_factory=time.monotonic)
     end_other: EndJob = cannot_end
-    export: ExportTable = cannot_export
     is_adopted: bool = False
 
     @property
