@@ -13,9 +13,9 @@ from rich.text import Text
 from ray_committer.cli import options as shared
 from ray_committer.cli.command import Command
 from ray_committer.cli.print import print_result
-from ray_committer.doctor_checks.lines import Diagnosis, Verdict
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.jobs import commit as jobs
+from ray_committer.promises.lines import Diagnosis, Verdict
 
 _STYLES = {Verdict.OK: "green", Verdict.WARNING: "yellow", Verdict.FAILED: "bold red"}
 

@@ -15,7 +15,6 @@ from dataclasses import replace
 from typing import TypeVar
 
 from ray_committer.cancellation import CancelToken
-from ray_committer.doctor_checks.lines import Diagnosis
 from ray_committer.errors import (
     CommitRecordExistsError,
     IncompleteJobError,
@@ -37,6 +36,7 @@ from ray_committer.jobs.open_job import (
     roots_on_store,
 )
 from ray_committer.options import CommitOptions, CommittedTask
+from ray_committer.promises.lines import Diagnosis
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.state import WITH_RECORD
@@ -319,7 +319,7 @@ def doctor(
     an error. `lines` of the result has each check, and `failed` is true if a commit would fail or would
     not be safe.
     """
-    from ray_committer.doctor_checks.examine import (  # only this operation needs all of it
+    from ray_committer.promises.examine import (  # only this operation needs all of it
         RETRY_SECONDS,
         examine,
         refused,

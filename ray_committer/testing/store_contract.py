@@ -16,15 +16,15 @@ import pytest
 
 from ray_committer.errors import CommitConflictError, PreflightError, StoreUnavailableError
 from ray_committer.options import CommitOptions
+from ray_committer.promises.all import PROMISES
+from ray_committer.promises.promise import OwnDirectory, Promise, WeakPromiseError
+from ray_committer.promises.renames import ONE_WINS
+from ray_committer.promises.states import CHANGES_ONCE
+from ray_committer.promises.uploads import ONE_COMPLETES
 from ray_committer.protocol.actions import Answer, CompleteUpload
 from ray_committer.protocol.paths import join, new_job_attempt, parent
 from ray_committer.stages.commit_result import Outcome
 from ray_committer.stores.base import StoreOperations, completing, pending_uploads
-from ray_committer.stores.promises.all import PROMISES
-from ray_committer.stores.promises.promise import OwnDirectory, Promise, WeakPromiseError
-from ray_committer.stores.promises.renames import ONE_WINS
-from ray_committer.stores.promises.states import CHANGES_ONCE
-from ray_committer.stores.promises.uploads import ONE_COMPLETES
 from ray_committer.testing.faults import SimulatedCrash, StoreCall, WrappedStore, crash_at
 from ray_committer.testing.harness import put_file, run_commit, visible_files, write_job
 

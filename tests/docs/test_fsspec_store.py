@@ -16,8 +16,8 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 import ray_committer
 from ray_committer import Outcome
-from ray_committer.doctor_checks.lines import Verdict
 from ray_committer.errors import CommitConflictError, CommitStateUnknownError, StoreRefusedError
+from ray_committer.promises.lines import Verdict
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.registry import open_store, resolve_destination

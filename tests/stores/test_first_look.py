@@ -89,7 +89,7 @@ def test_attempts_that_are_all_silent_fit_into_the_time(seconds: float):
 
 
 def test_the_doctor_names_the_place_too(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("ray_committer.doctor_checks.examine.RETRY_SECONDS", RETRY_SECONDS)
+    monkeypatch.setattr("ray_committer.promises.examine.RETRY_SECONDS", RETRY_SECONDS)
     with silent_server() as host:
         dest, storage_options = PLACES["gs"](host)
         (line,) = ray_committer.doctor(dest, storage_options=storage_options).lines

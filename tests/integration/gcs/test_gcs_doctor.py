@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import ray_committer
-from ray_committer.doctor_checks.lines import Verdict
+from ray_committer.promises.all import promises_of
+from ray_committer.promises.lines import Verdict
 from ray_committer.stores.gcs.store import GcsStore
-from ray_committer.stores.promises.all import promises_of
 from ray_committer.testing.harness import all_files, put_file
 from tests.servers.gcs import GcsServer
 

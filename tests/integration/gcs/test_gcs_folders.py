@@ -8,7 +8,7 @@ import pytest
 
 import ray_committer
 from ray_committer import Outcome
-from ray_committer.doctor_checks.lines import Verdict
+from ray_committer.promises.lines import Verdict
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.gcs.store import GcsStore

@@ -8,7 +8,7 @@ import pytest
 
 import ray_committer
 from ray_committer import CommitOptions
-from ray_committer.doctor_checks.lines import Diagnosis, Verdict
+from ray_committer.promises.lines import Diagnosis, Verdict
 from ray_committer.version import __version__
 
 pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray"), pytest.mark.usefixtures("ray_cluster")]

@@ -7,11 +7,11 @@ from operator import attrgetter
 
 import pytest
 
+from ray_committer.promises.all import PROMISES
+from ray_committer.promises.promise import Promise
+from ray_committer.promises.states import CHANGES_ONCE
+from ray_committer.promises.uploads import ONE_COMPLETES
 from ray_committer.stores.base import StoreOperations, StoreSpec, Versions
-from ray_committer.stores.promises.all import PROMISES
-from ray_committer.stores.promises.promise import Promise
-from ray_committer.stores.promises.states import CHANGES_ONCE
-from ray_committer.stores.promises.uploads import ONE_COMPLETES
 from ray_committer.stores.registry import open_store
 from ray_committer.stores.s3.store import S3Store
 from ray_committer.testing import StoreContract

@@ -10,8 +10,6 @@ import pytest
 from msgspec import structs
 
 import ray_committer
-from ray_committer.doctor_checks.examine import examine
-from ray_committer.doctor_checks.lines import Verdict
 from ray_committer.errors import (
     CommitStateUnknownError,
     PathError,
@@ -24,6 +22,8 @@ from ray_committer.errors import (
 )
 from ray_committer.jobs import open_job
 from ray_committer.options import CommitOptions
+from ray_committer.promises.examine import examine
+from ray_committer.promises.lines import Verdict
 from ray_committer.protocol.actions import LEAST_PART_BYTES, Answer, CompleteUpload
 from ray_committer.protocol.manifest import decode_manifest, encode_manifest
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt

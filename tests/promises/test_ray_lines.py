@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from ray_committer.doctor_checks.lines import Verdict
-from ray_committer.doctor_checks.ray_lines import survey_lines
-from ray_committer.doctor_checks.scratch import PROOF
 from ray_committer.executors.ray.survey import NodeAnswer, Survey
+from ray_committer.promises.lines import Verdict
+from ray_committer.promises.ray_lines import survey_lines
+from ray_committer.promises.scratch import PROOF
 from ray_committer.version import __version__
 from tests.own_stores import with_packages
 

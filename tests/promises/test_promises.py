@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from ray_committer.promises import uploads
+from ray_committer.promises.all import PROMISES
+from ray_committer.promises.promise import BrokenPromiseError, Promise
 from ray_committer.stores.base import StoreOperations
-from ray_committer.stores.promises import uploads
-from ray_committer.stores.promises.all import PROMISES
-from ray_committer.stores.promises.promise import BrokenPromiseError, Promise
 from ray_committer.testing import StoreContract
+from tests.promises.lies.all import LIES
+from tests.promises.lies.lie import Lie
+from tests.promises.lies.uploads import UPLOAD_LIES
 from tests.servers.fake_s3 import FakeS3, direct_store
-from tests.stores.lies.all import LIES
-from tests.stores.lies.lie import Lie
-from tests.stores.lies.uploads import UPLOAD_LIES
 
 NAMES = [promise.name for promise in PROMISES]
 OF_UPLOADS = {promise.name for promise in uploads.PROMISES}

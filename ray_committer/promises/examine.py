@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from ray_committer.doctor_checks.lines import Diagnosis, Line, Verdict
-from ray_committer.doctor_checks.network_lines import examine_processes
-from ray_committer.doctor_checks.ray_lines import examine_ray
-from ray_committer.doctor_checks.spark_lines import examine_spark
-from ray_committer.doctor_checks.store_lines import costs, examine_store, what_it_is
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.limits.permits import Permits
 from ray_committer.limits.ratelimit import RateLimit
 from ray_committer.options import CommitOptions
+from ray_committer.promises.lines import Diagnosis, Line, Verdict
+from ray_committer.promises.network_lines import examine_processes
+from ray_committer.promises.ray_lines import examine_ray
+from ray_committer.promises.spark_lines import examine_spark
+from ray_committer.promises.store_lines import costs, examine_store, what_it_is
 from ray_committer.stores.addresses import without_password
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.guarded import GuardedStore

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ray_committer.doctor_checks.lines import Line, Verdict
-from ray_committer.doctor_checks.scratch import Scratch
 from ray_committer.errors import RayCommitterError
+from ray_committer.promises.lines import Line, Verdict
+from ray_committer.promises.scratch import Scratch
 from ray_committer.protocol.paths import join
 from ray_committer.stores.base import StoreOperations, StoreSpec, list_anew, network_file_system
 from ray_committer.stores.registry import open_store

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ray_committer.stores.promises.promise import (
+from ray_committer.promises.promise import (
     HAS_DIRECTORIES,
     HAS_ONE_NAMESPACE,
     HAS_VERSIONS,

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from ray_committer.stores.base import (
-    STATE_SUFFIX,
-    StoredState,
-    delete_version,
-    move_directory,
-)
-from ray_committer.stores.promises.promise import (
+from ray_committer.promises.promise import (
     DECIDES_TWICE,
     PUTS_STATES,
     RIVALS,
@@ -17,6 +11,12 @@ from ray_committer.stores.promises.promise import (
     check,
     race,
     refused,
+)
+from ray_committer.stores.base import (
+    STATE_SUFFIX,
+    StoredState,
+    delete_version,
+    move_directory,
 )
 
 TURNS = 3

@@ -10,7 +10,7 @@ from typing import Any
 
 from ray_committer.protocol.paths import join
 from ray_committer.testing import Identity, MemoryStore
-from tests.stores.lies.lie import Lie
+from tests.promises.lies.lie import Lie
 
 
 class ReplacesOnRename(MemoryStore):

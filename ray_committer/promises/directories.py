@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ray_committer.stores.base import delete_listed, move_directory, set_aside
-from ray_committer.stores.promises.promise import (
+from ray_committer.promises.promise import (
     DELETES_LISTED,
     HAS_ONE_NAMESPACE,
     MOVES_DIRECTORIES,
@@ -15,6 +14,7 @@ from ray_committer.stores.promises.promise import (
     lost_marks,
     refused,
 )
+from ray_committer.stores.base import delete_listed, move_directory, set_aside
 
 
 def _directories(own: OwnDirectory) -> str:

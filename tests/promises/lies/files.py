@@ -9,7 +9,7 @@ from typing import Any
 from ray_committer.protocol.paths import parent
 from ray_committer.stores.base import FileStatus
 from ray_committer.testing import Identity, MemoryStore
-from tests.stores.lies.lie import Lie
+from tests.promises.lies.lie import Lie
 
 
 class NeverTruncates(MemoryStore):

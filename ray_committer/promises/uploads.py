@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from ray_committer.protocol.actions import Answer, CompleteUpload
-from ray_committer.stores.base import CompletesUploads, completing, pending_uploads
-from ray_committer.stores.promises.promise import (
+from ray_committer.promises.promise import (
     COMPLETES_UPLOADS,
     MISSES_FILES,
     RIVALS,
@@ -16,6 +14,8 @@ from ray_committer.stores.promises.promise import (
     race,
     refused,
 )
+from ray_committer.protocol.actions import Answer, CompleteUpload
+from ray_committer.stores.base import CompletesUploads, completing, pending_uploads
 
 _STAMP = "0123456789abcdef"
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from hashlib import md5
 
-from ray_committer.doctor_checks.lines import Line, Verdict
-from ray_committer.doctor_checks.scratch import Scratch
+from ray_committer.promises.lines import Line, Verdict
+from ray_committer.promises.scratch import Scratch
 from ray_committer.protocol.actions import CompleteUpload
 from ray_committer.protocol.paths import join
 from ray_committer.stores.base import (

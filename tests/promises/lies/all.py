@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.stores.lies import directories, files, renames, states
+from tests.promises.lies import directories, files, renames, states
 
 LIES = [*renames.LIES, *states.LIES, *files.LIES, *directories.LIES]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ray_committer import CommitOptions
-from ray_committer.doctor_checks.examine import examine
-from ray_committer.doctor_checks.lines import Line, Verdict
+from ray_committer.promises.examine import examine
+from ray_committer.promises.lines import Line, Verdict
 from ray_committer.stores.answers import HttpAnswer
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.s3.store import S3Store

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from ray_committer import CommitOptions
-from ray_committer.doctor_checks.examine import examine
-from ray_committer.doctor_checks.lines import Line, Verdict
-from ray_committer.doctor_checks.network_lines import NODES, PROCESSES, examine_nodes, examine_processes
-from ray_committer.doctor_checks.scratch import Scratch
 from ray_committer.executors.ray.survey import NodeAnswer, Survey
+from ray_committer.promises.examine import examine
+from ray_committer.promises.lines import Line, Verdict
+from ray_committer.promises.network_lines import NODES, PROCESSES, examine_nodes, examine_processes
+from ray_committer.promises.scratch import Scratch
 from ray_committer.protocol.paths import join
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore

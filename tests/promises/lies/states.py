@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ray_committer.stores.base import StoredState
 from ray_committer.testing import Identity, MemoryStore
-from tests.stores.lies.lie import Lie
+from tests.promises.lies.lie import Lie
 
 
 class ChangesAnyState(MemoryStore):

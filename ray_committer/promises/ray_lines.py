@@ -7,9 +7,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ray_committer.doctor_checks.lines import Line, Verdict
-from ray_committer.doctor_checks.network_lines import examine_nodes
-from ray_committer.doctor_checks.scratch import PROOF, Scratch
 from ray_committer.errors import RayCommitterError
 from ray_committer.executors.choose import (
     ExecutorName,
@@ -17,6 +14,9 @@ from ray_committer.executors.choose import (
     reachable_ray,
 )
 from ray_committer.options import CommitOptions
+from ray_committer.promises.lines import Line, Verdict
+from ray_committer.promises.network_lines import examine_nodes
+from ray_committer.promises.scratch import PROOF, Scratch
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.registry import open_store
 from ray_committer.version import __version__

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from ray_committer.protocol.paths import parent
 from ray_committer.testing import Identity, MemoryStore
-from tests.stores.lies.lie import Lie
+from tests.promises.lies.lie import Lie
 
 
 class HidesDirectoriesAbove(MemoryStore):

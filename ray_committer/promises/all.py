@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ray_committer.promises import directories, files, renames, states, uploads
+from ray_committer.promises.promise import COMPLETES_UPLOADS, RENAMES, Promise
 from ray_committer.stores.base import StoreCapabilities
-from ray_committer.stores.promises import directories, files, renames, states, uploads
-from ray_committer.stores.promises.promise import COMPLETES_UPLOADS, RENAMES, Promise
 
 PROMISES = (
     *renames.PROMISES,

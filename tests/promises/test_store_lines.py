@@ -12,21 +12,20 @@ import pytest
 
 import ray_committer
 from ray_committer import CommitOptions
-from ray_committer.doctor_checks import store_lines
-from ray_committer.doctor_checks.examine import examine
-from ray_committer.doctor_checks.lines import Diagnosis, Line, Verdict
 from ray_committer.errors import StoreRefusedError, StoreUnavailableError
+from ray_committer.promises import store_lines, uploads
+from ray_committer.promises.all import PROMISES
+from ray_committer.promises.examine import examine
+from ray_committer.promises.lines import Diagnosis, Line, Verdict
 from ray_committer.stores.base import StoreOperations
-from ray_committer.stores.promises import uploads
-from ray_committer.stores.promises.all import PROMISES
 from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore
 from ray_committer.testing.faults import failure
 from ray_committer.testing.harness import all_files, put_file
-from tests.stores.lies.all import LIES
-from tests.stores.lies.files import ListsFilesStale
-from tests.stores.lies.lie import Lie
-from tests.stores.lies.renames import CopiesOnRename, IgnoresVersions, MakesParents, ReplacesOnRename
-from tests.stores.lies.states import ChangesAnyState
+from tests.promises.lies.all import LIES
+from tests.promises.lies.files import ListsFilesStale
+from tests.promises.lies.lie import Lie
+from tests.promises.lies.renames import CopiesOnRename, IgnoresVersions, MakesParents, ReplacesOnRename
+from tests.promises.lies.states import ChangesAnyState
 
 DEST = "/bucket/table"
 _NAMES = {one.name for one in PROMISES} - {one.name for one in uploads.PROMISES}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import uuid
 from itertools import count, takewhile
 
-from ray_committer.doctor_checks.lines import Line, Verdict
+from ray_committer.promises.lines import Line, Verdict
+from ray_committer.promises.promise import OwnDirectory
 from ray_committer.protocol.paths import ancestors, join, temporary_directory
 from ray_committer.stores.base import StoreOperations
-from ray_committer.stores.promises.promise import OwnDirectory
 
 PROOF = b"written by ray-committer doctor\n"
 

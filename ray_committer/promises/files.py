@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from ray_committer.stores.base import delete_version
-from ray_committer.stores.promises.promise import (
+from ray_committer.promises.promise import (
     HAS_VERSIONS,
     MISSES_FILES,
     OwnDirectory,
@@ -13,6 +12,7 @@ from ray_committer.stores.promises.promise import (
     check,
     refused,
 )
+from ray_committer.stores.base import delete_version
 
 ROUNDS = 3
 

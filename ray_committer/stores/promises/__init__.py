@@ -1,1 +1,0 @@
-"""A store's promises, each with a name and a check: the store contract and the doctor run the same."""
