@@ -14,7 +14,7 @@ from functools import partial
 from ray_committer.errors import ManifestError
 from ray_committer.job_files.find_job import is_noted, read_attempt_state
 from ray_committer.job_files.magic_jobs import LeftJob, Pendingset, uploads_in
-from ray_committer.job_files.settle import put
+from ray_committer.places.settle import put
 from ray_committer.protocol.magic_paths import MagicJob
 from ray_committer.protocol.manifest import FileEntry, encode_manifest
 from ray_committer.protocol.paths import JobAttempt, attempt_number, join, parent

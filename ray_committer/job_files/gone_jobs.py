@@ -15,8 +15,8 @@ from ray_committer.errors import LinkedPathError
 from ray_committer.job_files.abort_uploads import abort_uploads
 from ray_committer.job_files.find_job import list_temporary, refuse_links
 from ray_committer.job_files.job_state import Seen, delete_state, read_state
-from ray_committer.job_files.settle import settle
 from ray_committer.job_files.spark_uploads import end_spark_uploads
+from ray_committer.places.settle import settle
 from ray_committer.protocol.paths import (
     CONTENT_SUFFIX,
     GONE_PREFIX,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ray_committer.job_files.settle import settle
+from ray_committer.places.settle import settle
 from ray_committer.protocol.paths import CURRENT, FROZEN, GONE_PREFIX, MANIFESTS, JobAttempt, join
 from ray_committer.protocol.state import (
     UNSTAMPED,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import partial
 
 from ray_committer.errors import CommitStateUnknownError
-from ray_committer.job_files.settle import settle
+from ray_committer.places.settle import settle
 from ray_committer.protocol.paths import parent
 from ray_committer.stores.base import StoreOperations, Versions, move_directory, set_aside
 

@@ -11,7 +11,7 @@ from functools import partial
 
 from ray_committer.errors import MissingManifestsError
 from ray_committer.job_files.job_tree import JobTree
-from ray_committer.job_files.settle import settle
+from ray_committer.places.settle import settle
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import (

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from ray_committer.errors import CommitStateUnknownError, PreflightError, some_of
-from ray_committer.job_files.settle import settle
+from ray_committer.places.settle import settle
 from ray_committer.protocol.paths import join, parent
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.protocol.table_paths import KEPT_SUFFIX, TablePlaces

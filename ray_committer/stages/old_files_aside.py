@@ -19,7 +19,7 @@ from functools import partial
 
 from ray_committer.errors import CommitStateUnknownError, some_of
 from ray_committer.job_files.job_state import Seen, StateChangedError, read_state
-from ray_committer.job_files.settle import settle
+from ray_committer.places.settle import settle
 from ray_committer.protocol.hidden_names import is_of_file_system
 from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.record import CommitRecord, ReplacedFile

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ray_committer.errors import CommitStateUnknownError
-from ray_committer.job_files.settle import settle
+from ray_committer.places.settle import settle
 from ray_committer.protocol.file_list import ListedFile
 from ray_committer.protocol.paths import join, parent
 from ray_committer.protocol.state import new_nonce

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ray_committer.job_files.find_job import read_success
 from ray_committer.job_files.gone_jobs import is_still
 from ray_committer.job_files.job_state import Seen
-from ray_committer.job_files.settle import put
+from ray_committer.places.settle import put
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import IOStatistics, aggregate, count
 from ray_committer.protocol.record import CommitRecord

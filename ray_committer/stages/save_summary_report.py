@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ray_committer.job_files.settle import put
 from ray_committer.limits.permits import Permits
 from ray_committer.limits.ratelimit import RateLimit
+from ray_committer.places.settle import put
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.record import CommitRecord

@@ -14,7 +14,7 @@ from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownErro
 from ray_committer.job_files.commands import commit_command
 from ray_committer.job_files.find_job import AttemptState, read_attempt_state
 from ray_committer.job_files.job_state import Seen, read_state
-from ray_committer.job_files.settle import put
+from ray_committer.places.settle import put
 from ray_committer.protocol.manifest import TaskManifest, digest, encode_manifest
 from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.record import ManifestRef

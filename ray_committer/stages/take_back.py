@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import partial
 
 from ray_committer.errors import CommitStateUnknownError
-from ray_committer.job_files.settle import settle
+from ray_committer.places.settle import settle
 from ray_committer.protocol.paths import TAKEN_BACK_SUFFIX, join, parent
 from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.protocol.recovery import Proof, prove

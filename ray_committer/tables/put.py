@@ -13,7 +13,7 @@ from contextlib import suppress
 from uuid import uuid4
 
 from ray_committer.errors import TableLogGoneError
-from ray_committer.job_files.settle import settle
+from ray_committer.places.settle import settle
 from ray_committer.protocol.paths import join, parent
 from ray_committer.protocol.state import new_nonce
 from ray_committer.protocol.table_entry import (

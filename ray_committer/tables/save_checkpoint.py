@@ -11,7 +11,7 @@ from hashlib import sha256
 from itertools import chain, islice
 
 from ray_committer.errors import RayCommitterError, TableLogError
-from ray_committer.job_files.settle import put, settle
+from ray_committer.places.settle import put, settle
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.state import new_nonce
 from ray_committer.protocol.table_checkpoint import Between, Changes, Checkpoint, Part, merge_parts

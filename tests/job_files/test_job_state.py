@@ -25,7 +25,7 @@ from ray_committer.job_files.job_state import (
     read_state,
     require_state,
 )
-from ray_committer.job_files.settle import ATTEMPTS
+from ray_committer.places.settle import ATTEMPTS
 from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt
 from ray_committer.protocol.state import UNSTAMPED, Phase, new_state
 from ray_committer.stores.base import FileStatus, StoredState, StoreOperations, StoreSpec

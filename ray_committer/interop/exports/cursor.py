@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from ray_committer.errors import TableLogError
-from ray_committer.job_files.settle import put
+from ray_committer.places.settle import put
 from ray_committer.protocol.state import new_nonce
 from ray_committer.protocol.table_entry import decode_content, encode_content
 from ray_committer.protocol.table_paths import TablePlaces

@@ -7,8 +7,8 @@ from itertools import count
 import pytest
 
 from ray_committer.errors import StoreUnavailableError
-from ray_committer.job_files.settle import ATTEMPTS, put, settle
 from ray_committer.options import CommitOptions
+from ray_committer.places.settle import ATTEMPTS, put, settle
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.testing import (
     MemoryStore,
