@@ -96,12 +96,13 @@ def choose_executor(
             ray=reachable_ray(),
             estimate_files=estimate_files,
         )
+    # Imported only here: Ray's import is slow, and most commits on threads need none of it.
     if name == "ray":
         with connecting():
             from ray_committer.executors.ray.executor import RayExecutor
 
-            own = cast("RayPool | None", pool)  # the only kind of pool
-            on_ray = RayExecutor(open_elsewhere, options, pool=own, about=about, store=store)
+            ray_pool = cast("RayPool | None", pool)  # the only kind of pool
+            on_ray = RayExecutor(open_elsewhere, options, pool=ray_pool, about=about, store=store)
         return Choice(on_ray, reason)
     limit = RateLimit(options.max_requests_per_second)
     if name == "inline":
@@ -119,6 +120,7 @@ def choose_name(
     estimate_files: Callable[[], int],
 ) -> tuple[ExecutorName, str]:
     """Return the choice of `auto` and its reason; `ray` says which Ray can be reached, None if none."""
+    # Before Ray is looked at: even a connected cluster does not pay here.
     if renames_are_local:
         return "threads", "local files gain nothing from more processes"
     if ray is None:
@@ -143,6 +145,8 @@ def choose_name(
 def ray_pays_from(in_flight: int, threads: int, seconds: float) -> int | None:
     """Return the number of files from which workers on Ray finish before `threads` of this process; None
     if never. The workers have `in_flight` requests in flight and begin `seconds` later."""
+    # What one file gains: its share of a request's time, divided by the requests in flight in each
+    # place.
     gain = SECONDS_A_REQUEST * (1 / threads - 1 / in_flight)
     return math.ceil(seconds / gain) if gain > 0 else None
 
@@ -185,6 +189,7 @@ def reachable_ray() -> str | None:
     """Say which Ray a commit can use without starting one; does not import Ray. None for Ray Client."""
     ray = sys.modules.get("ray")
     if ray is not None and ray.is_initialized():
+        # Looked up in `sys.modules`, since this function must import neither Ray nor Ray Client.
         client = sys.modules.get("ray.util.client")
         return None if client is not None and client.ray.is_connected() else CONNECTED
     address = os.environ.get("RAY_ADDRESS", "")

@@ -92,12 +92,16 @@ class DirectoryCoordinator:
 
     def plan(self) -> int:
         with self._lock:
+            # Making a leaf makes all above it, so an inner directory is never handed out: no two workers
+            # race for it.
             leaves = self._collected - self._inner - self._made
             self._waiting = sorted(leaves - self._claimed, reverse=True)
             return len(leaves)
 
     def claim(self, limit: int) -> list[str]:
         with self._lock:
+            # From the end, where removing costs nothing; the list is sorted backwards, so names come in
+            # order.
             taken = self._waiting[-limit:][::-1]
             del self._waiting[-limit:]
             self._claimed.update(taken)
@@ -110,6 +114,8 @@ class DirectoryCoordinator:
 
     def release(self) -> int:
         with self._lock:
+            # Made twice by a holder that is only slow is harmless, so nothing has to prove that it is
+            # gone.
             self._waiting = sorted(self._claimed.union(self._waiting), reverse=True)
             self._claimed.clear()
             return len(self._waiting)
@@ -133,6 +139,7 @@ class DirectoryCoordinator:
 
     def _note_ancestors(self, directory: str) -> None:
         above = parent(directory)
+        # Once an ancestor is known, all above it are: each directory costs its new ancestors only.
         while above not in self._inner and above != "/":
             self._inner.add(above)
             above = parent(above)

@@ -40,10 +40,12 @@ class ThreadPool:
     def close(self) -> None:
         """End the threads, which are idle when no caller waits; idempotent."""
         with self._lock:
+            # Taken out under the lock: a second `close` sends no second end signal.
             ending, self._threads = self._threads, []
         for _ in ending:
             self._queue.put(None)
         for thread in ending:
+            # Not without end: a thread can hang in a request, and it is a daemon.
             thread.join(CLOSE_SECONDS)
 
     def _start(self) -> None:
@@ -70,12 +72,15 @@ class _Batch(Generic[Item, Result]):
 
     def do(self, item: Item) -> None:
         result = None
+        # After the first failure the rest is only counted, so that `wait` returns soon and nothing more
+        # is changed.
         if not self._failures:
             try:
                 result = self._function(item)
             except BaseException as e:  # noqa: BLE001 - raised where it is waited for
                 self._failures.append(e)
         self._ended.append(result)
+        # Two threads may both see the last one; setting an event twice is harmless.
         if len(self._ended) == self._size:
             self._done.set()
 

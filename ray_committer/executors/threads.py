@@ -47,6 +47,8 @@ class ThreadsExecutor(InlineExecutor):
         waited, computed = 0.0, self._computed()
         try:
             while True:
+                # Twice the width: a thread that ends finds its next item in the queue and does not wait
+                # for this loop.
                 at_once = 2 * self.width if self._waits else 1
                 while len(running) < at_once and (item := next(waiting, _END)) is not _END:
                     future = self._pool.submit(call, work, self._resources, item)
@@ -59,12 +61,15 @@ class ThreadsExecutor(InlineExecutor):
                 waited += time.monotonic() - begun
                 if not self._waits:
                     computing = self._computed() - computed
+                    # The clocks count all threads of this executor, also those of another `run`. So a
+                    # wrong answer is only late, never a pool of threads for work that computes.
                     self._waits = waited > 2 * computing + _SLACK_SECONDS
                 if done is not None:
                     running.remove(done)
                     yield done.result()
         finally:
             for future in running:
+                # Only what has not begun. What runs may be in the middle of a rename and is waited for.
                 future.cancel()
             wait(running)
 

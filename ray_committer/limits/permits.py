@@ -76,6 +76,8 @@ class Permits:
         """Wait until a request may begin; `LeaseLostError` if there is no permit for too long."""
         held = self._held
         now = self._clock()
+        # Without the lock, for which all threads of the process would wait at each request. The renewal
+        # still goes through `_take`, so a lease is never used beyond its end.
         if now < held.free_until and now < held.renew_at:  # no limit: nothing to wait for
             held.made += 1  # a lost update in a race of threads only blurs a statistic
             return
@@ -92,15 +94,19 @@ class Permits:
         """Report a throttled request. True if all requests must wait: unused permits are given up. False
         if only this request should wait.
         """
+        # The requests are reported with the refusal: the limit compares refusals with requests of the
+        # same second.
         used = self._untold()
         try:
             if not self._authority.throttled(self._holder, used, retry_after_seconds):
                 return False
         except Exception:  # noqa: BLE001 - without an authority there are no permits either
             with self._changed:
+                # Not told after all; the next call reports them.
                 self._held.told -= used
             _log.warning("throttling could not be reported to the limit of requests", exc_info=True)
         with self._changed:
+            # Permits of the refused rate: used up now, they would be refused as well.
             self._held.batches.clear()
             self._held.free_until = float("-inf")
         return True
@@ -110,6 +116,7 @@ class Permits:
         with self._changed:
             self._held.closed = True
             self._changed.notify_all()
+            # Joined outside the lock, which the thread needs to see that it is closed.
             thread, self._thread = self._thread, None
         if thread is not None:
             thread.join(CLOSE_SECONDS)
@@ -118,6 +125,8 @@ class Permits:
         held, now = self._held, self._clock()
         while held.batches and (held.batches[0].ends <= now or held.batches[0].left == 0):
             held.batches.popleft()
+        # Ends before begins: a batch whose lease has run out while the process slept is gone, even if
+        # nothing of it was used. This is what stops a worker that was suspended.
         usable = bool(held.batches) and held.batches[0].begins <= now
         if usable:
             first = held.batches[0]
@@ -126,6 +135,8 @@ class Permits:
                 held.free_until = first.ends
             else:
                 first.left -= 1
+        # After the permit was taken and before any error: a process without permits must have asked to
+        # know why.
         if self._is_low(now):
             self._ask()
         if not usable:
@@ -138,7 +149,11 @@ class Permits:
             return True
         size, left = held.batches[0].size, held.batches[0].left
         if size is None or left is None:
+            # Unlimited permits do not run low; they are renewed so that a limit that was found reaches
+            # all processes.
             return now >= held.renew_at
+        # At half: the other half lasts for the time of the call. With a second batch at hand nothing is
+        # asked, so no process hoards.
         return len(held.batches) == 1 and left * 2 <= size
 
     def _ask(self) -> None:
@@ -146,6 +161,7 @@ class Permits:
             self._fetch()
         elif not self._held.wanted:
             self._held.wanted = True
+            # Started on first need: most processes on local files never ask twice.
             if self._thread is None and not self._held.closed:
                 self._thread = threading.Thread(target=self._refill, name="permits", daemon=True)
                 self._thread.start()
@@ -153,11 +169,15 @@ class Permits:
 
     def _give_up_if_lost(self, now: float) -> None:
         held = self._held
+        # Checked before the wait for a lease: a process that gave its lease back must not wait for
+        # another.
         if held.closed:
             raise LeaseLostError("this process has returned its lease and can make no more requests")
         if held.batches:
             return
         if held.unanswered_since is None:
+            # Counted from the first request that had to wait, not from the last answer: an idle process
+            # may be silent.
             held.unanswered_since = now
         if now - held.unanswered_since > self._patience_seconds:
             why = held.failure or "there was no answer"
@@ -170,6 +190,8 @@ class Permits:
     def _seconds_to_wait(self) -> float:
         held = self._held
         if held.batches:
+            # Half a millisecond at least: a condition that waits for 0 s would spin until the batch
+            # begins.
             return max(0.0005, held.batches[0].begins - self._clock())
         return 1.0
 
@@ -186,6 +208,8 @@ class Permits:
     def _fetch(self) -> bool:
         """Ask once; False if there was no answer."""
         held, used = self._held, self._untold()
+        # Read before the call: the lease counts from here, so it can only end too early by this
+        # process's clock, never later than the authority thinks.
         asked = self._clock()
         try:
             grant = self._authority.grant(self._holder, used)
@@ -196,6 +220,7 @@ class Permits:
                 self._changed.notify_all()
             return False
         with self._changed:
+            # An answer, even with permits for later, shows that the authority lives.
             held.unanswered_since = held.failure = None
             held.wanted = False
             held.renew_at = asked + RENEW_SECONDS
@@ -213,6 +238,7 @@ class Permits:
     def _hold(self, grant: Grant, asked: float) -> None:
         """Keep a grant; unlimited permits and counted ones are not kept together."""
         held = self._held
+        # A limit was found or lifted since: the old kind would go on at the old rate.
         if held.batches and (held.batches[0].size is None or grant.requests is None):
             held.batches.clear()
             held.free_until = float("-inf")

@@ -28,6 +28,8 @@ Clock = Callable[[], float]
 
 LEASE_SECONDS = 10.0
 """How long a permit is valid, and how long a process continues without an answer."""
+# A tenth of a second of work for one holder: long enough for one call to the host, short enough that a
+# lost holder wastes little.
 BATCH_SECONDS = 0.1
 SMALLEST_BATCH = 5
 FIRST_GUESS = 1000.0  # requests per second, if nothing better is known
@@ -112,6 +114,7 @@ class _Window:
         self._noted.append((now, requests, refused))
         self.requests += requests
         self.refused += refused
+        # Never empty: what was just noted is younger than the window.
         while self._noted[0][0] <= now - WINDOW_SECONDS:
             _, requests, refused = self._noted.popleft()
             self.requests -= requests
@@ -119,6 +122,8 @@ class _Window:
 
     @property
     def served(self) -> int:
+        # Refusals arrive before the count of the requests that they belong to, which is told only in
+        # batches.
         return max(0, self.requests - self.refused)
 
     @property
@@ -129,6 +134,8 @@ class _Window:
     def is_throttled(self, stray_share: float) -> bool:
         """True if more is refused than chance explains, by three standard deviations."""
         stray = stray_share * self.requests
+        # Refusals by chance are a Poisson count, whose variance is its mean. Below `FEWEST_REFUSALS` no
+        # share of so few requests says anything.
         return self.refused >= max(FEWEST_REFUSALS, stray + 3 * math.sqrt(stray))
 
 
@@ -158,17 +165,27 @@ class _Busiest:
         fewer, too. Its share counts as well, because it is of all requests: those between two looks are
         counted only if the rate was far lower at both, and each look is at a refusal.
         """
+        # Of what was served, not of what was asked: a store that throttles serves its limit whatever is
+        # asked. A rate below two thirds of that cannot be refused for being too high.
         highest = FAR_LOWER * self.requests * (1 - self.share)
         is_far_lower = rate is not None and rate <= highest and window.requests <= highest
+        # Refusals of the busiest second itself arrive for a window longer. They would look like refusals
+        # at the lower rate.
         if not is_far_lower or now - self.at < WINDOW_SECONDS:
             self.seen = None
             return None
+        # Only between two looks that were both at a far lower rate: in between, the rate can only have
+        # risen slowly.
         if self.seen is not None:
             self.made += requests - self.seen[0]
             self.refused += refused - self.seen[1]
         self.seen = (requests, refused)
+        # Kept when the rate rises for a moment: the counts at far lower rates add up over several
+        # visits.
         if self.lower_from is None:
             self.lower_from = now
+        # A second at least: requests that waited in the store's queue are refused for what was asked
+        # before.
         is_enough = self.made >= ENOUGH_REQUESTS and now - self.lower_from >= WINDOW_SECONDS
         return self.refused / self.made if is_enough and window.share >= self.share / 2 else None
 
@@ -219,12 +236,18 @@ class RateLimit:
                 raise LeaseLostError(f"{holder} was taken for lost and replaced, so it gets no permits")
             now = self._clock()
             self._note_use(holder, used, now)
+            # The rate rises when permits are asked for, so no timer is needed and an idle commit does
+            # not climb.
             self._increase(now)
             if self._rate is None:
                 return Grant(None, max(0.0, self._free_from - now), LEASE_SECONDS)
+            # Shared by those that asked within a lease. At least five, since with many holders the calls
+            # to this limit would outnumber the requests to the store.
             batch = max(SMALLEST_BATCH, round(self._rate * BATCH_SECONDS / len(self._asked)))
             self._unused[holder] = self._unused.get(holder, 0) + batch
             start = max(now, self._free_from)
+            # The next batch begins where this one ends, whoever gets it: holders need no shares of their
+            # own, and a busy one takes what an idle one leaves.
             self._free_from = start + batch / self._rate
             return Grant(batch, start - now, start - now + LEASE_SECONDS)
 
@@ -232,40 +255,59 @@ class RateLimit:
         with self._lock:
             now = self._clock()
             self._throttled += 1
+            # Before the use is noted: there the refused request must not count as served.
             self._window.note(now, 0, refused=1)
             self._note_use(holder, used, now)
+            # First whether it is throttling at all: below that, a refusal is no reason to look at the
+            # rate.
             if not self._window.is_throttled(self._stray_share):
                 return False
             if self._is_stray(now, retry_after_seconds or 0.0):
                 return False
             if self._rate is None:
+                # There was no limit: what was asked in the last second is the rate that the store
+                # refused. A commit that has just begun has not filled a second.
                 seconds = min(max(now - self._unlimited_since, BATCH_SECONDS), WINDOW_SECONDS)
                 self._rate = min(max(self._window.requests / seconds, FIRST_GUESS), HIGHEST_RATE)
             self._note_span(now, self._rate, retry_after_seconds or 0.0)
             given_up = self._unused.pop(holder, 0) / self._rate  # else many refusals would idle
+            # Not zero without advice of the store: the refused request is made again, and would be
+            # refused again.
             pause = BATCH_SECONDS if retry_after_seconds is None else retry_after_seconds
             self._free_from = max(self._free_from - given_up, now + pause)
+            # Once a second: refusals of requests that were in flight at the last decrease say nothing
+            # about the new rate.
             if now - self._decreased >= max(DECREASE_SECONDS, retry_after_seconds or 0.0):
                 self._decrease(now, retry_after_seconds or 0.0)
             return True
 
     def _is_stray(self, now: float, retry_after_seconds: float) -> bool:
         """Find out whether the store refuses a share of requests at any rate; then restore the rate."""
+        # The chance rule: the share that is refused in the busiest second is compared with the share at
+        # far lower rates. Throttling refuses less there, chance refuses the same.
         busiest, window = self._busiest, self._window
         gap = SPAN_GAP_SECONDS + retry_after_seconds
         if busiest is None or not self._spans or now - self._spans[-1].last > gap:
+            # A new span of throttling, perhaps of another cause: what was measured in the last one does
+            # not count.
             self._busiest = _Busiest(now, window.requests, window.share, self._rate)
             return False
+        # Busier than before: the new second is the one to compare with. The rate to restore stays the
+        # one from before the first decrease.
         if window.requests >= busiest.requests:
             self._busiest = _Busiest(now, window.requests, window.share, busiest.rate)
             return False
         share = busiest.share_at_far_lower_rate(self._rate, now, self._requests, self._throttled, window)
         if share is None:
             return False
+        # A far smaller share: the rate was the reason. A far larger one: the store has become slower
+        # meanwhile. In both cases the comparison starts again from what the store does now.
         if not busiest.share / 2 <= share <= min(2 * busiest.share, MOST_STRAY):  # not by chance
             self._busiest = _Busiest(now, window.requests, window.share, self._rate)
             return False
+        # It never falls: a store with stray refusals would be taken to throttle again and again.
         self._stray_share = max(self._stray_share, STRAY_MARGIN * share)
+        # As the rate was before the first decrease; None if there was no limit then.
         self._rate = self._refused_rate = busiest.rate
         self._busiest, self._unlimited_since = None, now
         self._spans[-1].note_rate(busiest.rate or HIGHEST_RATE, now)
@@ -275,6 +317,7 @@ class RateLimit:
         """Fence `holder`, which is taken for lost: give it no more permits. Idempotent."""
         with self._lock:
             self._fenced.add(holder)
+            # The others share its part of the rate from now on.
             self._asked.pop(holder, None)
             self._unused.pop(holder, None)
 
@@ -291,6 +334,8 @@ class RateLimit:
         self._requests += used
         self._window.note(now, used)
         self._most_served = max(self._most_served, self._window.served)
+        # Permits that expired in the holder count as unused here, and requests without a limit as used:
+        # never below 0.
         self._unused[holder] = max(0, self._unused.get(holder, 0) - used)
         if holder not in self._fenced:
             self._asked[holder] = now
@@ -300,8 +345,12 @@ class RateLimit:
 
     def _decrease(self, now: float, retry_after_seconds: float) -> None:
         """Lower the rate below the refused one; far below if that did not help a moment ago."""
+        # Two decreases close together: the store's limit is far lower than thought, and steps of 15 %
+        # would need many more refusals.
         soon = now - self._decreased < 3 * max(DECREASE_SECONDS, retry_after_seconds)
         self._refused_rate = self._rate or FIRST_GUESS
+        # A store that once served this much serves a tenth of it: without a floor, refusals by chance
+        # halve the rate until the commit stands still.
         lowest = max(1.0, FLOOR * self._most_served)
         self._rate = max(lowest, self._refused_rate * (DECREASE_AGAIN if soon else DECREASE))
         self._lowest = min(self._rate, self._lowest or self._rate)
@@ -311,7 +360,10 @@ class RateLimit:
     def _increase(self, now: float) -> None:
         if self._rate is None or self._refused_rate is None or self._rate == self._limit:
             return
+        # At most one second at once: after a pause the rate must not leap.
         seconds = min(now - self._increased, 1.0)
+        # Slow on both sides of the rate that was refused, fast elsewhere: the limit is found again soon
+        # and is then touched rarely.
         near = 0.9 * DECREASE * self._refused_rate < self._rate < 1.05 * self._refused_rate
         self._rate *= 1 + seconds * (SLOW_INCREASE if near else FAST_INCREASE)
         self._rate = min(self._rate, self._limit or HIGHEST_RATE)
@@ -323,6 +375,8 @@ class RateLimit:
         gap = SPAN_GAP_SECONDS + retry_after_seconds
         last = self._spans[-1] if self._spans else None
         if last is None or (now - last.last > gap and len(self._spans) < MOST_SPANS):
+            # Those that made the window a case of throttling belong to the span, too; the last one is
+            # counted below.
             refused = self._window.refused - 1
             last = _Span(began=now, last=now, before=rate, lowest=rate, refused=refused)
             self._spans.append(last)

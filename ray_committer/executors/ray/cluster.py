@@ -42,6 +42,7 @@ def connect() -> bool:
             return False
         if not ray.is_initialized():
             _join()
+        # Counted, since commits in several threads share the connection: the last one shuts it down.
         _users += 1
         return True
 
@@ -73,6 +74,7 @@ def _refuse_dead(address: str) -> None:
     if not host or "://" in host or not port.isdigit():
         return
     try:
+        # Brackets: an IPv6 address.
         socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
     except OSError as e:
         raise RayNotAvailableError(f"RAY_ADDRESS={address}: no Ray cluster answers there ({e})") from e
@@ -118,6 +120,7 @@ def calls() -> Iterator[None]:
         yield
     except RayTaskError as e:
         _refuse_if_lacking(e)
+        # The work's own error, without Ray's wrapping: callers choose by its class what to do.
         raise e.cause from None
     except RayError as e:
         _refuse_if_lacking(e)

@@ -78,8 +78,9 @@ class RayPool:
     def readiness(self) -> Readiness:
         """Ask all workers; never fails, and waits for a moment at most."""
         try:
-            asked = [one.actor.check_version.remote(__version__) for one in self.pool.workers]
+            asked = [worker.actor.check_version.remote(__version__) for worker in self.pool.workers]
             answered, starting = ray.wait(asked, num_returns=len(asked), timeout=ANSWER_SECONDS)
+            # Raises for a worker that died or has another version: such a pool counts as lost.
             ray.get(answered)
             if starting:
                 return Readiness.STARTING
@@ -136,6 +137,8 @@ class RayExecutor:
         self._sink: EventSink = ignore
         self.width = self._shared_pool.size if self._shared_pool else pool_size(options)
         self.threads = options.worker_threads
+        # The driver asks the store before any worker exists, so its own limit comes first and is shared
+        # later.
         self._limit = DriverLimit(options)
         self.permits = Permits(self._limit, f"driver-{self._key}")
 
@@ -169,16 +172,17 @@ class RayExecutor:
         self._workers().admit(check, item)
 
     def limit_statistics(self) -> LimitStatistics:
-        told = self._limit.statistics()
+        totals = self._limit.statistics()
         made = self.permits.made + (self._job.requests if self._job is not None else 0)
         # The limit was not told of the last ones, and work that failed has no result that tells.
-        return replace(told, requests=max(told.requests, made))
+        return replace(totals, requests=max(totals.requests, made))
 
     def cancel(self) -> None:
         if self._job is not None and ray.is_initialized():
             self._job.cancel()
 
     def close(self) -> None:
+        # First: the thread that renews permits calls the host, which ends with the pool.
         self.permits.close()
         if ray.is_initialized():
             if self._own_pool is not None:
@@ -200,6 +204,8 @@ class RayExecutor:
         pool = self._shared_pool
         if pool is None:
             pool = self._own_pool = WorkerPool(self._options, self.width, self._about)
+        # A lease counts from the request for it, so a host that starts for longer than that would look
+        # lost.
         pool.host.wait_until_ready(cluster.WORKER_START_SECONDS)
         limit = self._hosted_limit(pool)
         self._limit.share(limit)
@@ -208,6 +214,8 @@ class RayExecutor:
     def _hosted_limit(self, pool: WorkerPool | SharedWorkerPool) -> HostedLimit:
         """Return the commit's limit; in a pool that drivers share, the pool's limit for this store."""
         if isinstance(pool, SharedWorkerPool):
+            # By the name of the store and not of the commit: the store throttles all of its callers
+            # together.
             return HostedLimit(pool.host.actor, self._key, pool.options, self._store)
         return HostedLimit(pool.host.actor, self._key, self._options)
 
@@ -226,4 +234,6 @@ def has_room(options: CommitOptions) -> bool:
 
 def pool_size(options: CommitOptions) -> int:
     """Return the number of workers: two per node unless the options specify it."""
+    # Two per node, so that a node still makes requests while one of its workers computes (parses
+    # manifests).
     return options.workers or max(2, 2 * len(worker_nodes()))

@@ -109,17 +109,17 @@ class DriverLimit:
         return (self._shared or self._own).throttled(holder, used, retry_after_seconds)
 
     def statistics(self) -> LimitStatistics:
-        own = self._own.statistics()
+        driver = self._own.statistics()
         if self._shared is None:
-            return own
+            return driver
         shared = self._shared.statistics()
-        lowest = [one.lowest for one in (own, shared) if one.lowest is not None]
+        lowest = [statistics.lowest for statistics in (driver, shared) if statistics.lowest is not None]
         return replace(
             shared,
-            requests=own.requests + shared.requests,
-            throttled=own.throttled + shared.throttled,
+            requests=driver.requests + shared.requests,
+            throttled=driver.throttled + shared.throttled,
             lowest=min(lowest, default=None),
-            spans=own.spans + shared.spans,
+            spans=driver.spans + shared.spans,
         )
 
 

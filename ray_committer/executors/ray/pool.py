@@ -61,9 +61,11 @@ class WorkerPool:
     def replace(self, lost: PoolWorker, cause: Exception) -> None:
         """Replace a lost worker by a new one, and end the lost one if it still runs; idempotent."""
         with self._lock:
+            # Another commit on this pool has met the same loss and was first.
             if lost not in self._workers:
                 return
             _log.warning("a commit worker was lost and is replaced: %s", cause)
+            # It may only be cut off, and would go on with its items beside its replacement.
             ray.kill(lost.actor)
             self._workers[self._workers.index(lost)] = self._spawn(1)[0]
 
@@ -76,13 +78,14 @@ class WorkerPool:
     def _spawn(self, number: int) -> list[PoolWorker]:
         """Start workers on the nodes in turn; Ray's own spreading puts small workers together."""
         nodes = worker_nodes()
-        found = []
+        workers = []
         for index in itertools.islice(self._numbers, number):
+            # Soft affinity: a node that has gone since the listing must not keep a worker from starting.
             where = near(nodes[index % len(nodes)]) if nodes else "SPREAD"
             actor = CommitWorkerActor.options(
                 num_cpus=self.options.worker_cpus,
                 scheduling_strategy=where,
                 max_concurrency=CALLS_AT_ONCE,
             ).remote(f"worker {index} of {self._about}")
-            found.append(PoolWorker(index, actor))
-        return found
+            workers.append(PoolWorker(index, actor))
+        return workers

@@ -24,8 +24,13 @@ from ray_committer.executors.ray.processes import stage_of
 from ray_committer.executors.ray.shared_pool import SharedWorkerPool
 from ray_committer.version import __version__
 
+# While one item is worked on, the next is already with the worker, so that it never waits for a call to
+# the driver. A third would only make a slow worker hold more.
 DEPTH = 2
+# A commit that loses more workers stands on a cluster that is ill. Each loss costs a start and a shard
+# again, so without an end it could go on for hours.
 MAX_LOSSES = 20
+# A package that a node lacks would fail alike at each further start.
 _FAILED_STARTS = 3
 _CAUSE_LENGTH = 200
 _LOST = (ActorDiedError, ActorUnavailableError)
@@ -125,7 +130,11 @@ class PoolJob:
     def admit(self, check: Work[object], item: object) -> None:
         """Run a check on every worker, and on each later replacement before it gets work."""
         with calls():
+            # Noted before any worker is asked: a replacement that starts meanwhile gets the check as one
+            # of its steps.
             self._admission.append((check, item))
+            # From step 1 on: a worker that is still opening its resources does not hold up the commit.
+            # It passes the check before its first item anyway.
             while starting := self._starting(least=1):
                 ready, _ = ray.wait(starting)
                 self._settle(set(ready))
@@ -159,10 +168,13 @@ class PoolJob:
         method: Callable[[Actor], Method],
     ) -> Iterator[tuple[Fetched, Ref]]:
         with calls():
+            # Once per stage and not per call: the work carries the job's context, and each item only its
+            # own share.
             shared_work = ray.put(work)
         waiting = iter(items)
         again: deque[object] = deque()
         running: dict[Ref, _Running] = {}
+        # `options` copies the remote method, and a handle may be called thousands of times.
         methods: dict[int, Method] = {}
 
         def begin(slot: _Slot, item: object) -> None:
@@ -176,22 +188,33 @@ class PoolJob:
             while True:
                 with calls():
                     starting = self._starting()
+                    # Counted anew each round: a lost worker's calls have left `running`, and its number
+                    # is never used again.
                     given = Counter(call.slot.worker.number for call in running.values())
+                    # `_feed` says that no item is left. Those in progress can still come back through
+                    # `again`, so the end is only when none runs.
                     if self._feed(begin, given, waiting, again) and not running:
                         return
                     ready, _ = ray.wait([*running, *starting], timeout=self._patience(running))
+                    # Steps before results: the error of a check is raised before any further result
+                    # counts.
                     self._settle({ref for ref in ready if ref not in running})
                     done = [
                         self._result(ref, running.pop(ref), again) for ref in ready if ref in running
                     ]
+                # Outside `calls`: what the caller does with a result is not a failure of Ray.
                 for result in done:
                     yield from result
         finally:
+            # An error leaves only after the items in progress have ended, as `WorkExecutor` promises:
+            # whoever handles it must not meet moves that still go on.
             if running and ray.is_initialized():
                 ray.wait(list(running), num_returns=len(running))
 
     def cancel(self) -> None:
         """Ask every worker to stop its work at the next step."""
+        # Without waiting for an answer: a worker that hangs in a request must not hold the others'
+        # cancellation.
         for worker in self.pool.workers:
             worker.actor.cancel.remote(self._key)
 
@@ -206,6 +229,8 @@ class PoolJob:
         on, will answer."""
         with self._lock:
             workers = self.pool.workers
+            # Another commit on this pool, or another driver, may have replaced a worker that this one
+            # has not missed.
             for number in self._slots.keys() - {worker.number for worker in workers}:
                 del self._slots[number]
             for worker in workers:
@@ -241,9 +266,11 @@ class PoolJob:
 
     def _settle_step(self, slot: _Slot) -> None:
         try:
-            found = ray.get(slot.pending)
+            answer = ray.get(slot.pending)
         except _LOST as e:
             self._failed_starts += slot.step == 0
+            # Only those that died before they opened anything: a worker that is lost at work is no sign
+            # of a bad node.
             if self._failed_starts > _FAILED_STARTS:
                 raise RayNotAvailableError(
                     "a commit worker could not start",
@@ -252,11 +279,13 @@ class PoolJob:
             self._lose(slot, e)
             return
         if slot.step == 0:
-            slot.place = found
+            slot.place = answer
             self._has_begun = True
-            self._sink(WorkerStarted(slot.name, found.node, found.process))
+            self._sink(WorkerStarted(slot.name, answer.node, answer.process))
         else:
-            self._note_made(slot, found[1])
+            self._note_made(slot, answer[1])
+        # Only now: an error of the check leaves the step pending, so each later caller meets the same
+        # error.
         slot.pending = None
         slot.step += 1
 
@@ -269,11 +298,15 @@ class PoolJob:
     ) -> bool:
         """Give items to ready workers, first to those with the fewest; True if no item is left."""
         depths = self._depths()
+        # Level by level: each ready worker has one item before any has two, also near the end of the
+        # items.
         for level in range(DEPTH):
             for slot, depth in depths:
                 if given[slot.worker.number] > level or level >= depth:
                     continue
                 try:
+                    # Items that run again go first, since they began earliest. The rest is read only
+                    # when a worker is free: the driver never holds all items.
                     item = again.popleft() if again else next(waiting)
                 except StopIteration:
                     return True
@@ -286,6 +319,8 @@ class PoolJob:
         with self._lock:
             ready = [slot for slot in self._slots.values() if self._is_ready(slot)]
         known = [slot.seconds for slot in ready if slot.seconds is not None]
+        # The median and not the mean: one stalled worker must not make all others look fast. A worker
+        # without a result is not called slow.
         slow = 2 * median(known) if known else float("inf")
         return [(slot, 1 if (slot.seconds or 0.0) > slow else DEPTH) for slot in ready]
 
@@ -295,16 +330,22 @@ class PoolJob:
         try:
             seconds, made, result = ray.get(ref)
         except _LOST as e:
+            # Back in the queue before the replacement, which may raise: then the caller sees the error,
+            # and no item is counted as done. The lost worker may have done it, so work is idempotent.
             again.appendleft(item)
             self._lose(slot, e)
             self._sink(ShardRequeued(slot.name))
             return []
         except ObjectLostError:
+            # Only what was supplied can be missing without harm: the work then reads its manifests
+            # again.
             if not isinstance(item, Supplied):
                 raise
             again.appendleft(Supplied(item.item, (None,) * len(item.refs)))
             return []
         self._note_made(slot, made)
+        # Half of the past goes each time, so a node that was slow for a moment soon gets two items
+        # again.
         slot.seconds = seconds if slot.seconds is None else 0.5 * (slot.seconds + seconds)
         return [(result, ended.ref)]
 
@@ -317,6 +358,7 @@ class PoolJob:
         """Fence and replace a lost worker; `CommitStateUnknownError` if the commit has lost too many."""
         with self._lock:
             self._slots.pop(slot.worker.number, None)
+            # Several calls of one worker fail at once: it counts as one loss and one event.
             if slot.worker.number not in self._lost:
                 self._lost.add(slot.worker.number)
                 place = slot.place or Place(slot.name, "", 0)
@@ -327,6 +369,8 @@ class PoolJob:
                     f"{len(self._lost)} commit workers were lost, the last with: {cause}",
                     "fix the cluster and run the same command to finish",
                 ) from cause
+            # Fenced before its item runs elsewhere: a worker that is only cut off gets no permit any
+            # more, and stops with its last lease.
             self._limit.fence(self._holder(slot))
             self.pool.replace(slot.worker, cause)
             self._starting()  # the new worker, so that no other thread finds that there is none
@@ -338,6 +382,8 @@ class PoolJob:
         """Return how long to wait: without end while work runs, but not for workers that never start."""
         with self._lock:
             slots = list(self._slots.values())
+        # With work in progress the answer or the loss wakes us. A limit here would end a commit whose
+        # store is slow.
         if running or any(map(self._is_ready, slots)):
             return None
         seconds = cluster.WORKER_START_SECONDS
@@ -348,6 +394,8 @@ class PoolJob:
                 f"all commit workers were lost and none started again within {seconds:g} s",
                 "fix the cluster and run the same command to finish",
             )
+        # Short, so that the deadline is looked at: `ray.wait` says nothing of an actor that waits for a
+        # CPU.
         return 1.0
 
     def _not_started(self) -> RayNotAvailableError:

@@ -98,6 +98,7 @@ class CommitWorker:
         result = work(resources, item, *results)
         self._metrics.note(result)
         seconds = time.monotonic() - started
+        # Cut, since an item can name hundreds of manifests.
         _log.info("%s: %.200s in %.3f s", stage_of(work), item, seconds)
         return seconds, resources.requests, result
 
@@ -190,6 +191,8 @@ class CommitHost:
                 limit = self._limits[name] = RateLimit(per_second)
             counted = self._counted.setdefault(key, _Counted())
             counted.note(method, arguments)
+        # Outside the lock of the host: a limit has its own, and commits must not wait for each other
+        # here.
         answer = getattr(limit, method)(*arguments)
         return counted.own(answer) if isinstance(answer, LimitStatistics) else answer
 
@@ -204,6 +207,8 @@ class CommitHost:
     def end(self, key: str) -> None:
         """Forget a commit; idempotent."""
         with self._lock:
+            # Kept for the host's life: a worker that was taken for lost may ask long after the commit
+            # has ended.
             self._ended.add(key)
             self._limits.pop(key, None)
             self._directories.pop(key, None)

@@ -69,8 +69,12 @@ class SharedCommitHost(CommitHost):
     def renew(self, driver: str, workers: list[int]) -> list[int]:
         """Note that a driver is alive, and the workers that it knows; return the current workers."""
         with self._lock:
+            # A driver that was taken for dead does not come back: its commits' leases and coordinators
+            # are gone.
             if driver not in self._gone and not self._is_ending:
                 self._heard[driver] = time.monotonic()
+            # Before the answer: a host that was started again would else hand out the numbers of lost
+            # workers.
             self._learn(workers)
             return list(self._workers)
 
@@ -79,6 +83,8 @@ class SharedCommitHost(CommitHost):
         with self._lock:
             self._learn(workers)
             if lost in self._workers:
+                # A new number, and never a used one: the actor of the old name may be alive behind a
+                # partition.
                 self._workers[self._workers.index(lost)] = max(self._workers) + 1
             return list(self._workers)
 
@@ -91,6 +97,7 @@ class SharedCommitHost(CommitHost):
                 for key in [key for key in kept if key.startswith(driver)]:
                     del kept[key]
             workers = list(self._workers)
+        # Outside the lock: a call of Ray can take long, and meanwhile drivers renew.
         for number in workers:
             self._call(worker_name(self._pool, number), lambda worker: worker.forget.remote(driver))
 
@@ -110,20 +117,24 @@ class SharedCommitHost(CommitHost):
             self._workers = list(workers)
 
     def _look(self) -> None:
+        # As if a driver was heard at the start: the first one needs time to join.
         heard = time.monotonic()
         while not self._is_ending:
             time.sleep(_LOOK_SECONDS)
             now = time.monotonic()
             with self._lock:
-                silent = [one for one, at in self._heard.items() if now - at > PATIENCE_SECONDS]
+                silent = [driver for driver, at in self._heard.items() if now - at > PATIENCE_SECONDS]
             for driver in silent:
+                # After three leases, so whatever permits the driver itself had have expired.
                 self.leave(driver)
             with self._lock:
                 if self._heard:
                     heard = now
+                # Decided under the lock that `join` takes: no driver joins a pool that has begun to end.
                 self._is_ending = not self._heard and now - heard > self._idle_seconds
         for number in self._workers:
             self._call(worker_name(self._pool, number), ray.kill)
+        # Itself last: a pool whose host is gone would leave detached workers that nobody ends.
         self._call(host_name(self._pool), ray.kill)
 
     def _call(self, name: str, call: Callable[[Actor], object]) -> None:

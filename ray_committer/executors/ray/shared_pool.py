@@ -71,12 +71,16 @@ class SharedWorkerPool:
         if lost.number not in known:
             return
         _log.warning("a commit worker was lost and is replaced: %s", cause)
+        # Before the host gives out a new number: with both alive, a cut-off worker would go on beside
+        # its replacement.
         ray.kill(lost.actor)
         with calls():
             self._meet(ray.get(self.host.actor.replace.remote(known, lost.number)), known)
 
     def close(self) -> None:
         """Leave the pool, which continues for others."""
+        # The renewer ends before the driver leaves: a renewal after that would be from a driver that the
+        # host has forgotten.
         self._left.set()
         self._renewer.join()
         with suppress(RayError):  # the host will notice that this driver is silent
@@ -85,6 +89,8 @@ class SharedWorkerPool:
     def _join(self, size: int) -> tuple[Host, list[int]]:
         deadline = time.monotonic() + cluster.WORKER_START_SECONDS
         while time.monotonic() < deadline:
+            # Each round asks by name again: a host that has just ended must be made anew, not waited
+            # for.
             actor = SharedCommitHostActor.options(
                 **HOST,
                 name=host_name(self._name),
@@ -149,7 +155,9 @@ class SharedWorkerPool:
         while not self._left.wait(RENEW_SECONDS) and ray.is_initialized():
             known = [worker.number for worker in self.workers]
             try:
-                found = ray.get(self.host.actor.renew.remote(self._driver, known), timeout=RENEW_SECONDS)
-                self._meet(found, known)
+                current = ray.get(
+                    self.host.actor.renew.remote(self._driver, known), timeout=RENEW_SECONDS
+                )
+                self._meet(current, known)
             except RayError:  # the host is lost, and starts again
                 _log.debug("the host of the commit pool %s does not answer", self._name, exc_info=True)
