@@ -1,7 +1,7 @@
 """How long does a commit take with more workers, how many are enough, and what does a fault cost?
 
 Simulated by `benchmarks/simulation`, not measured: each store with the latency and the limit of
-`ray_committer/estimate.py`. Tasks of 1,000 files each write to 1,000 partitions, and each worker has as
+`jobs/estimate.py`. Tasks of 1,000 files each write to 1,000 partitions, and each worker has as
 many requests in flight as by default. A warm bucket of Google takes 16 times as much as a cold one,
 which is what it takes after 80 minutes of load by Google's own rule; 16 prefixes on S3 take 16 times as
 much as one. The NameNode of HDFS has no limit here, because
@@ -23,7 +23,7 @@ from simulation.stores import ADLS, GCS, HDFS, S3, Store
 from simulation.workers import enough_workers
 
 from ray_committer import CommitOptions
-from ray_committer.estimate import dollars
+from ray_committer.jobs.estimate import dollars
 
 IN_FLIGHT = CommitOptions().worker_threads
 FILES = (10**6, 10**8)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ray_committer.estimate import MKDIRS
+from ray_committer.jobs.estimate import MKDIRS
 from ray_committer.protocol.plan import ShardSizes, batch_sizes
 from ray_committer.stages.create_output_directories import CLAIM
 

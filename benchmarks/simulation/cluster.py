@@ -6,7 +6,7 @@ import math
 from collections import deque
 from functools import partial
 
-from ray_committer.estimate import LIST, READ, turn
+from ray_committer.jobs.estimate import LIST, READ, turn
 
 from . import costs
 from .calls import Call, Calls

@@ -1,5 +1,5 @@
 """What the steps of a commit cost, as measured by `benchmarks`, each cost with its source: those of
-`ray_committer/estimate.py`, and some more.
+`jobs/estimate.py`, and some more.
 
 Times of processors are those of the machine that measured them. Another one may take half of that, or
 twice as much: it matters only where the driver or the processors are what a commit waits for.
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ray_committer import estimate
+from ray_committer.jobs import estimate
 
 
 @dataclass(frozen=True, slots=True)

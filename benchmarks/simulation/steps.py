@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ray_committer.estimate import LIST, MKDIRS, MOVE, OTHER, READ, WRITE
+from ray_committer.jobs.estimate import LIST, MKDIRS, MOVE, OTHER, READ, WRITE
 from ray_committer.protocol.plan import shard_size
 from ray_committer.stages.load_manifests import PACKED_FILES, SMALL_MANIFESTS
 from ray_committer.stages.validate_renamed_files import FILES_A_PACK

@@ -1,12 +1,12 @@
-"""The stores of `ray_committer/estimate.py`, with the order and the number of all their requests."""
+"""The stores of `jobs/estimate.py`, with the order and the number of all their requests."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
-from ray_committer.estimate import ABOVE, LIST, OTHER, READ, STORES, WRITE
-from ray_committer.estimate import Store as Kind
+from ray_committer.jobs.estimate import ABOVE, LIST, OTHER, READ, STORES, WRITE
+from ray_committer.jobs.estimate import Store as Kind
 
 OPEN, LOAD, PREPARE, DIRECTORIES, MOVES, VALIDATE, FINISH = (
     "find the job", "load manifests", "check and record", "make directories", "move files", "validate",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ray_committer.estimate import MOST_WORKERS, NEAR
+from ray_committer.jobs.estimate import MOST_WORKERS, NEAR
 
 from .inputs import Job, Setup
 from .simulate import Estimate, simulate

@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from ray_committer import estimate as formulas
 from ray_committer.cli import options as shared
 from ray_committer.cli.command import Command
 from ray_committer.cli.print import count_text, print_result
-from ray_committer.estimate import Estimate, Job, Limit, Setup
+from ray_committer.jobs import estimate as formulas
+from ray_committer.jobs.estimate import Estimate, Job, Limit, Setup
 from ray_committer.report.amounts import seconds_text
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ray_committer.estimate import Job, count_requests
+from ray_committer.jobs.estimate import Job, count_requests
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import StoreSpec

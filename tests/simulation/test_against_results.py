@@ -12,7 +12,7 @@ import pytest
 from benchmarks.simulation.inputs import Job, Setup
 from benchmarks.simulation.simulate import simulate
 from benchmarks.simulation.stores import HDFS
-from ray_committer.estimate import WRITE
+from ray_committer.jobs.estimate import WRITE
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 STORE = replace(HDFS, client=0.0, page=None, weights={WRITE: 2})

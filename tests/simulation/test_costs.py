@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.simulation import costs
 from benchmarks.simulation.costs import Cost
-from ray_committer.estimate import STORES
+from ray_committer.jobs.estimate import STORES
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 COSTS = {name: cost for name, cost in vars(costs).items() if isinstance(cost, Cost)}

@@ -12,7 +12,7 @@ from benchmarks.simulation.simulate import Estimate, simulate, simulate_lost_dri
 from benchmarks.simulation.steps import START
 from benchmarks.simulation.stores import ADLS, HDFS, LOAD, MOVES, S3
 from benchmarks.simulation.workers import enough_workers
-from ray_committer.estimate import NEAR, READ
+from ray_committer.jobs.estimate import NEAR, READ
 
 MANY = Job(files=100_000, manifests=400, partitions=100)
 FOUR = Setup(HDFS, latency=0.035, in_flight=32, workers=4, warm=True)

@@ -11,7 +11,7 @@ import pytest
 from benchmarks.simulation import inputs, stores
 from benchmarks.simulation.simulate import simulate
 from ray_committer import CommitOptions
-from ray_committer.estimate import (
+from ray_committer.jobs.estimate import (
     LIST,
     MKDIRS,
     MOVE,
