@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from ray_committer.job_files.job_state import require_state
+from ray_committer.job_files.job_state import adopt_state
 from ray_committer.protocol.manifest import STAMP, FileEntry, TaskManifest, encode_manifest
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.stores.base import StoreSpec
@@ -29,7 +29,7 @@ class IdleStore(LocalStore):
 
 def imagine(job: JobAttempt, *, tasks: int, files: int) -> None:
     """Save manifests of `tasks` tasks with `files` files each that do not exist."""
-    stamp = require_state(LocalStore(StoreSpec("file")), job).state.stamp
+    stamp = adopt_state(LocalStore(StoreSpec("file")), job).state.stamp
     for task in range(tasks):
         root = job.task_attempt(f"attempt_1_m_{task:06d}_0")
         pairs = (f"p={n % 5}/part-{task:05d}-{n:05d}" for n in range(files))

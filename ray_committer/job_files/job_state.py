@@ -126,11 +126,11 @@ def _begin(store: StoreOperations, job: JobAttempt, state: JobState) -> Seen:
         raise
 
 
-def require_state(store: StoreOperations, job: JobAttempt, phase: Phase = Phase.OPEN) -> Seen:
+def adopt_state(store: StoreOperations, job: JobAttempt, phase: Phase = Phase.OPEN) -> Seen | None:
     """Read the state of a job attempt; if Hadoop's committer set the job up, give it a state in `phase`.
 
     The tasks of such a job know no stamp. Anything read of it before this call must be read again.
-    `StateChangedError` if the job is gone.
+    None if the job is gone.
     """
     seen = read_state(store, job)
     if seen is not None:
@@ -139,10 +139,7 @@ def require_state(store: StoreOperations, job: JobAttempt, phase: Phase = Phase.
     try:
         return begin_state(store, job, first if phase is Phase.OPEN else first.to(phase, new_nonce()))
     except _CONSUMED:  # another process was faster, or has removed the job
-        seen = read_state(store, job)
-    if seen is None:
-        raise StateChangedError(None)
-    return seen
+        return read_state(store, job)
 
 
 def advance(

@@ -12,7 +12,8 @@ from functools import partial
 from ray_committer.errors import CommitRecordExistsError
 from ray_committer.job_files.commands import job_command
 from ray_committer.job_files.find_job import list_attempts, read_attempt_state
-from ray_committer.job_files.job_state import StateChangedError, advance, read_state, require_state
+from ray_committer.job_files.follow_job import follow_job
+from ray_committer.job_files.job_state import Seen, adopt_state, advance, read_state
 from ray_committer.job_files.job_tree import JobTree
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import UNDECIDED, Phase
@@ -63,19 +64,16 @@ def _refuse(store: StoreOperations, job: JobAttempt, other: JobAttempt) -> None:
 
 
 def _abort(store: StoreOperations, job: JobAttempt, other: JobAttempt) -> None:
-    try:
-        seen = require_state(store, other, Phase.ABORTED)
-    except StateChangedError:
-        return
-    while seen.phase is not Phase.ABORTED:
+    def step(seen: Seen) -> Seen:
+        if seen.phase is Phase.ABORTED:
+            return seen
         if seen.phase not in UNDECIDED:
             raise _gives_way(store, job, other, seen.phase)
-        try:
-            seen = advance(store, other, seen, Phase.ABORTED)
-        except StateChangedError as e:
-            if e.now is None:
-                return
-            seen = e.now
+        return advance(store, other, seen, Phase.ABORTED)
+
+    first = adopt_state(store, other, Phase.ABORTED)
+    if first is not None:
+        follow_job(first, step)
 
 
 def _others(store: StoreOperations, job: JobAttempt, tree: JobTree | None) -> Iterator[JobAttempt]:

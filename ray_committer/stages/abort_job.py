@@ -7,19 +7,21 @@ succeed. Source: Hadoop AbortJobStage.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError, TableLogError
 from ray_committer.job_files.adopt_job import remove_left
 from ray_committer.job_files.commands import abort_command, commit_command
 from ray_committer.job_files.deleted import count_deleted
 from ray_committer.job_files.find_job import AttemptState, is_noted, read_attempt_state, without_late
+from ray_committer.job_files.follow_job import follow_job
 from ray_committer.job_files.gone_jobs import (
     delete_gone,
     remove_husk,
     sweep_all_gone,
     take_away,
 )
-from ray_committer.job_files.job_state import Seen, StateChangedError, advance, require_state
+from ray_committer.job_files.job_state import Seen, adopt_state, advance
 from ray_committer.job_files.magic_jobs import find_left
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.state import UNDECIDED, UNSTAMPED, Phase
@@ -60,24 +62,25 @@ def _abort(context: JobContext) -> bool:
         remove_empty_parents(context)
         return False
     is_over = not is_left and without_late(store, job, state).is_remnant
-    try:
-        seen = state.seen or require_state(store, job, Phase.ABORTED)
-    except StateChangedError:  # it had no state, and is gone: nothing identifies it any more
-        raise unknown_end(job) from None
-    while seen.phase is not Phase.ABORTED:
-        refuse_decided(context, seen.phase)
-        try:
-            seen = advance(store, job, seen, Phase.ABORTED)
-        except StateChangedError as e:
-            if e.now is None:
-                refuse_committed(context, seen)
-                return True
-            seen = e.now
+    first = state.seen or adopt_state(store, job, Phase.ABORTED)
+    if first is None:  # it had no state, and is gone: nothing identifies it any more
+        raise unknown_end(job)
+    seen, is_there = follow_job(first, partial(_decide_aborted, context))
+    if not is_there:
+        refuse_committed(context, seen)
+        return True
     has_ended = is_left and find_left(store, job.destination, job.job_id, job.number) is None
     remove_aborted(context, seen)
     if has_ended:  # another process has done all of it between the two looks
         refuse_committed(context, seen)
     return not is_over
+
+
+def _decide_aborted(context: JobContext, seen: Seen) -> Seen:
+    if seen.phase is Phase.ABORTED:
+        return seen
+    refuse_decided(context, seen.phase)
+    return advance(context.store, context.job, seen, Phase.ABORTED)
 
 
 def is_nothing(state: AttemptState) -> bool:

@@ -19,7 +19,7 @@ from ray_committer.job_files.gone_jobs import (
     sweep_all_gone,
     take_away,
 )
-from ray_committer.job_files.job_state import Seen, StateChangedError, delete_state
+from ray_committer.job_files.job_state import Seen, delete_state
 from ray_committer.job_files.job_tree import list_tree
 from ray_committer.job_files.other_attempts import abort_other_attempts
 from ray_committer.job_files.spark_uploads import end_spark_uploads
@@ -162,11 +162,10 @@ def remove_empty_parents(context: JobContext, *, is_moved: bool = False) -> None
     context.store.remove_empty_directory(context.job.temporary)
 
 
-def remove_what_was_late(context: JobContext, error: StateChangedError) -> None:
+def remove_what_was_late(context: JobContext) -> None:
     """Remove the directories that this process made for a job after the job was gone."""
-    if error.now is None:
-        remove_husk(context.store, context.job)
-        remove_empty_parents(context)
+    remove_husk(context.store, context.job)
+    remove_empty_parents(context)
 
 
 def _delete_directories(worker: Worker, paths: tuple[str, ...]) -> int:

@@ -28,7 +28,7 @@ from ray_committer.events import CommitStarted, JobLoaded
 from ray_committer.job_files.commands import abort_command
 from ray_committer.job_files.commit_record import load_commit_record
 from ray_committer.job_files.find_job import AttemptState
-from ray_committer.job_files.job_state import Seen, StateChangedError, read_state, require_state
+from ray_committer.job_files.job_state import Seen, StateChangedError, adopt_state, read_state
 from ray_committer.job_files.other_jobs import read_other
 from ray_committer.job_files.owners import at_work
 from ray_committer.protocol import statistic_names as names
@@ -38,7 +38,7 @@ from ray_committer.protocol.state import UNDECIDED, Intent, JobState, Phase, new
 from ray_committer.stages.abort_job import abort_job
 from ray_committer.stages.check_attempts import listed_attempts, refuse_unsaved
 from ray_committer.stages.claim_table import say_that_claim_stays
-from ray_committer.stages.cleanup_job import cleanup_job, end_other_attempts
+from ray_committer.stages.cleanup_job import cleanup_job, end_other_attempts, remove_what_was_late
 from ray_committer.stages.commit_in_table import (
     commit_in_table,
     end_in_table,
@@ -217,9 +217,8 @@ def _commit_once(run: _Run, state: AttemptState) -> None:
     if state.is_remnant:
         progress.outcome, progress.table_version = finish_remnant(context)
         return
-    try:
-        seen = state.seen or require_state(context.store, context.job)
-    except StateChangedError:  # it had no state, and another process has ended it
+    seen = state.seen or adopt_state(context.store, context.job)
+    if seen is None:  # it had no state, and another process has ended it
         progress.outcome, progress.table_version = finish_remnant(context)
         return
     run.run_id = run_id_of(context, seen) or run.run_id
@@ -246,6 +245,7 @@ def _commit_seen(run: _Run, seen: Seen) -> None:
             return
         except StateChangedError as e:
             if e.now is None:
+                remove_what_was_late(context)
                 progress.outcome = say_what_became(context, seen, _nonce(run, seen))
                 return
             seen = e.now

@@ -13,11 +13,10 @@ from typing import Any
 
 from ray_committer.errors import CommitStateUnknownError
 from ray_committer.job_files.gone_jobs import has_content
-from ray_committer.job_files.job_state import Seen, StateChangedError, advance
+from ray_committer.job_files.job_state import Seen, advance
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.state import Phase, new_nonce
-from ray_committer.stages.cleanup_job import remove_what_was_late
 from ray_committer.stages.commit_progress import CommitProgress
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.coordinator_loss import with_coordinator
@@ -73,11 +72,7 @@ def seal(context: JobContext, seen: Seen, record: CommitRecord) -> Seen:
     nonce = new_nonce()
     if record.keeps:
         make_places_of_kept(context, record, nonce)
-    try:
-        sealed = advance(context.store, context.job, seen, Phase.SEALED, nonce)
-    except StateChangedError as e:
-        remove_what_was_late(context, e)
-        raise
+    sealed = advance(context.store, context.job, seen, Phase.SEALED, nonce)
     sync_state(context)
     return sealed
 

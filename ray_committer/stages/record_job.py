@@ -25,7 +25,6 @@ from ray_committer.stages.aside import sets_aside
 from ray_committer.stages.check_places import find_other_destinations
 from ray_committer.stages.check_sources import check_sources_at_once
 from ray_committer.stages.claim_table import Turn, begin_turn, wait_for_turn
-from ray_committer.stages.cleanup_job import remove_what_was_late
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.coordinator_loss import with_coordinator
 from ray_committer.stages.declare_job import Patience, declare_job, give_way, look_around, withdraw
@@ -161,11 +160,7 @@ def _decide(decision: _Decision, seen: Seen, patience: Patience) -> tuple[Seen, 
         record = _record(decision, seen, claim, old, turn.claimed if turn else None)
         writes = [write_commit_record, make_place_of_success, make_places_aside]
         context.at_once(lambda write: write(context, record), writes)
-    try:
-        return save_commit_record(context, seen, record), record
-    except StateChangedError as e:
-        remove_what_was_late(context, e)
-        raise
+    return save_commit_record(context, seen, record), record
 
 
 def _warn_of_network(context: JobContext, claim: Claim) -> None:

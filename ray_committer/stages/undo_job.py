@@ -17,6 +17,7 @@ from ray_committer.errors import (
 from ray_committer.job_files.commands import commit_command
 from ray_committer.job_files.commit_record import load_commit_record
 from ray_committer.job_files.find_job import AttemptState
+from ray_committer.job_files.follow_job import follow_job
 from ray_committer.job_files.job_state import Seen, StateChangedError, advance, read_state
 from ray_committer.job_files.other_jobs import read_others
 from ray_committer.job_files.watch import until_certain
@@ -59,31 +60,39 @@ def undo_job(context: JobContext, state: AttemptState, *, allowed_roots: tuple[s
 
 
 def _undo(context: JobContext, seen: Seen, allowed_roots: tuple[str, ...]) -> None:
-    store, job = context.store, context.job
-    try:
-        while seen.phase is not Phase.ABORTED:
-            refuse_committed_state(context, seen.phase)
-            record = _trusted_record(context, seen, allowed_roots)
-            if seen.phase is not Phase.UNDOING:
-                refuse_sealed(context, seen.phase, record)
-                refuse_alive(context)
-            context = context.as_recorded(record)
-            if seen.phase is not Phase.UNDOING or is_place_lost(store, job.undone(seen.state.nonce)):
-                seen = _begin(context, record, seen)
-            sync_state(context)
-            put_old_files_back(context, record, seen)
-            sync_replaced(context, record)
-            take_back(context, record, job.undone(seen.state.nonce))
-            sync_taken_back(context)
-            put_old_success_back(context, record)
-            seen = advance(store, job, seen, Phase.ABORTED)
-    except StateChangedError as e:
-        if e.now is not None:
-            return _undo(context, e.now, allowed_roots)
+    recorded = context
+
+    def step(seen: Seen) -> Seen:
+        nonlocal recorded
+        if seen.phase is Phase.ABORTED:
+            return seen
+        refuse_committed_state(context, seen.phase)
+        record = _trusted_record(context, seen, allowed_roots)
+        if seen.phase is not Phase.UNDOING:
+            refuse_sealed(context, seen.phase, record)
+            refuse_alive(context)
+        recorded = context.as_recorded(record)
+        return _take_back(recorded, record, seen)
+
+    seen, is_there = follow_job(seen, step)
+    if is_there:
+        remove_aborted(recorded, seen)
+    else:
+        remove_what_was_late(context)
         refuse_committed(context, seen)
-        return None
-    remove_aborted(context, seen)
-    return None
+
+
+def _take_back(context: JobContext, record: CommitRecord, seen: Seen) -> Seen:
+    store, job = context.store, context.job
+    if seen.phase is not Phase.UNDOING or is_place_lost(store, job.undone(seen.state.nonce)):
+        seen = _begin(context, record, seen)
+    sync_state(context)
+    put_old_files_back(context, record, seen)
+    sync_replaced(context, record)
+    take_back(context, record, job.undone(seen.state.nonce))
+    sync_taken_back(context)
+    put_old_success_back(context, record)
+    return advance(store, job, seen, Phase.ABORTED)
 
 
 def _begin(context: JobContext, record: CommitRecord, seen: Seen) -> Seen:
@@ -93,9 +102,8 @@ def _begin(context: JobContext, record: CommitRecord, seen: Seen) -> Seen:
     make_place(context, record, place)
     try:
         return advance(context.store, context.job, seen, Phase.UNDOING, nonce)
-    except StateChangedError as e:
+    except StateChangedError:
         context.store.delete_directory(place)
-        remove_what_was_late(context, e)
         raise
 
 

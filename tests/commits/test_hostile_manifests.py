@@ -18,7 +18,7 @@ import pytest
 
 import ray_committer
 from ray_committer.errors import ManifestError, PathError, PreflightError, RayCommitterError
-from ray_committer.job_files.job_state import require_state
+from ray_committer.job_files.job_state import adopt_state
 from ray_committer.protocol.manifest import MANIFEST_TYPE, STAMP
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.stores.base import StoreSpec
@@ -221,7 +221,7 @@ def large_manifest(job: JobAttempt, path: Path, size: int) -> int:
     """Write a manifest of about `size` bytes whose very last entry leads out; returns its entries."""
     source = f"file:{job.tasks}/attempt_1_m_000001_0/event_date=2026-11-22/country=DE/part-"
     dest = f"file:{job.destination}/event_date=2026-11-22/country=DE/part-"
-    stamp = require_state(LocalStore(StoreSpec("file")), job).state.stamp
+    stamp = adopt_state(LocalStore(StoreSpec("file")), job).state.stamp
     count = 0
     with path.open("w") as file:
         file.write(f'{{"jobId": "job_1", "extraData": {{"{STAMP}": "{stamp}"}}, "files": [')

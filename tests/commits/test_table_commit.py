@@ -20,7 +20,7 @@ from ray_committer.errors import (
     RayCommitterError,
 )
 from ray_committer.job_files.find_job import read_success
-from ray_committer.job_files.job_state import advance, join_table, read_state, require_state
+from ray_committer.job_files.job_state import adopt_state, advance, join_table, read_state
 from ray_committer.options import CommitOptions
 from ray_committer.protocol import file_list
 from ray_committer.protocol.file_list import ListedFile, inline_set
@@ -432,7 +432,7 @@ def test_a_file_outside_the_table_is_refused(kind):
 def test_a_job_without_a_base_can_only_work_blindly(kind):
     store = with_old_data(kind())
     write(store, {"day=3/a": b"1"})
-    join_table(store, JOB, require_state(store, JOB), TableBase("id", 2, is_late=True))
+    join_table(store, JOB, adopt_state(store, JOB), TableBase("id", 2, is_late=True))
     with pytest.raises(PreflightError, match="names partitions that it has read"):
         run_commit(store, JOB, of_mode(ConflictMode.APPEND, reads=("day=1",)))
     assert run_commit(store, JOB, AT_ONCE).table_version == 4
@@ -530,7 +530,7 @@ def test_a_job_that_waits_has_withdrawn_and_goes_on_when_the_other_ends(kind):
 def test_whoever_sees_the_claim_of_an_aborted_job_ends_it(kind):
     store = begun(kind, NEW, ConflictMode.OVERWRITE)
     stopped_at(store, "recorded", JOB, OVERWRITE)
-    advance(store, JOB, require_state(store, JOB), Phase.ABORTED)
+    advance(store, JOB, adopt_state(store, JOB), Phase.ABORTED)
     assert committed(store, {"day=1/c": b"c"}, THIRD) == 6
     assert kinds_of(store)[2:] == ["claim", "abort", "claim", "commit"]
 
@@ -550,7 +550,7 @@ def test_who_claims_for_a_job_that_was_aborted_meanwhile_ends_the_claim(kind):
     store = begun(kind, NEW, ConflictMode.OVERWRITE)
 
     def abort() -> None:
-        advance(store, JOB, require_state(store, JOB), Phase.ABORTED)
+        advance(store, JOB, adopt_state(store, JOB), Phase.ABORTED)
 
     meanwhile = do_at("rename", abort, end="003.entry")
     with pytest.raises(CommitAbortedError):
@@ -621,10 +621,10 @@ def test_the_abort_of_a_job_is_in_the_log_once_however_often_it_is_repeated(
 ):
     store = begun(kind, {"day=1/a": b"1"}, ConflictMode.APPEND)
     if is_late:
-        join_table(store, JOB, require_state(store, JOB), TableBase("id", 2, is_late=True))
+        join_table(store, JOB, adopt_state(store, JOB), TableBase("id", 2, is_late=True))
     if has_claim:
         stopped_at(store, "recorded", JOB, AT_ONCE)
-    aborted = advance(store, JOB, require_state(store, JOB), Phase.ABORTED).state
+    aborted = advance(store, JOB, adopt_state(store, JOB), Phase.ABORTED).state
     for _ in range(3):
         release_own(store, JOB, aborted, 1)
         committed(store, {f"day=1/{len(kinds_of(store))}": b"c"}, THIRD)
@@ -659,7 +659,7 @@ def test_a_run_that_is_to_do_other_work_claims_that_too(kind):
 def test_a_task_that_commits_after_the_claim_is_in_the_next_claim_of_the_same_command(flat: str):
     store = begun(KINDS[flat], {"day=1/a": b"1"}, ConflictMode.APPEND)
     stopped_at(store, "recorded", JOB, AT_ONCE)
-    advance(store, JOB, require_state(store, JOB), Phase.OPEN)
+    advance(store, JOB, adopt_state(store, JOB), Phase.OPEN)
     attempt = set_up_attempt(store, JOB, 7, 0)
     write_attempt(store, JOB, attempt, {"day=3/late": b"22"})
     commit_attempt(store, JOB, 7, attempt)

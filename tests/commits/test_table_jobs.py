@@ -22,7 +22,7 @@ from ray_committer.errors import (
 )
 from ray_committer.job_files.find_job import list_job_directories
 from ray_committer.job_files.gone_jobs import sweep_all_gone
-from ray_committer.job_files.job_state import advance, read_state, require_state
+from ray_committer.job_files.job_state import adopt_state, advance, read_state
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.file_list import ListedFile
 from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt, parent, temporary_directory
@@ -511,7 +511,7 @@ def test_only_jobs_of_this_kind_that_are_not_at_work_are_given_up(kind):
 def test_an_aborted_job_of_this_kind_is_given_up_once_more(kind):
     store = small_files(kind)
     open_undo(store)
-    advance(store, UNDO, require_state(store, UNDO), Phase.ABORTED)
+    advance(store, UNDO, adopt_state(store, UNDO), Phase.ABORTED)
     assert dead_table_jobs(store, "/table") == []
 
 

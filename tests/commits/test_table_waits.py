@@ -10,7 +10,7 @@ import pytest
 
 from ray_committer.errors import CommitConflictError
 from ray_committer.job_files import owners
-from ray_committer.job_files.job_state import advance, read_state, require_state
+from ray_committer.job_files.job_state import adopt_state, advance, read_state
 from ray_committer.options import CommitOptions, Unfinished
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.state import Phase
@@ -48,7 +48,7 @@ def with_claim(kind: Callable[[], MemoryStore], phase: Phase = Phase.OPEN) -> Me
     store = begun(kind, NEW, ConflictMode.OVERWRITE)
     stopped_at(store, "recorded", JOB, OVERWRITE)
     if phase is Phase.OPEN:
-        advance(store, JOB, require_state(store, JOB), Phase.OPEN)
+        advance(store, JOB, adopt_state(store, JOB), Phase.OPEN)
     write(store, {"day=1/c": b"c"}, THIRD)
     return store
 
@@ -156,7 +156,7 @@ def test_a_silent_job_is_watched_before_it_is_aborted(kind, monkeypatch: pytest.
 
         def wake(call: StoreCall, store: MemoryStore = store, wakes: bool = wakes) -> None:
             if call.paths[0] == JOB.heartbeat and next(looks) == 1 and wakes:  # noqa: B023
-                advance(store, JOB, require_state(store, JOB), Phase.ABORTED)
+                advance(store, JOB, adopt_state(store, JOB), Phase.ABORTED)
 
         with claimants_at_work(store):
             report = run_commit(WrappedStore(store, after=wake), THIRD, AT_ONCE)

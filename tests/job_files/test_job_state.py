@@ -19,11 +19,11 @@ from ray_committer.job_files.gone_jobs import sweep_all_gone
 from ray_committer.job_files.job_state import (
     Seen,
     StateChangedError,
+    adopt_state,
     advance,
     begin_state,
     delete_state,
     read_state,
-    require_state,
 )
 from ray_committer.places.settle import ATTEMPTS
 from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt
@@ -172,7 +172,7 @@ def test_of_threads_that_give_a_job_its_first_state_exactly_one_succeeds(store, 
 
 def test_all_threads_that_need_the_state_of_a_job_without_one_get_the_same(store, job: JobAttempt):
     store.mkdirs(job.manifests)
-    found = at_once(THREADS, lambda: require_state(store, job))
+    found = at_once(THREADS, lambda: adopt_state(store, job))
     assert found == [found[0]] * THREADS
     assert (found[0].phase, found[0].state.stamp) == (Phase.OPEN, UNSTAMPED)
 
@@ -181,7 +181,7 @@ def test_a_job_that_has_a_state_is_given_no_other(store, job: JobAttempt):
     seen = begun(store, job)
     with pytest.raises(FileExistsError):
         begun(store, job)
-    assert require_state(store, job) == read_state(store, job) == seen
+    assert adopt_state(store, job) == read_state(store, job) == seen
 
 
 def test_a_change_that_the_protocol_does_not_know_makes_no_request(memory: MemoryStore):
@@ -306,16 +306,14 @@ def test_a_job_that_is_gone_is_given_no_state_and_not_made_anew(kind: str, job: 
     store.delete_directory(job.job_directory)
     with pytest.raises(FileNotFoundError):
         begin_state(store, job, new_state())
-    with pytest.raises(StateChangedError) as caught:
-        require_state(store, job)
-    assert caught.value.now is None
+    assert adopt_state(store, job) is None
     assert store.list_status(job.temporary) == []
 
 
 def test_a_state_that_somebody_gives_an_unstamped_job_meanwhile_is_taken(memory: MemoryStore):
     memory.mkdirs(JOB.manifests)
-    hook = do_at(change_of(memory), lambda: require_state(memory, JOB))
-    assert require_state(WrappedStore(memory, before=hook), JOB) == read_state(memory, JOB)
+    hook = do_at(change_of(memory), lambda: adopt_state(memory, JOB))
+    assert adopt_state(WrappedStore(memory, before=hook), JOB) == read_state(memory, JOB)
 
 
 @pytest.mark.parametrize("operation", ["write", "move_directory"])
@@ -365,7 +363,7 @@ def test_a_state_of_another_version_is_refused_and_left(memory: MemoryStore):
     place = JOB.state if memory.real_directories else join(JOB.state, "current")
     memory.advance(place, seen.stored, "merged.appends.stamp.nonce.state")
     before = memory.files()
-    for look in (read_state, require_state):
+    for look in (read_state, adopt_state):
         with pytest.raises(ManifestError, match="not a job state that this version can read"):
             look(memory, JOB)
     assert memory.files() == before
@@ -406,7 +404,7 @@ def test_a_state_that_stays_unclear_is_an_error_and_never_no_state(names: list[s
     store.mkdirs(JOB.manifests)
     store.shown = [names] * LOOKS
     with pytest.raises(OSError, match="states of its job"):
-        require_state(store, JOB)
+        adopt_state(store, JOB)
 
 
 def test_only_the_state_that_was_seen_is_deleted():

@@ -10,7 +10,7 @@ import pytest
 import ray_committer
 from ray_committer import AbortReport, CommitOptions
 from ray_committer.errors import RayCommitterError
-from ray_committer.job_files.job_state import advance, require_state
+from ray_committer.job_files.job_state import adopt_state, advance
 from ray_committer.jobs.table import init_table
 from ray_committer.protocol.paths import UNDONE, JobAttempt, join, new_job_attempt
 from ray_committer.protocol.state import Phase
@@ -98,7 +98,7 @@ def test_a_dry_run_that_finds_nothing_says_so(write_job, dest: Path, is_committe
 
 def test_an_abort_that_died_after_its_decision_is_told_by_the_next_one(write_job, dest: Path, store):
     job = write_job(FILES)
-    advance(store, job, require_state(store, job), Phase.ABORTED)
+    advance(store, job, adopt_state(store, job), Phase.ABORTED)
     report = abort(dest)
     assert (report.directory, report.files) == (job.directory, 3)
 

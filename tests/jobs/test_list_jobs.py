@@ -12,7 +12,7 @@ import pytest
 
 import ray_committer
 from ray_committer import CommitOptions, ConflictMode
-from ray_committer.job_files.job_state import advance, require_state
+from ray_committer.job_files.job_state import adopt_state, advance
 from ray_committer.protocol.manifest import decode_manifest
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import Heartbeat, Owner, encode
@@ -226,7 +226,7 @@ def test_what_a_beat_counted_is_not_told_once_all_is_moved_or_moved_back(
 ):
     job = write_job({0: {"a": "x"}})
     ray_committer.record_job(str(dest))
-    advance(store, job, require_state(store, job), phase)
+    advance(store, job, adopt_state(store, job), phase)
     beat(job, seconds_ago=0)
     assert (one(dest).state, one(dest).moved) == (phase.value, None)
 
@@ -253,7 +253,7 @@ def test_each_state_after_the_record_names_the_one_command_that_ends_it(
     (dest / "a").write_text("old, and replaced where it is")
     job = write_job({0: {"a": "x"}})
     ray_committer.record_job(str(dest), options=CommitOptions(mode=ConflictMode.OVERWRITE))
-    advance(store, job, require_state(store, job), phase)
+    advance(store, job, adopt_state(store, job), phase)
     found = one(dest)
     assert found.state == phase.value
     assert found.command == f"ray-committer {command.format(dest)}"
@@ -265,7 +265,7 @@ def test_a_sealed_job_whose_old_files_are_put_aside_can_also_be_given_up(write_j
     (dest / "p=1" / "old").write_text("old")
     job = write_job({0: {"a": "x"}})
     ray_committer.record_job(str(dest), options=CommitOptions(mode=ConflictMode.OVERWRITE))
-    advance(store, job, require_state(store, job), Phase.SEALED)
+    advance(store, job, adopt_state(store, job), Phase.SEALED)
     found = one(dest)
     assert found.command == f"ray-committer commit {dest} --job-id job_1"
     assert found.undo_command == f"ray-committer abort {dest} --job-id job_1 --undo"

@@ -18,7 +18,7 @@ from ray_committer.errors import (
     RayCommitterError,
     RecordGoneError,
 )
-from ray_committer.job_files.job_state import advance, require_state
+from ray_committer.job_files.job_state import adopt_state, advance
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.state import Phase
 from ray_committer.stores.base import Versions
@@ -105,7 +105,7 @@ def test_an_undo_that_would_be_refused_has_no_plan(write_job, dest: Path, store,
     (dest / "a").write_text("old, and replaced where it is")
     job = write_job({0: {"a": "new"}})
     ray_committer.record_job(str(dest), options=CommitOptions(mode=ConflictMode.OVERWRITE))
-    advance(store, job, require_state(store, job), phase)
+    advance(store, job, adopt_state(store, job), phase)
     with pytest.raises(CommitRecordExistsError, match="can no longer be undone; finish it with"):
         ray_committer.plan_abort(str(dest), undo=True)
 
@@ -232,7 +232,7 @@ def test_a_committed_job_without_its_record_is_only_left_to_be_cleaned_up(write_
 def test_a_plan_of_a_job_whose_record_is_gone_says_so(write_job, dest: Path, store, phase: Phase):
     job = write_job(FILES)
     ray_committer.record_job(str(dest))
-    seen = require_state(store, job)
+    seen = adopt_state(store, job)
     if phase is Phase.UNDOING:
         advance(store, job, seen, phase)
     Path(job.content(seen.state.record or "")).unlink()

@@ -9,7 +9,7 @@ import pytest
 
 import ray_committer
 from ray_committer import CommitOptions, JobPlan
-from ray_committer.job_files.job_state import advance, require_state
+from ray_committer.job_files.job_state import adopt_state, advance
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.state import Phase
 from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, visible_files
@@ -100,7 +100,7 @@ def test_on_s3_pending_uploads_are_what_is_left(number: int):
 def test_a_sealed_job_has_all_files_in_place(write_job, dest: Path, store):
     job = write_job({0: {"p=1/a": "x", "p=2/b": "yy"}})
     ray_committer.record_job(str(dest))
-    advance(store, job, require_state(store, job), Phase.SEALED)
+    advance(store, job, adopt_state(store, job), Phase.SEALED)
     for name in ("p=1/a", "p=2/b"):
         (dest / name).parent.mkdir()
         Path(job.task_attempt("attempt_1_m_000000_0"), name).rename(dest / name)

@@ -17,7 +17,7 @@ from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import WorkExecutor
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.job_files.commit_record import load_commit_record
-from ray_committer.job_files.job_state import Seen, advance, read_state, require_state
+from ray_committer.job_files.job_state import Seen, adopt_state, advance, read_state
 from ray_committer.job_files.owners import owner_of
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, is_inside, join, new_job_attempt
@@ -182,7 +182,7 @@ def bring_to(
 ) -> Seen:
     """Bring an open job to a phase, with `record` and a declaration of the same beside its state."""
     record = record or record_of(job_id=job.job_id, job_attempt=job.number)
-    seen = require_state(store, job)
+    seen = adopt_state(store, job)
     for step in _WAYS[phase]:
         nonce = record.nonce if step is Phase.RECORDED else new_nonce()
         if step is Phase.DECLARED:

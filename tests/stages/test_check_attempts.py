@@ -10,7 +10,7 @@ import pytest
 
 import ray_committer
 from ray_committer.errors import IncompleteJobError
-from ray_committer.job_files.job_state import require_state
+from ray_committer.job_files.job_state import adopt_state
 from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.state import Phase
@@ -47,7 +47,7 @@ def test_what_a_task_without_a_manifest_has_written_is_not_deleted(store):
     assert f"{JOB.tasks}: 1 task attempts" in caught.value.what
     assert attempt in caught.value.what
     assert "--expect-tasks 2" in caught.value.advice
-    assert require_state(store, JOB).phase is Phase.OPEN
+    assert adopt_state(store, JOB).phase is Phase.OPEN
     assert {one.path for one in store.list_files(JOB.task_attempt(attempt))} == before
     assert visible_files(store, JOB.destination) == {}
 

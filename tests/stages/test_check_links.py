@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ray_committer.errors import StoreRefusedError
-from ray_committer.job_files.job_state import require_state
+from ray_committer.job_files.job_state import adopt_state
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.state import Phase
 from ray_committer.stores.base import StoreSpec
@@ -25,7 +25,7 @@ _AS_NOBODY = """
 import os, sys
 from ray_committer.errors import PreflightError
 from ray_committer.protocol.paths import new_job_attempt
-from ray_committer.job_files.job_state import require_state
+from ray_committer.job_files.job_state import adopt_state
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.stores.local_renames import link_and_unlink, rename_without_replacing
@@ -39,7 +39,7 @@ try:
     print("committed")
 except PreflightError as e:
     print(e)
-    print(require_state(store, job).phase)
+    print(adopt_state(store, job).phase)
 """
 
 FILES = {0: {"p=1/a": b"1", "p=2/b": b"2"}, 1: {"p=1/c": b"3"}, 2: {"p=1/d": b"4"}}
@@ -93,7 +93,7 @@ def test_a_file_system_without_links_is_refused_before_the_record(monkeypatch, t
     monkeypatch.setattr(os, "link", no_links)
     with pytest.raises(StoreRefusedError, match="can neither rename without replacing nor link files"):
         run_commit(store, job)
-    assert require_state(store, job).phase is Phase.OPEN
+    assert adopt_state(store, job).phase is Phase.OPEN
     assert visible_files(store, str(tmp_path)) == {}
     monkeypatch.undo()
     run_commit(store, job)

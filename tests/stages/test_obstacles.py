@@ -17,7 +17,7 @@ from ray_committer.errors import (
     RayCommitterError,
     some_of,
 )
-from ray_committer.job_files.job_state import require_state
+from ray_committer.job_files.job_state import adopt_state
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.record import ConflictMode
@@ -136,6 +136,6 @@ def test_all_kinds_are_reported_at_once(
     assert type(caught.value) is kind
     assert [text.count(what) for what in named] == [1] * len(named), text
     assert sorted(named, key=text.index) == named
-    assert require_state(store, job).phase is Phase.OPEN
+    assert adopt_state(store, job).phase is Phase.OPEN
     if kind is ManifestError:  # found first, and without a declaration
         assert sorted(tmp_path.rglob("*")) == before

@@ -24,7 +24,7 @@ from ray_committer.errors import (
 )
 from ray_committer.events import Event, Notice
 from ray_committer.job_files.commit_record import load_commit_record
-from ray_committer.job_files.job_state import require_state
+from ray_committer.job_files.job_state import adopt_state
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.protocol.state import new_nonce
 from ray_committer.stages import old_files_aside as module
@@ -238,7 +238,7 @@ def test_only_directories_into_which_the_job_writes_nothing_are_recorded(store, 
     job = write_job({0: {"p=1/new": "n"}})
     roots = (str(dest / "p=1"), str(dest / "p=2"), str(dest / "p=9"))
     ray_committer.record_job(str(dest), options=replace(OVERWRITE, replaced_roots=roots))
-    record = load_commit_record(store, job, require_state(store, job).state)
+    record = load_commit_record(store, job, adopt_state(store, job).state)
     assert record.emptied == [str(dest / name) for name in ("p=1/dead", "p=2", "p=9")]
     ray_committer.commit_job(str(dest), options=replace(OVERWRITE, replaced_roots=roots))
     assert {path.name for path in dest.iterdir()} == {"_SUCCESS", "p=1", "p=3", "top"}

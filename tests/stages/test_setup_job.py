@@ -23,7 +23,7 @@ from ray_committer.errors import (
     TaskCommitError,
 )
 from ray_committer.job_files.find_job import list_attempts, read_attempt_state, read_success
-from ray_committer.job_files.job_state import StateChangedError, require_state
+from ray_committer.job_files.job_state import StateChangedError, adopt_state
 from ray_committer.job_files.other_jobs import OtherJob
 from ray_committer.job_files.owners import nobody
 from ray_committer.job_files.unfinished_jobs import ROUNDS, End
@@ -459,7 +459,7 @@ def test_the_marker_of_an_earlier_job_is_deleted_last(operation: str):
 
 
 @pytest.mark.parametrize("request_name", ["write", "move_directory"])
-@pytest.mark.parametrize("meanwhile", [run_abort, require_state])
+@pytest.mark.parametrize("meanwhile", [run_abort, adopt_state])
 def test_a_job_that_another_process_takes_up_or_ends_meanwhile_is_refused(
     request_name: str, meanwhile: Callable[..., Any]
 ):

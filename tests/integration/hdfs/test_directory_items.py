@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from ray_committer.errors import PreflightError
-from ray_committer.job_files.job_state import require_state
+from ray_committer.job_files.job_state import adopt_state
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.state import Phase
 from ray_committer.stores.base import StoreOperations, StoreSpec
@@ -46,7 +46,7 @@ def test_a_directory_without_room_is_named_and_its_last_place_is_taken(small_sto
     write_job(small_store, job, {task: {f"p=1/{task}": b"new"} for task in range(3)})
     with pytest.raises(PreflightError, match=f"p=1: holds {LIMIT - 2} names and gets 3 more, but"):
         run_commit(small_store, job)
-    assert require_state(small_store, job).phase is Phase.OPEN
+    assert adopt_state(small_store, job).phase is Phase.OPEN
     small_store.delete_file(f"{table}/p=1/old-0")
     run_commit(small_store, job)
     assert len(visible_files(small_store, table)) == LIMIT
