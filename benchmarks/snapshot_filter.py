@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from pyspark.version import __version__ as spark_version
 
 import ray_committer
-from ray_committer.jar import jar_path
+from ray_committer.version import jar_path
 
 DIRECTORIES = 2_000
 NAME = "part-00000-0e7d3b6c-8b1f-4a55-9d5e-2f8a9c1b7e40-c000.csv"

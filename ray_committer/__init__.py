@@ -27,7 +27,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ray_committer.cancellation import CancelToken
+    from ray_committer.events import CancelToken
     from ray_committer.interop.exports.result import Exported
     from ray_committer.jobs.abort_report import AbortReport
     from ray_committer.jobs.commit import (
@@ -126,7 +126,7 @@ __all__ = [
 
 _ELSEWHERE = {
     "AbortReport": "jobs.abort_report",
-    "CancelToken": "cancellation",
+    "CancelToken": "events",
     "CommitOptions": "options",
     "CommitReport": "report.commit_report",
     "CommittedJob": "jobs.table_changes",

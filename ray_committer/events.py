@@ -1,4 +1,6 @@
-"""The events of a commit, as data for callbacks, progress lines and reports.
+"""What a commit and its caller tell each other while it runs: its events, and its cancellation.
+
+Events are data for callbacks, progress lines and reports.
 
 There are at most a few events per shard or stage and none per file, so a listener holds no more than it
 chooses to. Events have no time of their own: a recorder reads a clock when they arrive.
@@ -7,6 +9,7 @@ chooses to. Events have no time of their own: a recorder reads a clock when they
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -187,3 +190,41 @@ def unfailing(sink: EventSink) -> EventSink:
             _log.warning("a listener has failed and gets no more events", exc_info=True)
 
     return pass_on
+
+
+class CancelToken:
+    """Cancels a commit from another thread, such as a signal handler or a callback of Spark: pass it to
+    `commit_job`, and call `cancel`.
+
+    It is set once and cannot be reset. The commit then ends with `CommitCancelledError`, with everything
+    kept, and the same call with a new token finishes it.
+    """
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self._lock = threading.Lock()
+        self._callbacks: list[Callable[[], None]] = []
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether `cancel` was called."""
+        return self._event.is_set()
+
+    def cancel(self) -> None:
+        """Cancel; idempotent. Requests in flight end, and nothing new begins.
+
+        The callbacks of `on_cancel` run in this thread.
+        """
+        with self._lock:
+            self._event.set()
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+
+    def on_cancel(self, callback: Callable[[], None]) -> None:
+        """Call `callback` when cancelled; at once if that has already happened."""
+        with self._lock:
+            if not self._event.is_set():
+                self._callbacks.append(callback)
+                return
+        callback()

@@ -7,7 +7,6 @@ from typing import Any
 import click
 import msgspec
 
-from ray_committer.cancellation import CancelToken
 from ray_committer.cli import options as shared
 from ray_committer.cli.cancel import cancel_on_signals
 from ray_committer.cli.command import Command
@@ -16,6 +15,7 @@ from ray_committer.cli.html_file import html_option, write_html
 from ray_committer.cli.listeners import listening
 from ray_committer.cli.progress import progress
 from ray_committer.cli.verdict import print_verdict_last
+from ray_committer.events import CancelToken
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.jobs.commit import commit_job
 from ray_committer.options import CommitOptions

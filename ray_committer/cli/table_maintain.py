@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 import click
 from rich.text import Text
 
-from ray_committer.cancellation import CancelToken
 from ray_committer.cli import options as shared
 from ray_committer.cli.cancel import cancel_on_signals
 from ray_committer.cli.command import Command
 from ray_committer.cli.print import count_text, print_result, size_text
 from ray_committer.cli.progress import progress
+from ray_committer.events import CancelToken
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.report.commit_report import CommitReport
 

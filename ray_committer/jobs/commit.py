@@ -14,14 +14,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeVar
 
-from ray_committer.cancellation import CancelToken
 from ray_committer.errors import (
     CommitRecordExistsError,
     IncompleteJobError,
     StoreFailedError,
     StoreRefusedError,
 )
-from ray_committer.events import EventSink, ignore
+from ray_committer.events import CancelToken, EventSink, ignore
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName, open_pool
 from ray_committer.job_files.unfinished_jobs import EndJob

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from ray_committer.cancellation import CancelToken
+from ray_committer.events import CancelToken
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.job_files.job_state import StateChangedError, advance

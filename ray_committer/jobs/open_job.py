@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ray_committer.cancellation import CancelToken
 from ray_committer.errors import (
     CommitAbortedError,
     CommitStateUnknownError,
@@ -19,7 +18,7 @@ from ray_committer.errors import (
     StoreUnavailableError,
     ThrottledError,
 )
-from ray_committer.events import EventSink, ignore, unfailing
+from ray_committer.events import CancelToken, EventSink, ignore, unfailing
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import Choice, ExecutorName, choose_executor
 from ray_committer.executors.inline import InlineExecutor

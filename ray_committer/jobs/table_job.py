@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from uuid import uuid4
 
-from ray_committer.cancellation import CancelToken
 from ray_committer.errors import PathError
-from ray_committer.events import EventSink, ignore
+from ray_committer.events import CancelToken, EventSink, ignore
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.jobs.end_job import ending

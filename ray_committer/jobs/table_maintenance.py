@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from ray_committer.cancellation import CancelToken
 from ray_committer.errors import SettingsError
-from ray_committer.events import EventSink, ignore
+from ray_committer.events import CancelToken, EventSink, ignore
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.jobs.open_job import StorageOptions, open_here

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ray_committer.errors import RayCommitterError
-from ray_committer.jar import PROTOCOL_CLASS, PROTOCOL_KEY, jar_path
 from ray_committer.promises.lines import Line, Verdict
+from ray_committer.version import PROTOCOL_CLASS, PROTOCOL_KEY, jar_path
 
 SPARK = ((3, 5), (5, 0))
 """The supported versions: from the first, and before the second."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ray_committer.errors import SparkDriverError
-from ray_committer.jar import jar_path
+from ray_committer.version import jar_path
 
 CONNECT_MODULE = "pyspark.sql.connect"
 JAR_PROTOCOL_VERSION = 7

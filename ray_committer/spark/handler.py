@@ -16,9 +16,8 @@ from typing import Any
 
 import msgspec
 
-from ray_committer.cancellation import CancelToken
 from ray_committer.errors import CommitRecordExistsError, RayCommitterError, StoreRefusedError
-from ray_committer.events import EventSink
+from ray_committer.events import CancelToken, EventSink
 from ray_committer.jobs.commit import abort_job, commit_job, record_job, setup_job
 from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.protocol.paths import ANY_PARTITION

@@ -21,7 +21,6 @@ from ray_committer.errors import RayNotAvailableError, SparkDriverError
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
-from ray_committer.jar import PROTOCOL_CLASS, PROTOCOL_KEY, jar_path
 from ray_committer.options import CommitOptions
 from ray_committer.report.commit_report import CommitReport
 from ray_committer.report.heartbeat import EVERY_SECONDS
@@ -32,6 +31,7 @@ from ray_committer.spark.hadoop.conf import job_configuration, session_configura
 from ray_committer.spark.handler import DEFERRED, CommitHandler
 from ray_committer.spark.job_settings import HandlerSettings, job_executor, job_options
 from ray_committer.spark.settings import MODE_KEY, SESSION_KEY, CommitMode
+from ray_committer.version import PROTOCOL_CLASS, PROTOCOL_KEY, jar_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

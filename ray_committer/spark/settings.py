@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any, Literal, get_args
 
 from ray_committer.errors import SettingsError
-from ray_committer.jar import PROTOCOL_CLASS, PROTOCOL_KEY, jar_path
 from ray_committer.stores.registry import resolve_destination
+from ray_committer.version import PROTOCOL_CLASS, PROTOCOL_KEY, jar_path
 
 CommitMode = Literal["ray", "deferred", "spark"]
 DriverName = Literal["jvm", "pyspark"]

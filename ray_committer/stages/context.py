@@ -10,9 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from ray_committer.cancellation import CancelToken
 from ray_committer.errors import CommitCancelledError, RayCommitterError
-from ray_committer.events import EventSink, Notice, StageEnded, StageStarted, ignore
+from ray_committer.events import CancelToken, EventSink, Notice, StageEnded, StageStarted, ignore
 from ray_committer.executors.base import WorkExecutor
 from ray_committer.job_files.deleted import Deleted
 from ray_committer.job_files.unfinished_jobs import EndJob, cannot_end

@@ -11,7 +11,6 @@ import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from ray_committer.cancellation import CancelToken
 from ray_committer.errors import (
     CommitCancelledError,
     CommitConflictError,
@@ -19,6 +18,7 @@ from ray_committer.errors import (
     RayCommitterError,
     TableLogGoneError,
 )
+from ray_committer.events import CancelToken
 from ray_committer.job_files.commands import abort_command, commit_command
 from ray_committer.job_files.find_job import list_job_directories, read_attempt_state
 from ray_committer.job_files.job_state import read_state

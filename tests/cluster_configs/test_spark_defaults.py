@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from ray_committer import CommitOptions
-from ray_committer.jar import PROTOCOL_CLASS, PROTOCOL_KEY
 from ray_committer.spark.hadoop.conf import HadoopConf
 from ray_committer.spark.hadoop.keys import ignored_keys
 from ray_committer.spark.hadoop.stores import qualify, storage_options
@@ -13,6 +12,7 @@ from ray_committer.spark.job_settings import job_executor, job_options
 from ray_committer.spark.settings import store_settings
 from ray_committer.stores.adls.identity import AzureIdentity
 from ray_committer.stores.registry import resolve_destination
+from ray_committer.version import PROTOCOL_CLASS, PROTOCOL_KEY
 from tests.cluster_configs.spark_defaults import DIRECTORY, settings_of
 
 IDENTITY = AzureIdentity("ManagedIdentityCredential", {"client_id": f"{0:08}-0000-0000-0000-{0:012}"})

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ray_committer.jar import jar_path
+from ray_committer.version import jar_path
 from tests.cluster_configs.spark_defaults import DIRECTORY, settings_of
 
 pyspark = pytest.importorskip("pyspark")

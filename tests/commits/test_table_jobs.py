@@ -10,7 +10,6 @@ from itertools import count
 
 import pytest
 
-from ray_committer.cancellation import CancelToken
 from ray_committer.errors import (
     CommitCancelledError,
     CommitConflictError,
@@ -20,6 +19,7 @@ from ray_committer.errors import (
     TableLogGoneError,
     TableVersionGoneError,
 )
+from ray_committer.events import CancelToken
 from ray_committer.job_files.find_job import list_job_directories
 from ray_committer.job_files.gone_jobs import sweep_all_gone
 from ray_committer.job_files.job_state import adopt_state, advance, read_state

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ray_committer.jar import PROTOCOL_CLASS, PROTOCOL_KEY
 from ray_committer.promises.lines import Verdict
 from ray_committer.promises.spark_lines import examine_spark, file_names
+from ray_committer.version import PROTOCOL_CLASS, PROTOCOL_KEY
 
 
 def installation(root: Path, *jars: str, settings: str = "") -> Path:

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from _pytest.mark.structures import ParameterSet
 
-from ray_committer.cancellation import CancelToken
-from ray_committer.events import EventSink, ignore
+from ray_committer.events import CancelToken, EventSink, ignore
 from ray_committer.executors.base import WorkExecutor
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.job_files.commit_record import load_commit_record

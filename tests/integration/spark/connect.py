@@ -12,7 +12,7 @@ from typing import Any
 
 import pyspark
 
-from ray_committer.jar import PROTOCOL_CLASS, PROTOCOL_KEY, jar_path
+from ray_committer.version import PROTOCOL_CLASS, PROTOCOL_KEY, jar_path
 from tests.integration.spark.jvm import environment
 from tests.servers.ports import free_port
 

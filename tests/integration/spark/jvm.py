@@ -12,7 +12,7 @@ from pathlib import Path
 import pyspark
 
 import ray_committer
-from ray_committer.jar import PROTOCOL_CLASS, PROTOCOL_KEY, jar_path
+from ray_committer.version import PROTOCOL_CLASS, PROTOCOL_KEY, jar_path
 from tests.integration.spark.conftest import data_files
 from tests.jar_requests import request, tasks_of
 

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import SparkSession
 
-from ray_committer.jar import PROTOCOL_CLASS
+from ray_committer.version import PROTOCOL_CLASS
 from tests.integration.spark.metered import compiled
 
 JOB_ID = "job-1"

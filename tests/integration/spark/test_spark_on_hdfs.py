@@ -11,11 +11,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 import ray_committer
 from ray_committer import Outcome
-from ray_committer.jar import jar_path
 from ray_committer.spark import install, uninstall
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.registry import open_store
 from ray_committer.testing import visible_files
+from ray_committer.version import jar_path
 from tests.servers.hdfs import HdfsServer
 
 pytestmark = [

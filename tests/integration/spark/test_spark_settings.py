@@ -17,7 +17,6 @@ from pyspark.sql import DataFrame, SparkSession
 import ray_committer
 from ray_committer import CommitOptions, Outcome
 from ray_committer.errors import SettingsError
-from ray_committer.jar import PROTOCOL_KEY
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.spark import install, spark_conf, uninstall
 from ray_committer.spark.hadoop.conf import PROVIDER_PATH, HadoopConf, session_configuration
@@ -27,6 +26,7 @@ from ray_committer.spark.handler import CommitHandler
 from ray_committer.spark.job_settings import HandlerSettings
 from ray_committer.spark.settings import MODE_KEY, SESSION_KEY
 from ray_committer.stores.registry import open_store, resolve_destination
+from ray_committer.version import PROTOCOL_KEY
 from tests.integration.spark.conftest import data_files
 from tests.integration.spark.tasks import set_up
 

@@ -16,11 +16,11 @@ import ray_committer
 from ray_committer import CommitReport, Outcome
 from ray_committer.cli.main import main
 from ray_committer.events import Event, StageStarted
-from ray_committer.jar import PROTOCOL_CLASS, PROTOCOL_KEY
 from ray_committer.protocol.iostatistics import Mean
 from ray_committer.spark import Installation, install, uninstall
 from ray_committer.spark.session import bridge
 from ray_committer.spark.settings import MODE_KEY
+from ray_committer.version import PROTOCOL_CLASS, PROTOCOL_KEY
 from tests.integration.spark.conftest import data_files, fail_task
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]

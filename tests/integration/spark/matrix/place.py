@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from ray_committer.jar import PROTOCOL_KEY
+from ray_committer.version import PROTOCOL_KEY
 from tests.integration.spark.matrix.differences import Difference
 
 DONE, NOT_REFUSED = "done", "was not refused"
