@@ -1,8 +1,8 @@
 """The completion of an upload, which puts a file in place on S3, and what its answer means.
 
 S3 renames nothing. A task uploads the parts of a file, and nobody sees the file until the upload is
-completed: one atomic request, like a rename. The etag of the completed file follows from those of its
-parts, so it is known before.
+completed: one atomic request, like a rename. The etag of the completed file follows from the etags of
+its parts, so it is known before.
 
 An upload's id is used once. While it is pending, a file with the etag that we expect is another one:
 equal bytes have equal etags. When it is not pending, and such a file is there, it is ours.
@@ -29,7 +29,7 @@ LEAST_PART_BYTES = 5 << 20
 class CompleteUpload(msgspec.Struct, frozen=True, gc=False):
     """Complete an upload, by its `id` and the etags of its `parts` in order, where no file is.
 
-    `etag` is that of the completed file, and `stamp` that of the job that its metadata names; each is
+    `etag` is the etag of the completed file, and `stamp` the job's stamp in its metadata; each is
     None if it is not known. `task` is the task attempt that uploaded it, for errors, and `job` the id of
     its job.
     """
@@ -76,10 +76,13 @@ def judge_complete(answer: Answer, place: Place | None, is_pending: bool | None)
     """
     if answer is Answer.DONE:
         return Judgement(Verdict.DONE)
+    # The answer itself shows that the upload is not pending, so the look at it is saved.
     if answer is Answer.NO_UPLOAD:
         is_pending = False
     if place is None or is_pending is None:
         return Judgement(Verdict.NOT_DONE)
+    # Nothing was done with it yet. A file there is another one only if the store refused because of it:
+    # any other answer may still be on its way.
     if is_pending:
         is_taken = answer is Answer.TAKEN and place is not Place.EMPTY
         return Judgement(Verdict.CONFLICT if is_taken else Verdict.NOT_DONE)
@@ -88,6 +91,7 @@ def judge_complete(answer: Answer, place: Place | None, is_pending: bool | None)
 
 def _of_ended_upload(place: Place) -> Judgement:
     match place:
+        # The upload has ended without a file: someone aborted it, or the file is deleted already.
         case Place.EMPTY:
             return Judgement(Verdict.LOST)
         case Place.SAME_ETAG:
@@ -99,20 +103,21 @@ def _of_ended_upload(place: Place) -> Judgement:
 
 
 def compare_place(
-    action: CompleteUpload, size: int, found: Observation | None, stamp: str | None
+    action: CompleteUpload, size: int, file: Observation | None, stamp: str | None
 ) -> Place:
-    """Compare what was `found` at an upload's destination with the file of `size` bytes that the upload
-    makes; `stamp` is the one in the metadata of the file that was found.
+    """Compare the `file` at an upload's destination with the one of `size` bytes that the upload
+    makes; `stamp` is the one in the metadata of `file`.
 
-    An etag that is known decides alone. A stamp is that of the whole job, so it proves a file of this
+    An etag that is known decides alone. All files of the job have one stamp, so it proves a file of this
     job and this size, at a place that only one task of the job writes to.
     """
-    if found is None:
+    if file is None:
         return Place.EMPTY
-    if found.size != size:
+    # Before the etag: an etag that is unknown must not hide another size.
+    if file.size != size:
         return Place.OTHER
     if action.etag is not None:
-        return Place.SAME_ETAG if found.etag == action.etag else Place.OTHER
+        return Place.SAME_ETAG if file.etag == action.etag else Place.OTHER
     is_ours = action.stamp is not None and stamp == action.stamp
     return Place.SAME_STAMP if is_ours else Place.OTHER
 
@@ -122,5 +127,6 @@ def predict_etag(parts: Sequence[str]) -> str | None:
     MD5 sums, as with encryption by keys of KMS or of the client."""
     if not parts or not all(map(_MD5.fullmatch, parts)):
         return None
+    # S3's rule: MD5 over the MD5 sums of the parts, and their number.
     joined = b"".join(map(bytes.fromhex, parts))
     return f"{md5(joined, usedforsecurity=False).hexdigest()}-{len(parts)}"

@@ -46,35 +46,39 @@ def judge(
 ) -> Obstacle | None:
     """Judge a claim against the claims that have `ended` since its base and the others `in_flight`; None
     if it goes on."""
-    if (same := same_run(claim, in_flight := list(in_flight))) is not None:
-        return same
-    for other in ended:
-        if contested := tuple(_changed(claim, other.claim, isolation)):
-            return Obstacle(Verdict.REFUSED, other, contested)
-    for other in in_flight:
-        if contested := tuple(_crossed(claim, other.claim, isolation)):
-            return Obstacle(Verdict.WAITS, other, contested)
+    # First: two runs of one work must not both be committed, whatever partitions they write.
+    if (repeated := same_run(claim, in_flight := list(in_flight))) is not None:
+        return repeated
+    # Ended claims before those in flight: a claim that is refused must not wait first.
+    for rival in ended:
+        if contested := tuple(_changed(claim, rival.claim, isolation)):
+            return Obstacle(Verdict.REFUSED, rival, contested)
+    for rival in in_flight:
+        if contested := tuple(_crossed(claim, rival.claim, isolation)):
+            return Obstacle(Verdict.WAITS, rival, contested)
     return None
 
 
 def same_run(claim: TableClaim, in_flight: Iterable[ClaimInFlight]) -> Obstacle | None:
     """The claim in flight with the run id of a claim, whatever they write: both would be committed."""
-    for other in in_flight if claim.run_id is not None else ():
-        if other.claim.run_id == claim.run_id:
-            return Obstacle(Verdict.WAITS, other, tuple(other.claim.partitions), claim.run_id)
+    for rival in in_flight if claim.run_id is not None else ():
+        if rival.claim.run_id == claim.run_id:
+            return Obstacle(Verdict.WAITS, rival, tuple(rival.claim.partitions), claim.run_id)
     return None
 
 
 def common_partitions(some: Iterable[str], others: Iterable[str]) -> set[str]:
     """The directories that are in both of two sets of directories, each with all that is below it."""
-    one, other = set(some), set(others)
-    return {path for path in one if is_in(path, other)} | {path for path in other if is_in(path, one)}
+    left, right = set(some), set(others)
+    return {path for path in left if is_in(path, right)} | {path for path in right if is_in(path, left)}
 
 
 def fold_partitions(partitions: Iterable[str], most: int = MOST_PARTITIONS) -> list[str]:
     """The same partitions, sorted, each once; if there are more than `most`, directories above them."""
     folded = _outermost(set(partitions))
     depth = max((path.count("/") for path in folded), default=0)
+    # Level by level from below, so that a claim names no more of the table than it must. Directories
+    # above only make it wait for more jobs, never for fewer.
     while len(folded) > most:
         folded = _outermost({"/".join(path.split("/")[:depth]) for path in folded})
         depth -= 1
@@ -89,6 +93,8 @@ def is_in(path: str, directories: set[str]) -> bool:
 def _changed(claim: TableClaim, other: TableClaim, isolation: Isolation) -> Iterator[str]:
     """The partitions in which a job that has ended since a claim's base has changed what the claim is
     based on."""
+    # Its rows come from the partitions that it replaces, so what changed there would be lost. A blind
+    # overwrite loses nothing that it has not meant to.
     if claim.mode is WriteMode.REPLACE and isolation is not Isolation.NONE:
         yield from sorted(common_partitions(claim.partitions, other.partitions))
     if isolation is Isolation.SERIALIZABLE:
@@ -97,9 +103,11 @@ def _changed(claim: TableClaim, other: TableClaim, isolation: Isolation) -> Iter
 
 def _crossed(claim: TableClaim, other: TableClaim, isolation: Isolation) -> Iterator[str]:
     """The partitions in which two jobs must not be in flight at once, whichever would conflict."""
+    # Two appends remove nothing, so neither can lose rows of the other.
     if {claim.mode, other.mode} != {WriteMode.APPEND}:
         yield from sorted(common_partitions(claim.partitions, other.partitions))
     if isolation is Isolation.SERIALIZABLE:
+        # Both ways: whichever of the two is committed first, the other one has read too early.
         yield from sorted(_read(claim, other) | _read(other, claim))
 
 
@@ -110,11 +118,11 @@ def _read(reader: TableClaim, writer: TableClaim) -> set[str]:
 
 def _above(path: str) -> Sequence[str]:
     """The directories above `path`, up to the whole table."""
-    found = []
+    directories = []
     while path:
         path = path.rpartition("/")[0]
-        found.append(path)
-    return found
+        directories.append(path)
+    return directories
 
 
 def _outermost(paths: set[str]) -> set[str]:

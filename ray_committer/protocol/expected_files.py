@@ -48,11 +48,11 @@ def by_directory(
     The keys are the fingerprint of the directory, then that of the path. Etags are as `hashed_etag`
     returns them.
     """
-    found: dict[bytes, dict[bytes, Expectation]] = {}
+    expected_by_directory: dict[bytes, dict[bytes, Expectation]] = {}
     for part in parts:
         for directory, path, expected in _expectations(_share(part, number, shares)):
-            found.setdefault(directory, {})[path] = expected
-    return found
+            expected_by_directory.setdefault(directory, {})[path] = expected
+    return expected_by_directory
 
 
 def hashed_etag(etag: str | None) -> str | None:
@@ -63,6 +63,7 @@ def hashed_etag(etag: str | None) -> str | None:
 
 def etag_number(etag: str | None) -> int:
     """A number for an etag; 0 if there is none."""
+    # 0 means no etag, so an etag whose hash is 0 becomes 1.
     return (_number(etag) or 1) if etag else 0
 
 
@@ -75,6 +76,8 @@ def _share(part: bytes, number: int, shares: int) -> bytes:
         return b"".join(row for row in rows if int.from_bytes(row[:8], "little") % shares == number)
     import numpy
 
+    # As unsigned, like `share_of`: a signed directory number would fall into another share here than
+    # there.
     columns = numpy.frombuffer(part, dtype="<u8").reshape(-1, _ROW.size // 8)
     return bytes(columns[columns[:, 0] % numpy.uint64(shares) == number].tobytes())
 

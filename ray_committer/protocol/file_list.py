@@ -113,7 +113,11 @@ def inline_set(files: Sequence[ListedFile]) -> FileSet:
 
 def listed_set(lists: Sequence[FileList]) -> FileSet:
     """A set whose files are in file lists."""
-    return FileSet(sum(one.files for one in lists), sum(one.bytes for one in lists), lists=list(lists))
+    return FileSet(
+        sum(file_list.files for file_list in lists),
+        sum(file_list.bytes for file_list in lists),
+        lists=list(lists),
+    )
 
 
 def pack(files: Sequence[ListedFile]) -> PackedFiles:
@@ -150,9 +154,12 @@ def partition_of(path: str) -> str:
 
 def _decode(data: bytes) -> list[ListedFile]:
     files = list[ListedFile]()
+    # A list that was joined from several batches is several zlib streams, one after the other.
     while data:
         part = zlib.decompressobj()
         files += _DECODER.decode_lines(part.decompress(data))
+        # The digest was right or there is none, so a cut is a defect of the writer: still never a
+        # shorter list.
         if not part.eof:
             raise ValueError("it is cut off")
         data = part.unused_data

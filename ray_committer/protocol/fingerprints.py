@@ -24,6 +24,7 @@ FEW = 100_000
 
 def fingerprint(path: str) -> bytes:
     """The 8-byte fingerprint of a normalised path."""
+    # Local file names can hold bytes that are not UTF-8, which Python keeps as surrogates.
     return blake2b(path.encode("utf-8", "surrogatepass"), digest_size=WIDTH).digest()
 
 
@@ -52,12 +53,13 @@ def common(parts: Iterable[bytes], wanted: bytes) -> frozenset[bytes]:
     import numpy
 
     sought = _sorted([wanted])
-    found = [part[numpy.isin(part, sought)] for part in map(_numbers, known)]
-    return _values(numpy.concatenate([_numbers(b""), *found]))
+    matches = [part[numpy.isin(part, sought)] for part in map(_numbers, known)]
+    return _values(numpy.concatenate([_numbers(b""), *matches]))
 
 
 def share_of(mark: bytes, shares: int) -> int:
     """The number of the share, of `shares`, that a fingerprint belongs to: the same in every process."""
+    # Not `hash`, which Python salts: workers on other nodes must find the same share.
     return int.from_bytes(mark, "little") % shares
 
 

@@ -45,4 +45,5 @@ def is_of_file_system(name: str) -> bool:
 
 
 def _is_hidden(name: str) -> bool:
+    # `_col=value` is a partition: Spark reads directories whose names contain "=".
     return name.startswith(".") or name.endswith(_COPYING) or (name.startswith("_") and "=" not in name)

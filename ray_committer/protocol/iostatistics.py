@@ -61,14 +61,14 @@ class Durations:
 
     def statistics(self) -> IOStatistics:
         """Everything recorded, in milliseconds; the counter of a name also counts failed operations."""
-        found = IOStatistics()
+        snapshot = IOStatistics()
         for key, timed in self._timed.items():
             for counter in dict.fromkeys((timed.name, key)):
-                found.counters[counter] = found.counters.get(counter, 0) + timed.count
-            found.minimums[f"{key}.min"] = round(timed.shortest * 1000)
-            found.maximums[f"{key}.max"] = round(timed.longest * 1000)
-            found.meanstatistics[f"{key}.mean"] = Mean(timed.count, round(timed.sum * 1000))
-        return found
+                snapshot.counters[counter] = snapshot.counters.get(counter, 0) + timed.count
+            snapshot.minimums[f"{key}.min"] = round(timed.shortest * 1000)
+            snapshot.maximums[f"{key}.max"] = round(timed.longest * 1000)
+            snapshot.meanstatistics[f"{key}.mean"] = Mean(timed.count, round(timed.sum * 1000))
+        return snapshot
 
 
 class _Timed:
@@ -94,8 +94,10 @@ def count(name: str, value: int) -> IOStatistics:
 
 def sample(name: str, value: int) -> IOStatistics:
     """A snapshot with one value of a statistic that Hadoop samples: its sum, extrema and mean."""
-    one = {name: value}
-    return IOStatistics(counters=one, minimums=one, maximums=one, meanstatistics={name: Mean(1, value)})
+    values = {name: value}
+    return IOStatistics(
+        counters=values, minimums=values, maximums=values, meanstatistics={name: Mean(1, value)}
+    )
 
 
 def aggregate(left: IOStatistics, right: IOStatistics) -> IOStatistics:

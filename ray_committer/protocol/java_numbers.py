@@ -31,19 +31,19 @@ _POWERS = 27
 
 
 def decimal_texts(value: Decimal) -> tuple[str, ...]:
-    """The texts of a decimal: that of Spark's default up to version 3.5, then that of ANSI mode, which
+    """The texts of a decimal: as Spark's default up to version 3.5 writes it, then as ANSI mode, which
     Spark 4 has by default, if it differs."""
     return tuple(dict.fromkeys((str(value), format(value, "f"))))
 
 
 def float_texts(value: float, *, is_single: bool = False) -> tuple[str, ...]:
-    """The texts of a double, or of a `is_single` float: that of Java up to 18, then that of later ones
-    if it differs."""
+    """The texts of a double, or of a `is_single` float: as Java up to 18 writes it, then as later ones
+    do if it differs."""
     if (special := _SPECIAL.get(repr(float(value)))) is not None:
         return (special,)
     sign, size = "-" * (value < 0), abs(value)
-    found = (_digits_of_old_java(size, is_single), _fewest_digits(size, is_single))
-    return tuple(dict.fromkeys(sign + _layout(digits, exponent) for digits, exponent in found))
+    spellings = (_digits_of_old_java(size, is_single), _fewest_digits(size, is_single))
+    return tuple(dict.fromkeys(sign + _layout(digits, exponent) for digits, exponent in spellings))
 
 
 def _layout(digits: str, exponent: int) -> str:
@@ -59,6 +59,8 @@ def _fewest_digits(value: float, is_single: bool) -> tuple[str, int]:
     """The fewest digits that are read as this number, but at least two: the nearest such text."""
     kind = np.float32 if is_single else np.float64
     text = np.format_float_scientific(kind(value), unique=True, trim="-")
+    # Java writes two digits at least, and of all texts with two the nearest one: not always the one
+    # digit and 0.
     if len(text.partition("e")[0]) == 1:
         text = format(value, ".1e")
     digits, _, exponent = text.partition("e")
@@ -73,7 +75,9 @@ def _digits_of_old_java(value: float, is_single: bool) -> tuple[str, int]:
     if exponent:
         fraction |= 1 << form.significand
     width = fraction.bit_length()
+    # A number without an exponent is subnormal: its width says how large it is.
     power = (exponent or width - form.significand) - form.bias
+    # Without trailing zero bits, so that its length is the number of significant bits.
     fraction >>= (fraction & -fraction).bit_length() - 1
     below = max(0, fraction.bit_length() - power - 1)
     if below == 0 and power <= _LARGEST_WHOLE:
@@ -91,12 +95,14 @@ def _digits_of_whole(number: int, excess: int) -> tuple[str, int]:
 def _digits_of_fraction(fraction: int, power: int, below: int, width: int) -> tuple[str, int]:
     """Divide digit by digit, until the rest is less than half a unit of the last of `width` bits."""
     size = fraction.bit_length()
+    # Java's estimate of the decimal exponent, with its constants: it may be one too high, which
+    # `_divide` corrects.
     start = fraction / (1 << (size - 1)) - 1.5
     decimal = math.floor(start * 0.289529654 + 0.176091259 + power * 0.301029995663981)
     five, ten = max(0, -decimal), max(0, decimal)
     twos = [five + below + power - size + 1, ten + below, five + below + power - width - (size == 1)]
     least = min(twos)
-    number_twos, divisor_twos, unit_twos = (one - least for one in twos)
+    number_twos, divisor_twos, unit_twos = (power_of_two - least for power_of_two in twos)
     number = fraction * 5**five << number_twos
     divisor, unit = 5**ten << divisor_twos, 5**five << unit_twos
     bits = max(size + number_twos + _bits_of_five(five), divisor_twos + 1 + _bits_of_five(ten + 1))
@@ -121,6 +127,7 @@ def _divide(number: int, divisor: int, unit: int, decimal: int, bits: int | None
     if digit or high:
         digits = str(digit)
     else:
+        # The estimate was one too high: the first digit is 0 and is left out.
         decimal -= 1
     if not -3 <= decimal < 8:
         low = high = False  # it needs a digit after the point
@@ -129,6 +136,7 @@ def _divide(number: int, divisor: int, unit: int, decimal: int, bits: int | None
         rest, unit = 10 * rest, _wrapped(10 * unit, bits)
         low, high = ends()
         digits += str(digit)
+    # Java compares twice the rest with ten units in the same register, overflow included.
     more = _wrapped(_wrapped(2 * rest, bits) - tens, bits)
     if high and (not low or more > 0 or (more == 0 and int(digits[-1]) % 2)):
         digits, carried = str(int(digits) + 1).zfill(len(digits)), len(digits)

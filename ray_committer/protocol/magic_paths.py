@@ -50,10 +50,10 @@ class MagicJob:
 
     @property
     def directories(self) -> tuple[str, str]:
-        """The job's directory of Hadoop 3.3, and that of Hadoop 3.4; only one of them is there."""
+        """The job's directory of Hadoop 3.3, and the one of Hadoop 3.4; only one of them is there."""
         name = _JOB + self.uuid
-        own = join(self.destination, MAGIC_PREFIX + self.uuid, name)
-        return join(self.destination, MAGIC, name), own
+        since_hadoop_34 = join(self.destination, MAGIC_PREFIX + self.uuid, name)
+        return join(self.destination, MAGIC, name), since_hadoop_34
 
     def place_of(self, path: str) -> PendingPlace | None:
         """What the file at `path` is to this job; None if it is neither a pendingset nor pending."""

@@ -101,10 +101,13 @@ def decode_manifest(data: bytes, path: str) -> TaskManifest:
     if not data:
         raise ManifestError(f"{path}: is empty, not a task manifest", "run the task again")
     try:
+        # Hadoop's reader accepts a byte-order mark, msgspec does not.
         manifest = _DECODER.decode(data.removeprefix(b"\xef\xbb\xbf"))
     except msgspec.ValidationError as e:
         raise ManifestError(f"{path}: is not a task manifest that can be committed: {e}") from e
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
+        # Slow, so only after the fast parser has refused: Hadoop's parser stops at the end of the
+        # object.
         manifest = _decode_leading_object(data, path, e)
     _check(manifest, path)
     return manifest

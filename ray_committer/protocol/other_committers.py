@@ -28,7 +28,8 @@ class LeftBy(StrEnum):
 
 
 TASK_PREFIX = "task_"
-"""What the names of the directories of committed tasks begin with, in that of `FileOutputCommitter`."""
+"""What the names of the directories of committed tasks begin with, in `FileOutputCommitter`'s
+directory."""
 
 
 def left_at_destination(name: str) -> LeftBy | None:

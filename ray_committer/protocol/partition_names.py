@@ -30,12 +30,12 @@ def partition_values(path: str) -> dict[str, str | None]:
 
     `path` is relative to the table, as its log names it. Directories without a value do not count.
     """
-    found: dict[str, str | None] = {}
+    values: dict[str, str | None] = {}
     for name in partition_of(path).split("/"):
         column, equals, value = name.partition("=")
         if equals and column:
-            found[unescape(column)] = None if value == NULL_PARTITION else unescape(value)
-    return found
+            values[unescape(column)] = None if value == NULL_PARTITION else unescape(value)
+    return values
 
 
 def unescape(name: str) -> str:

@@ -47,16 +47,18 @@ def statements(
     """
     name = quoted_table(table)
     for some in _batches(changes.there):
-        added = [f"  {partition_clause(one)}{_location(location(one))}" for one in some]
+        added = [
+            f"  {partition_clause(partition)}{_location(location(partition))}" for partition in some
+        ]
         yield "\n".join([f"ALTER TABLE {name} ADD IF NOT EXISTS", *added]) + ";"
     for some in _batches(changes.gone):
-        dropped = ",\n".join(f"  {partition_clause(one)}" for one in some)
+        dropped = ",\n".join(f"  {partition_clause(partition)}" for partition in some)
         yield f"ALTER TABLE {name} DROP IF EXISTS\n{dropped};"
 
 
-def partition_clause(one: Partition) -> str:
+def partition_clause(partition: Partition) -> str:
     """``PARTITION (`day`='1')``."""
-    values = ", ".join(f"{_identifier(column)}={_text(text)}" for column, text in one.values)
+    values = ", ".join(f"{_identifier(column)}={_text(text)}" for column, text in partition.values)
     return f"PARTITION ({values})"
 
 
@@ -73,5 +75,6 @@ def _identifier(name: str) -> str:
 
 
 def _text(value: str) -> str:
+    # Quotes and backslashes first: the escape of a variable brings a backslash of its own.
     escaped = "".join(_ESCAPES.get(character, character) for character in value)
     return f"'{escaped.replace(_VARIABLE, _ESCAPED_VARIABLE)}'"

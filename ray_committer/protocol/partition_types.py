@@ -34,9 +34,9 @@ def columns_of(types: Mapping[str, str]) -> list[PartitionColumn]:
 
 def _known(name: str, text: str) -> str:
     kind = text.lower().replace(" ", "")
-    found = _WITH_ARGUMENTS.fullmatch(kind)
-    digits = int(found[1]) if found and found[1] else 1
-    if not name or not (found or kind in (*NAMES, *_SYNONYMS)) or not 1 <= digits <= _MOST_DIGITS:
+    parametrised = _WITH_ARGUMENTS.fullmatch(kind)
+    digits = int(parametrised[1]) if parametrised and parametrised[1] else 1
+    if not name or not (parametrised or kind in (*NAMES, *_SYNONYMS)) or not 1 <= digits <= _MOST_DIGITS:
         raise SettingsError(
             f"partition column {name}={text}: is not a type of a partition column",
             f"nothing was done: use one of {', '.join(NAMES)}, decimal(10,2), varchar(10)",

@@ -63,6 +63,8 @@ class PartitionChanges:
 
     def after(self, before: PartitionChanges) -> PartitionChanges:
         """What a catalog that was told of the changes `before` must be told now."""
+        # What the catalog was told of once and what is gone by now must be told, too, even if this
+        # change did not touch it.
         there = {*self.there} - {*before.there}
         gone = {*self.gone, *before.there} - {*self.there, *before.gone}
         return PartitionChanges(tuple(sorted(there)), tuple(sorted(gone)))
@@ -98,7 +100,7 @@ def directories_of(paths: Iterable[str]) -> set[str]:
 
 
 def and_above(path: str) -> Iterator[str]:
-    """A directory and those above it, but for that of the table."""
+    """A directory and those above it, except the directory of the table."""
     while path:
         yield path
         path = partition_of(path)
@@ -111,37 +113,39 @@ def changes_in(touched: Iterable[str], filled: Iterable[str], table: str = "") -
     A touched directory that can be no partition, such as the whole table, is never gone. Errors as
     `partition_at`.
     """
-    there = set(filled)
-    above = {one for path in there for one in and_above(path)}
+    filled_paths = set(filled)
+    # A directory that is gone itself but has partitions below it, is not gone for a catalog.
+    above = {directory for path in filled_paths for directory in and_above(path)}
     gone = (Partition(path, values) for path in {*touched} - above if (values := _values(path)))
-    added = map(partial(partition_at, table=table), there)
+    added = map(partial(partition_at, table=table), filled_paths)
     return PartitionChanges(tuple(sorted(added)), tuple(sorted(gone)))
 
 
 def fitted(changes: PartitionChanges, columns: Sequence[str], table: str) -> PartitionChanges:
     """The changes with the names of the columns as the table has them.
 
-    `CatalogTableError` names a directory whose columns are not those of the table, in their order, or
+    `CatalogTableError` names a directory whose columns are not the table's, in their order, or
     that has the values of another one.
     """
-    there = tuple(_fitted(one, columns, table) for one in changes.there)
-    _require_distinct(there)
+    fitted_there = tuple(_fitted(partition, columns, table) for partition in changes.there)
+    _require_distinct(fitted_there)
     return PartitionChanges(
-        there, tuple(_fitted(one, columns[: len(one.values)], table) for one in changes.gone)
+        fitted_there,
+        tuple(_fitted(partition, columns[: len(partition.values)], table) for partition in changes.gone),
     )
 
 
 def common_columns(changes: PartitionChanges) -> tuple[str, ...]:
     """The partition columns that the directories name; `CatalogTableError` if they differ, or if two
     directories have the same values."""
-    found: dict[tuple[str, ...], str] = {}
-    for one in (*changes.there, *changes.gone):
-        found.setdefault(one.columns, one.path)
-    longest = max(found, key=len, default=())
-    whole = {one.columns for one in changes.there} | {longest}
-    if len(whole) > 1 or any(columns != longest[: len(columns)] for columns in found):
+    example_paths: dict[tuple[str, ...], str] = {}
+    for partition in (*changes.there, *changes.gone):
+        example_paths.setdefault(partition.columns, partition.path)
+    longest = max(example_paths, key=len, default=())
+    whole = {partition.columns for partition in changes.there} | {longest}
+    if len(whole) > 1 or any(columns != longest[: len(columns)] for columns in example_paths):
         raise CatalogTableError(
-            f"{some_of(sorted(found.values()))}: have different partition columns",
+            f"{some_of(sorted(example_paths.values()))}: have different partition columns",
             "nothing was changed: a table has the same columns in all its directories; name one with "
             "--partition",
         )
@@ -150,11 +154,12 @@ def common_columns(changes: PartitionChanges) -> tuple[str, ...]:
 
 
 def _require_distinct(there: Iterable[Partition]) -> None:
-    found: dict[tuple[tuple[str, str], ...], str] = {}
-    for one in there:
-        if (other := found.setdefault(one.values, one.path)) != one.path:
+    paths: dict[tuple[tuple[str, str], ...], str] = {}
+    for partition in there:
+        if (earlier := paths.setdefault(partition.values, partition.path)) != partition.path:
             raise CatalogTableError(
-                f"{other} and {one.path}: have the same values, for which a catalog has one directory",
+                f"{earlier} and {partition.path}: have the same values, for which a catalog has one "
+                f"directory",
                 "nothing was changed: move the files of one to the other, or name one with --partition",
             )
 
@@ -173,19 +178,19 @@ changed, and of a timestamp, a date."""
 
 
 def _values(path: str) -> tuple[tuple[str, str], ...] | None:
-    """The columns and values in the name of a directory; None if it is not that of a partition."""
+    """The columns and values in the name of a directory; None if it is not the name of a partition."""
     parts = [name.partition("=") for name in path.split("/")]
     if not all(column and equals and value for column, equals, value in parts):
         return None
     return tuple((unescape(column), unescape(value)) for column, _, value in parts)
 
 
-def _fitted(one: Partition, columns: Sequence[str], table: str) -> Partition:
-    own = [column.lower() for column in one.columns]
-    if own != [column.lower() for column in columns]:
+def _fitted(partition: Partition, columns: Sequence[str], table: str) -> Partition:
+    named = [column.lower() for column in partition.columns]
+    if named != [column.lower() for column in columns]:
         theirs = ", ".join(columns) or "none"
         raise CatalogTableError(
-            f"{one.path}: does not fit table {table}, whose partition columns are {theirs}",
+            f"{partition.path}: does not fit table {table}, whose partition columns are {theirs}",
             "nothing was changed: name the table that this directory belongs to",
         )
-    return Partition(one.path, tuple(zip(columns, one.texts, strict=True)))
+    return Partition(partition.path, tuple(zip(columns, partition.texts, strict=True)))

@@ -182,9 +182,9 @@ def is_within(path: str, directories: AbstractSet[str]) -> bool:
 
 def ancestors(path: str, root: str) -> list[str]:
     """The directories strictly between `root` and `path`, nearest to `path` first."""
-    found = []
+    directories = []
     path = parent(path)
     while is_inside(path, root):
-        found.append(path)
+        directories.append(path)
         path = parent(path)
-    return found
+    return directories

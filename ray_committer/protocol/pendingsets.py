@@ -81,23 +81,23 @@ def decode_pendingset(data: bytes, path: str, job: MagicJob) -> TaskManifest:
 
     `path` is where the file is on the store, which says which task and job attempt it is of.
     """
-    found = _decode(data, path, _SET, SET_VERSION)
-    _check_version(found.version, SET_VERSION, f"{path}: ")
-    if found.job_id and found.job_id != job.uuid:
+    pendingset = _decode(data, path, _SET, SET_VERSION)
+    _check_version(pendingset.version, SET_VERSION, f"{path}: ")
+    if pendingset.job_id and pendingset.job_id != job.uuid:
         raise ManifestError(
-            f"{path}: jobId: is {found.job_id!r}, but the job is {job.uuid}", "remove the file"
+            f"{path}: jobId: is {pendingset.job_id!r}, but the job is {job.uuid}", "remove the file"
         )
     place = job.place_of(path)
     task_id = place.task_id if place else None
-    _check_attempts(found.commits, path, task_id)
-    files = [_entry(one, path, f"commits[{i}].", job) for i, one in enumerate(found.commits)]
-    _check_unique((one.destination_key for one in found.commits), path, "destinationKey")
-    _check_unique((one.upload_id for one in found.commits), path, "uploadId")
+    _check_attempts(pendingset.commits, path, task_id)
+    files = [_entry(upload, path, f"commits[{i}].", job) for i, upload in enumerate(pendingset.commits)]
+    _check_unique((upload.destination_key for upload in pendingset.commits), path, "destinationKey")
+    _check_unique((upload.upload_id for upload in pendingset.commits), path, "uploadId")
     return TaskManifest(
         job_id=job.uuid,
         job_attempt_number=place.attempt if place else 0,
         task_id=task_id,
-        task_attempt_id=next((one.task_id for one in found.commits if one.task_id), None),
+        task_attempt_id=next((upload.task_id for upload in pendingset.commits if upload.task_id), None),
         files=files,
     )
 
@@ -114,6 +114,8 @@ def _decode(data: bytes, path: str, decoder: msgspec.json.Decoder[_Decoded], kno
     try:
         return decoder.decode(data)
     except msgspec.ValidationError as e:
+        # A file of another version fails at some field first. The version is the better answer, if it
+        # can be read.
         with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             version = _VERSION.decode(data).version
             _check_version(version, known, f"{path}: ")
@@ -130,6 +132,8 @@ def _check_version(version: int, known: int, where: str) -> None:
 def _entry(upload: _Upload, path: str, field: str, job: MagicJob) -> FileEntry:
     where = f"{path}: {field}"
     _check_version(upload.version, UPLOAD_VERSION, where)
+    # Hadoop completes whatever the file says. A file that was copied here could end uploads of another
+    # job.
     if upload.bucket != job.bucket:
         raise ManifestError(
             f"{where}bucket: is {upload.bucket!r}, but the job writes to {job.bucket}", "remove the file"
@@ -153,6 +157,7 @@ def _check_key(key: str, where: str, job: MagicJob) -> None:
     wrong = _wrong_name(key)
     if wrong is None and not key.startswith(job.prefix):
         wrong = f"is not below the destination {job.prefix!r}"
+    # The cheap test of the whole key first: a job can have a million of them.
     if wrong is None and "__magic" in key and is_magic(key.removeprefix(job.prefix)):
         wrong = "is a path of the committer itself"
     if wrong is not None:

@@ -45,8 +45,11 @@ def shard_size(*, threads: int, seconds_a_file: float) -> int:
     request takes longer than a tenth of a second. A single thread of this process, for which no other
     has to wait, gets as many as it renames in half a second.
     """
+    # A tenth of a second: the slowest worker's last shard is what the others wait for at the end.
     seconds = 0.1 if threads > 1 else 0.5
+    # Not by zero: a test's clock can stand still.
     fitting = int(threads * seconds / max(seconds_a_file, 1e-9))
+    # The bound above keeps a shard's results and its retry small, even where renames take microseconds.
     return min(LARGEST_SHARD, max(SMALLEST_SHARD, 2 * threads, fitting))
 
 
@@ -67,8 +70,13 @@ class ShardSizes:
 
     def next(self) -> int:
         """The files of the next shard, which are no longer left."""
+        # Three sizes: what fits a tenth of a second, what leaves each worker several shares of the rest,
+        # and what is worth a call.
         wanted = shard_size(threads=self._threads, seconds_a_file=self._seconds_a_file)
+        # Rounded up, and never less than a quarter of the threads: smaller shards would leave most
+        # threads of a worker without a file.
         even = max(-(-self._threads // 4), -(-self._left // (self._shares * self._width)))
+        # 0 until the first shard has ended, since the time per file is infinite then.
         worth = int(self._threads * _CALL_SECONDS / self._seconds_a_file)
         size = min(wanted, max(even, worth))
         self._left -= size
@@ -76,10 +84,13 @@ class ShardSizes:
 
     def learn(self, seconds_a_file: float) -> None:
         """Note the mean time of the renames of a shard that ended; 0 if it ended before its first."""
+        # All of its files were moved by an earlier run: that says nothing about the time of a rename.
         if not seconds_a_file:
             return
         if self._seconds_a_file == float("inf"):
             self._seconds_a_file = seconds_a_file
+        # The last ten shards or so count, from any worker: it is the mean over the nodes that the next
+        # one needs.
         self._seconds_a_file = 0.9 * self._seconds_a_file + 0.1 * seconds_a_file
 
 
@@ -116,14 +127,15 @@ class Shard(msgspec.Struct, frozen=True):
     @property
     def ranges(self) -> list[EntryRange]:
         """The entries of each manifest that has any."""
-        found, low, left = [], self.low, self.files
+        ranges, low, left = [], self.low, self.files
         for index, manifest in enumerate(self.manifests, self.first):
             high = min(manifest.files, low + left)
             if low < high:
-                found.append(EntryRange(index, manifest, low, high))
+                ranges.append(EntryRange(index, manifest, low, high))
             left -= high - low
+            # Only the first manifest of a shard begins in its middle.
             low = 0
-        return found
+        return ranges
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _decode_shard, (msgspec.msgpack.encode(self),)
@@ -156,6 +168,7 @@ def plan_shards(
     number, start, files = 0, 0, ends[-1] if ends else 0
     while start < files:
         stop = min(files, start + shard_files())
+        # `bisect_right` passes over manifests without files, which end where the one before does.
         first, last = bisect_right(ends, start), bisect_left(ends, stop)
         low = start - (ends[first - 1] if first else 0)
         named = max(0, sample - start)
@@ -167,13 +180,13 @@ def count_by_manifest(
     manifests: Sequence[ManifestRef], spans: Iterable[tuple[int, int]]
 ) -> Counter[int]:
     """Count the files in `spans` of the job, each from a file to another (exclusive), by manifest."""
-    ends, found = _ends(manifests), Counter[int]()
+    ends, by_manifest = _ends(manifests), Counter[int]()
     for start, stop in spans:
         index = bisect_right(ends, start)
         while start < stop:
-            found[index] += min(stop, ends[index]) - start
+            by_manifest[index] += min(stop, ends[index]) - start
             start, index = ends[index], index + 1
-    return found
+    return by_manifest
 
 
 def _ends(manifests: Sequence[ManifestRef]) -> array[int]:

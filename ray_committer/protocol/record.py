@@ -102,6 +102,8 @@ class Claim(msgspec.Struct, frozen=True):
 
     def hinders(self, other: Claim) -> bool:
         """Whether the two jobs must not be committed at the same time."""
+        # What one excludes against what the other writes, both ways: two jobs that exclude nothing never
+        # hinder each other.
         return _overlap(self.excludes, other.writes) or _overlap(other.excludes, self.writes)
 
     def meets(self, roots: Sequence[str]) -> bool:
@@ -121,7 +123,7 @@ class Claim(msgspec.Struct, frozen=True):
 class ClaimedTable(msgspec.Struct, frozen=True):
     """The table with a log that a job writes to, and the version of the job's claim there.
 
-    quiet, named: those of the claim.
+    quiet, named: as in the claim.
     keeps: whether the job keeps the old files that it replaces.
     end: the end of a file of the log, up to which no entry decides the claim; 0 if none is known.
     """
@@ -256,9 +258,9 @@ def _parse(data: bytes, decoder: msgspec.json.Decoder[_Document], path: str) -> 
         ) from e
 
 
-def _overlap(some: Sequence[str], others: Sequence[str]) -> bool:
+def _overlap(some: Sequence[str], roots: Sequence[str]) -> bool:
     """Whether a directory of one list equals, contains or is inside a directory of the other."""
-    return _any_within(some, others) or _any_within(others, some)
+    return _any_within(some, roots) or _any_within(roots, some)
 
 
 def _any_within(paths: Sequence[str], roots: Sequence[str]) -> bool:

@@ -69,6 +69,8 @@ def judge_rename(
     names: an interrupted link and unlink. If neither end is present, the data is lost.
     """
     if source is not None and dest is not None:
+        # A link and no unlink yet. Equal sizes and times prove nothing here: two tasks may have written
+        # equal files.
         if source.file_id is not None and source.file_id == dest.file_id:
             return Judgement(Verdict.DONE, Proof.SAME_FILE)
         return Judgement(Verdict.CONFLICT)
@@ -84,9 +86,11 @@ def prove(expected: Expectation, dest: Observation) -> Proof | None:
     """The strongest proof that `dest` is the expected file, or None if something contradicts it."""
     if expected.size != dest.size:
         return None
+    # The strongest evidence that both sides have decides alone: an etag that differs is not saved by a
+    # time that is equal.
     if expected.etag and dest.etag:
         return Proof.ETAG if expected.etag == dest.etag else None
     if expected.modified_milliseconds is not None and dest.modified_milliseconds is not None:
-        same = expected.modified_milliseconds == dest.modified_milliseconds
-        return Proof.MODIFICATION_TIME if same else None
+        is_same_time = expected.modified_milliseconds == dest.modified_milliseconds
+        return Proof.MODIFICATION_TIME if is_same_time else None
     return Proof.SIZE_ONLY

@@ -28,6 +28,8 @@ class FileIdentity(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 def sidecar_name(manifest: str, digest: str) -> str:
     """The file name of a sidecar, which is never the name of a manifest."""
+    # With the digest in the name, a late task that saves another manifest makes another file and
+    # replaces none.
     return f"{manifest}.{digest[:16]}{SUFFIX}"
 
 

@@ -143,6 +143,7 @@ class JobState:
         if phase not in TRANSITIONS[self.phase]:
             raise ValueError(f"a job that is {self.phase} cannot become {phase}")
         record = nonce if phase is Phase.RECORDED else self.record
+        # An aborted job names no record: no later process can take it up again.
         kept = record if phase in WITH_RECORD else None
         return replace(self, phase=phase, nonce=nonce, record=kept)
 
@@ -165,15 +166,19 @@ def new_state(intent: Intent = Intent.APPENDS, *, stamp: str | None = None) -> J
 
 def parse_token(token: str, path: str) -> JobState:
     """Parse the token of a state; `ManifestError` if this version cannot have written it."""
+    # Everything is in the name: one listing reads the state, and one rename changes it, content
+    # included.
     phase, *rest = token.removesuffix(SUFFIX).split(".")
     try:
-        found = Phase(phase)
+        kind = Phase(phase)
         intent, _, table = rest[0].partition("-")
         (stamp, nonce), (record,) = rest[1:3], rest[3:] or (None,)
         base = _parse_base(table) if table else None
-        if (record is None) is (found in WITH_RECORD):
+        # A state that promises a record must name it, and no other state may: a name that a person has
+        # edited is refused here.
+        if (record is None) is (kind in WITH_RECORD):
             raise ValueError(token)
-        return JobState(found, stamp, nonce, Intent(intent), record, base)
+        return JobState(kind, stamp, nonce, Intent(intent), record, base)
     except (IndexError, ValueError):
         raise ManifestError(
             f"{path}/{token[:LONGEST_SHOWN]}: is not a job state that this version can read",

@@ -76,7 +76,7 @@ class Below:
         return not self.directory or path.startswith(f"{self.directory}/")
 
     def of_files(self, files: list[ListedFile]) -> list[ListedFile]:
-        """Those of some files, in the order of their paths, that are below the directory."""
+        """The files that are below the directory; `files` are in the order of their paths."""
         if not self.directory:
             return files
         return files[
@@ -141,15 +141,17 @@ def merge_parts(
     waiting, start = list[ListedFile](), ""
     for number, part in enumerate(parts or [_NOTHING]):
         is_last = number + 1 >= len(parts)
+        # The last part takes all that is behind it, so a path never falls between two parts.
         end = len(paths) if is_last else bisect_left(paths, parts[number + 1].start)
-        own, taken = paths[taken:end], end
-        if not own and not waiting:
+        changed_here, taken = paths[taken:end], end
+        if not changed_here and not waiting:
             if parts:
                 yield part, None
             continue
         start = start if waiting else part.start
         files = read(part) if parts else []
-        waiting += apply_changes(files, {path: changes[path] for path in own})
+        waiting += apply_changes(files, {path: changes[path] for path in changed_here})
+        # A part that got small waits for its neighbour: else removals would leave ever more tiny parts.
         if len(waiting) >= FEWEST_FILES or is_last:
             yield from cut_parts(waiting, start)
             waiting = []
@@ -160,6 +162,8 @@ def cut_parts(files: Sequence[ListedFile], start: str = "") -> Iterator[tuple[Pa
 
     A partition is cut only if it has more files than fit into a part.
     """
+    # As many parts as needed and then all about the same: a full part and a tiny rest would be joined
+    # and cut again at the next change.
     count = -(-len(files) // MOST_FILES)
     begin = 0
     while begin < len(files):
@@ -168,6 +172,8 @@ def cut_parts(files: Sequence[ListedFile], start: str = "") -> Iterator[tuple[Pa
         yield Part(packed.digest, len(packed.data), packed.files, packed.size, start), packed.data
         if end < len(files):
             first = _first_of_partition(files[end])
+            # At the partition's first path if the cut is between partitions: a file that is added to it
+            # later then falls into this part.
             start = first if files[end - 1].p < first else files[end].p
         begin = end
 

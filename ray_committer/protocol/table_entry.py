@@ -174,8 +174,8 @@ LogEntry = TableClaim | TableCommit | TableDone | TableAbort
 
 
 def is_abort_of(entry: LogEntry, job_id: str, job_attempt: int, claims: Container[int]) -> bool:
-    """Whether an entry says that a job attempt with these claims was aborted. That of another claim is
-    about an earlier job of the same id."""
+    """Whether an entry says that a job attempt with these claims was aborted. An abort of another claim
+    is about an earlier job of the same id."""
     if not isinstance(entry, TableAbort) or (entry.job_id, entry.job_attempt) != (job_id, job_attempt):
         return False
     return entry.claim == NO_CLAIM or entry.claim in claims
@@ -204,8 +204,8 @@ def encode_entries(entries: Sequence[LogEntry]) -> bytes:
 def decode_entries(data: bytes, path: str) -> list[LogEntry]:
     """Parse a file of the log; `TableLogError` if it is damaged, `TableFormatError` if a newer release
     wrote it."""
-    found = decode_content(data, _ENTRIES, path)
-    return found if isinstance(found, list) else [found]
+    content = decode_content(data, _ENTRIES, path)
+    return content if isinstance(content, list) else [content]
 
 
 def decode_definition(data: bytes, path: str) -> TableDefinition:
@@ -216,12 +216,15 @@ def decode_definition(data: bytes, path: str) -> TableDefinition:
 def decode_content(data: bytes, decoder: msgspec.json.Decoder[_Content], path: str) -> _Content:
     """Parse a file of a table's log; errors as `decode_entries`."""
     try:
+        # The format first, by itself: a newer release may have changed all that is around the content.
         written = _FORMAT.decode(data).format
         if written > FORMAT:
             raise TableFormatError(
                 f"{path}: has format {written}, but this release reads only up to format {FORMAT}"
             )
         envelope = _ENVELOPE.decode(data)
+        # The digest is over the bytes as they are stored, so fields that this release does not know do
+        # not break it.
         if written < 1 or sha256(envelope.content).hexdigest() != envelope.sha256:
             raise ValueError("it has another digest")
         return decoder.decode(envelope.content)

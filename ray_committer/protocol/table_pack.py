@@ -40,25 +40,34 @@ def is_packable(entry: LogEntry) -> bool:
 def key_of(entry: LogEntry) -> str:
     """A name for what an entry says: the same for entries of a kind of one job attempt. It only saves
     reading a draft whose entry is in the log already."""
-    said = f"{type(entry).__name__}/{entry.job_id}/{entry.job_attempt}"
-    return sha256(said.encode()).hexdigest()[:16]
+    identity = f"{type(entry).__name__}/{entry.job_id}/{entry.job_attempt}"
+    return sha256(identity.encode()).hexdigest()[:16]
 
 
 def pack_of(
-    own: LogEntry, drafts: Iterable[tuple[int, LogEntry]], since: int, known: Versions, version: int
+    own_entry: LogEntry,
+    drafts: Iterable[tuple[int, LogEntry]],
+    since: int,
+    known: Versions,
+    version: int,
 ) -> list[LogEntry]:
-    """The entries to put at a `version`: the `own` one, and those of some drafts that may follow it.
+    """The entries to put at a `version`: `own_entry`, and the entries of some drafts that may follow it.
 
     A draft comes with the version that its owner has seen. `known` are all entries after the version
     `since`, up to the one before `version`; the own entry was judged by all of them.
     """
-    pack = [own]
+    pack = [own_entry]
+    # A file of the log never reaches into the next directory: readers look for a version in its own one.
     room = min(MOST_ENTRIES, BLOCK - version % BLOCK)
-    for seen, entry in drafts:
+    for seen_version, entry in drafts:
         if len(pack) == room:
             break
-        is_known = max(since, version - 1 - OLDEST) <= seen < version
-        if is_known and may_follow(entry, [*(one for at, one in known if at > seen), *pack]):
+        # Not older than `since`, because the entries before it are not at hand to judge by; nor newer
+        # than what this process has read itself.
+        is_known = max(since, version - 1 - OLDEST) <= seen_version < version
+        if is_known and may_follow(
+            entry, [*(logged for at, logged in known if at > seen_version), *pack]
+        ):
             pack.append(entry)
     return pack
 
@@ -70,9 +79,12 @@ def may_follow(entry: LogEntry, later: Sequence[LogEntry]) -> bool:
     it. A claim also has nothing to do with the claims among them, even if they have ended. They are
     judged at the strictest level, because the job may have been.
     """
-    if not is_packable(entry) or any(one.job_id == entry.job_id for one in later):
+    if not is_packable(entry) or any(later_entry.job_id == entry.job_id for later_entry in later):
         return False
     if not isinstance(entry, TableClaim):
         return True
-    claims = (ClaimInFlight(0, one) for one in later if isinstance(one, TableClaim))
+    # As if all were in flight, also those that have ended: the draft's owner has seen neither.
+    claims = (
+        ClaimInFlight(0, later_entry) for later_entry in later if isinstance(later_entry, TableClaim)
+    )
     return judge(entry, (), claims, Isolation.SERIALIZABLE) is None

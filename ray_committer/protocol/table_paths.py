@@ -153,4 +153,5 @@ def draft_of(name: str) -> DraftName | None:
 
 
 def _is_number(text: str) -> bool:
+    # `int` takes the digits of all scripts, and then two names would be one number.
     return text.isascii() and text.isdigit()

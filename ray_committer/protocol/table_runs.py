@@ -49,31 +49,33 @@ def check_run_id(run_id: str) -> None:
 
 def digest_of_work(claim: TableClaim) -> str:
     """A digest of what a claim writes: equal for the same mode and the same partitions."""
-    said = msgspec.json.encode((claim.mode, claim.partitions))
-    return sha256(said).hexdigest()[:32]
+    identity = msgspec.json.encode((claim.mode, claim.partitions))
+    return sha256(identity).hexdigest()[:32]
 
 
-def run_after(run: CommittedRun | None, one: ClaimCommitted) -> CommittedRun | None:
+def run_after(run: CommittedRun | None, commit: ClaimCommitted) -> CommittedRun | None:
     """What a run id has become by a commit of a claim that names it."""
-    claim = one.claim
+    claim = commit.claim
     if claim.run_id is None:
         return run
     if claim.undoes is None:
-        return CommittedRun(claim.run_id, one.version, one.claim_version, digest_of_work(claim))
+        return CommittedRun(claim.run_id, commit.version, commit.claim_version, digest_of_work(claim))
+    # The undo of a run that no checkpoint or entry knows any more: there is nothing to free.
     if run is None:
         return None
     if run.undone:
+        # The undo of that undo. Any other version that it names is about an older commit of the same id.
         is_back = run.undone == claim.undoes
-        return structs.replace(run, version=one.version, undone=0) if is_back else run
-    return structs.replace(run, undone=one.version) if run.version == claim.undoes else run
+        return structs.replace(run, version=commit.version, undone=0) if is_back else run
+    return structs.replace(run, undone=commit.version) if run.version == claim.undoes else run
 
 
 def runs_after(runs: Runs, commits: Iterable[ClaimCommitted]) -> dict[str, CommittedRun]:
     """The run ids of a table after some commits, in the order of their versions."""
     after = dict(runs)
-    for one in commits:
-        run_id = one.claim.run_id
-        if run_id is not None and (run := run_after(after.get(run_id), one)) is not None:
+    for commit in commits:
+        run_id = commit.claim.run_id
+        if run_id is not None and (run := run_after(after.get(run_id), commit)) is not None:
             after[run_id] = run
     return after
 
@@ -89,7 +91,7 @@ def unpack_runs(data: bytes, digest: str, path: str) -> dict[str, CommittedRun]:
     try:
         if sha256(data).hexdigest() != digest:
             raise ValueError("it has another digest")
-        return {one.run_id: one for one in _DECODER.decode_lines(zlib.decompress(data))}
+        return {run.run_id: run for run in _DECODER.decode_lines(zlib.decompress(data))}
     except (zlib.error, msgspec.MsgspecError, ValueError) as e:
         raise TableLogError(f"{path}: is not the list of run ids that a checkpoint names: {e}") from e
 

@@ -58,8 +58,8 @@ class TableState(msgspec.Struct, frozen=True):
     def own(self, claim: TableClaim) -> ClaimInFlight | None:
         """The claim in flight for the same work of the same job attempt, made by another run of its
         commit."""
-        mine = (one for one in self.in_flight if claim.repeats(one.claim))
-        return next((one for one in mine if claim.writes_as(one.claim)), None)
+        mine = (repeat for repeat in self.in_flight if claim.repeats(repeat.claim))
+        return next((repeat for repeat in mine if claim.writes_as(repeat.claim)), None)
 
 
 def follow(
@@ -71,31 +71,39 @@ def follow(
     that counts, and the others end with it. An entry about a claim that has ended changes nothing.
     `TableLogError` if an entry cannot follow.
     """
-    in_flight = {one.version: one for one in state.in_flight}
+    in_flight = {pending.version: pending for pending in state.in_flight}
     version, quiet = state.version, state.quiet
     named = state.named
     committed = list[ClaimCommitted]()
     for version, entry in entries:
         if isinstance(entry, TableClaim):
             in_flight[version] = ClaimInFlight(version, entry)
-        elif (seen := in_flight.pop(entry.claim, None)) is not None:
-            if isinstance(entry, TableCommit) and seen.committed is None:
+        # An entry about a claim that is not in flight says nothing new: two processes may both end a
+        # claim.
+        elif (ended := in_flight.pop(entry.claim, None)) is not None:
+            if isinstance(entry, TableCommit) and ended.committed is None:
                 committed.append(
                     ClaimCommitted(
                         version,
-                        seen.version,
-                        seen.claim,
+                        ended.version,
+                        ended.claim,
                         entry.removed,
                         entry.kept,
                         entry.at_milliseconds,
                     )
                 )
-                in_flight = {one.version: one for one in _of_others(in_flight.values(), seen.claim)}
-            if (after := _after(seen, version, entry)) is not None:
-                in_flight[seen.version] = after
+                in_flight = {
+                    pending.version: pending for pending in _of_others(in_flight.values(), ended.claim)
+                }
+            # The committed claim itself stays in flight as long as it has old files to remove: readers
+            # of directories still see those.
+            if (after := _after(ended, version, entry)) is not None:
+                in_flight[ended.version] = after
+        # What is judged from here on needs no entry before this one.
         quiet = quiet if in_flight else version
         named = max(named, entry.named)
-    claims = sorted(in_flight.values(), key=lambda one: one.version)
+    # By version, so that all processes see the same order and wait for the same claim first.
+    claims = sorted(in_flight.values(), key=lambda pending: pending.version)
     return TableState(version, claims, quiet, named), committed
 
 
@@ -112,8 +120,8 @@ def quiet_at(version: int, entry: LogEntry) -> int:
     return version if is_last and entry.claim == first == entry.quiet + 1 else entry.quiet
 
 
-def _of_others(claims: Iterable[ClaimInFlight], own: TableClaim) -> Iterator[ClaimInFlight]:
-    return (one for one in claims if not own.repeats(one.claim))
+def _of_others(claims: Iterable[ClaimInFlight], claim: TableClaim) -> Iterator[ClaimInFlight]:
+    return (pending for pending in claims if not claim.repeats(pending.claim))
 
 
 def ended_since(
@@ -128,13 +136,15 @@ def ended_since(
     """
     entries = list(entries)
     after, committed = follow(base, entries)
-    commits = {one.claim_version: one.version for one in committed}
-    claims = [ClaimInFlight(version, one) for version, one in entries if isinstance(one, TableClaim)]
-    open_ones = {one.version for one in after.in_flight if one.committed is None}
+    commits = {commit.claim_version: commit.version for commit in committed}
+    claims = [
+        ClaimInFlight(version, entry) for version, entry in entries if isinstance(entry, TableClaim)
+    ]
+    open_ones = {pending.version for pending in after.in_flight if pending.committed is None}
     ended = [
-        structs.replace(one, committed=commits.get(one.version, one.committed))
-        for one in (*base.in_flight, *claims)
-        if one.version not in open_ones
+        structs.replace(pending, committed=commits.get(pending.version, pending.committed))
+        for pending in (*base.in_flight, *claims)
+        if pending.version not in open_ones
     ]
     return ended, after
 

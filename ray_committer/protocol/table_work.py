@@ -17,7 +17,7 @@ class TableWork:
     partitions: those that it changes, relative to the destination.
     replaced: exactly these old files are replaced. A job that overwrites names none: like any other
         overwrite, it replaces the files that a listing shows.
-    run_id, undoes: those of the claim.
+    run_id, undoes: as in the claim.
     """
 
     mode: WriteMode

@@ -46,6 +46,8 @@ def quote_path(path: str) -> str:
 def _quote_character(character: str) -> str:
     if character in _KEPT:
         return character
+    # `java.net.URI` quotes control characters and all kinds of blanks, but no other character beyond
+    # ASCII.
     code = ord(character)
     if code <= 0x9F or unicodedata.category(character) in ("Zs", "Zl", "Zp", "Cs"):
         return "".join(f"%{byte:02X}" for byte in character.encode())
@@ -59,6 +61,7 @@ def unquote_path(quoted: str) -> str:
     if not _LEGAL_TEXT.fullmatch(quoted):
         raise PathError(f"{quoted!r}: contains a character that must be quoted in a URI path")
     decoded = _ESCAPE.sub(lambda match: _decode_escape(match.group(), quoted), quoted)
+    # Read leniently, a lone "%" would name the same file as "%25", and a rename could hit another file.
     if quoted.count("%") != sum(len(run) // 3 for run in _ESCAPE.findall(quoted)):
         raise PathError(f"{quoted!r}: contains a '%' that is not an escape", "write it as %25")
     return decoded
@@ -98,6 +101,7 @@ def normal_path(path: str, shown: str | None = None) -> str:
     shown = path if shown is None else shown
     if not path.startswith("/"):
         raise PathError(f"{shown!r}: is not an absolute path")
+    # The cheap tests of the whole text first: this runs once per file.
     if "//" in path or (path.endswith("/") and path != "/"):
         path = "/" + "/".join(part for part in path.split("/") if part)
     if "/." in path and any(part in (".", "..") for part in path.split("/")):
