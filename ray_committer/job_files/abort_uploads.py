@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import partial
 
 from ray_committer.errors import ManifestError, PathError, PreflightError
-from ray_committer.job_files.read_listed import read_listed
+from ray_committer.job_files.manifests import read_listed
 from ray_committer.protocol.fingerprints import fingerprint
 from ray_committer.protocol.manifest import FileEntry, TaskManifest, decode_manifest
 from ray_committer.protocol.paths import MANIFEST_SUFFIX, JobAttempt

@@ -10,23 +10,14 @@ from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from ray_committer.errors import (
-    AmbiguousJobError,
-    JobGoneError,
-    JobNotFoundError,
-    LinkedPathError,
-    ManifestError,
-    RayCommitterError,
-)
+from ray_committer.errors import LinkedPathError, RayCommitterError
 from ray_committer.job_files.job_state import Seen, read_state
 from ray_committer.job_files.job_tree import JobTree
-from ray_committer.job_files.read_listed import read_listed
+from ray_committer.job_files.manifests import list_manifest_files, manifests_in, read_listed
 from ray_committer.protocol.manifest import decode_manifest, stamp_of
 from ray_committer.protocol.paths import (
-    DOCUMENTED_PREFIX,
     FROZEN,
     GONE_PREFIX,
-    MANIFEST_SUFFIX,
     MANIFESTS,
     STATE,
     TASKS,
@@ -35,11 +26,9 @@ from ray_committer.protocol.paths import (
     attempt_number,
     job_id_of_directory,
     join,
-    new_job_attempt,
     temporary_directory,
 )
 from ray_committer.protocol.state import UNSTAMPED, Phase
-from ray_committer.protocol.success import ATTEMPT, SuccessData, decode_success
 from ray_committer.stores.at_once import MANY, at_once
 from ray_committer.stores.base import FileStatus, StoreOperations, first_link, is_there, list_there
 
@@ -163,7 +152,7 @@ def without_late(
     if state.seen is not None or not state.has_manifests:
         return state
     try:
-        found = list_manifest_files(store, job) if listed is None else _manifests_in(listed)
+        found = list_manifest_files(store, job) if listed is None else manifests_in(listed)
         is_late = bool(found) and all(_stamp(store, one) for one in found)
     except (FileNotFoundError, NotADirectoryError):
         return state
@@ -209,46 +198,16 @@ def _listed_state(store: StoreOperations, job: JobAttempt) -> AttemptState:
 def refuse_links(store: StoreOperations, paths: Iterable[str]) -> None:
     """`LinkedPathError` if one of `paths` is a symbolic link; its target does not belong to the job."""
     if (link := first_link(store, paths)) is not None:
-        raise _is_link(link)
+        raise linked_path(link)
 
 
-def _is_link(path: str) -> LinkedPathError:
+def linked_path(path: str) -> LinkedPathError:
+    """The error for a symbolic link in the place of a job's directory."""
     return LinkedPathError(
         f"{path}: is a symbolic link, and what is behind it may belong to others, so nothing was done",
         "look where it leads, remove the link, and run the same command",
         filename=path,
     )
-
-
-def estimate_files(store: StoreOperations, job: JobAttempt) -> int:
-    """Estimate the files of a job from the sizes of its manifests and the content of the largest."""
-    try:
-        found = list_manifest_files(store, job)
-        largest = max(found, key=lambda one: one.size, default=None)
-        if largest is None or not largest.size:
-            return 0
-        manifest = decode_manifest(read_listed(store, largest), largest.path)
-    except (FileNotFoundError, NotADirectoryError):
-        return 0
-    return round(sum(one.size for one in found) / largest.size * len(manifest.files))
-
-
-def list_manifest_files(store: StoreOperations, job: JobAttempt) -> list[FileStatus]:
-    """The task manifests of a job, frozen or not; ``FileNotFoundError`` if there are none."""
-    frozen = [job.frozen] if store.capabilities.moves_directories else []
-    for directory in (job.manifests, *frozen):
-        try:
-            listed = store.list_status(directory)
-        except FileNotFoundError:
-            if directory == job.frozen or not frozen:
-                raise
-        else:
-            return _manifests_in(listed)
-    return []
-
-
-def _manifests_in(listed: Iterable[FileStatus]) -> list[FileStatus]:
-    return [status for status in listed if status.name.endswith(MANIFEST_SUFFIX)]
 
 
 def not_read(error: PermissionError | LinkedPathError, path: str) -> str:
@@ -271,7 +230,7 @@ def list_job_directories(store: StoreOperations, destination: str) -> list[Found
 
 def jobs_and_links(store: StoreOperations, destination: str, found: Temporary) -> list[FoundJob]:
     """`list_job_directories` for what `list_temporary` has found."""
-    links = [FoundJob(link.rpartition("/")[2], link, closed=_is_link(link)) for link in found.links]
+    links = [FoundJob(link.rpartition("/")[2], link, closed=linked_path(link)) for link in found.links]
     shown = [FileStatus(path, is_directory=True) for path in found.directories]
     jobs = jobs_in(store, destination, [one.path for one in _certain(store, shown)])
     return sorted((*jobs, *links), key=lambda job: job.directory)
@@ -301,7 +260,7 @@ def jobs_in(store: StoreOperations, destination: str, directories: Sequence[str]
     names = {directory.rpartition("/")[2] for directory in own}
 
     def find(directory: str) -> FoundJob | None:
-        return _found_job(store, destination, directory, _job_id(directory.rpartition("/")[2], names))
+        return job_in(store, destination, directory, _job_id(directory.rpartition("/")[2], names))
 
     return [job for job in at_once(store, find, own, least=MANY) if job is not None]
 
@@ -316,7 +275,7 @@ def _job_id(name: str, names: Collection[str]) -> str:
     return name if documented in names else documented
 
 
-def _found_job(store: StoreOperations, destination: str, directory: str, job_id: str) -> FoundJob | None:
+def job_in(store: StoreOperations, destination: str, directory: str, job_id: str) -> FoundJob | None:
     """The job in a directory; None if the directory does not exist, or no longer does."""
     try:
         statuses = list_there(store, directory)
@@ -341,187 +300,22 @@ def _by_number(attempts: Iterable[JobAttempt]) -> tuple[JobAttempt, ...]:
     return tuple(sorted(attempts, key=lambda attempt: attempt.number))
 
 
-def find_job_attempt(
-    store: StoreOperations,
-    destination: str,
-    job_id: str | None,
-    number: int | None,
-    tree: JobTree | None = None,
-) -> JobAttempt:
-    """Find the one attempt of one job that these arguments select.
-
-    With both `job_id` and `number` this makes no request, and the attempt possibly does not exist; so it
-    is for one in the `tree` of a named job's files, if that is given.
-    Raises `JobNotFoundError`, `JobGoneError` for a job that is named, or `AmbiguousJobError` if several
-    qualify.
-    """
-    if job_id is not None and number is not None:
-        return new_job_attempt(destination, job_id, number)
-    attempts = tree.attempts(destination, job_id) if tree is not None and job_id is not None else ()
-    if job_id is not None and tree is not None and attempts:
-        return _choose_attempt(FoundJob(job_id, tree.directory, attempts), number, destination)
-    job = _find_job(store, destination, job_id)
-    return _choose_attempt(job, number, destination)
-
-
-def find_documented_attempt(store: StoreOperations, job: JobAttempt) -> JobAttempt | None:
-    """The same attempt under the directory name of Hadoop's documentation, if it is there."""
-    directory = join(job.temporary, DOCUMENTED_PREFIX + job.job_id)
-    refuse_links(store, (directory,))
-    found = _found_job(store, job.destination, directory, job.job_id)
-    attempts = found.opened().attempts if found else ()
-    return next((attempt for attempt in attempts if attempt.number == job.number), None)
-
-
-def confirm_documented(store: StoreOperations, job: JobAttempt) -> None:
-    """`JobNotFoundError` if a directory that is named as in Hadoop's documentation is another job's.
-
-    Its manifests show which job it belongs to. A directory with any other name needs no request.
-    """
-    name = job.job_directory.rpartition("/")[2]
-    if name == job.job_id:
-        return
-    said = _job_id_of_manifests(store, job)
-    if said != job.job_id:
-        what = (
-            f"belongs to job {said}"
-            if said
-            else "may belong to a job of that name: no manifest shows whose it is"
-        )
-        raise JobNotFoundError(
-            f"{job.job_directory}: {what}, so it is not used as job {job.job_id}",
-            f"nothing was done. To use that directory, name the job {said or name}",
-        )
-
-
-def _job_id_of_manifests(store: StoreOperations, job: JobAttempt) -> str | None:
-    try:
-        for status in list_manifest_files(store, job):
-            return decode_manifest(read_listed(store, status), status.path).job_id
-    except (FileNotFoundError, NotADirectoryError):
-        pass
-    return None
-
-
 def list_attempts(store: StoreOperations, job: JobAttempt) -> tuple[JobAttempt, ...]:
     """All attempts of the job of `job`, this one included, by number; `LinkedPathError` if one is a
     symbolic link, because then it is not known whether that one was committed."""
-    found = _found_job(store, job.destination, job.job_directory, job.job_id)
+    found = job_in(store, job.destination, job.job_directory, job.job_id)
     if found is None:
         return ()
     if found.linked:
-        raise _is_link(found.linked[0].directory)
+        raise linked_path(found.linked[0].directory)
     return found.opened().attempts
 
 
-def read_success(store: StoreOperations, destination: str) -> SuccessData | None:
-    """The destination's ``_SUCCESS``, or None if there is none or only the classic empty one."""
-    path = join(destination, "_SUCCESS")
-    try:
-        return decode_success(store.read(path), path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-
-
-def success_if_told(store: StoreOperations, destination: str) -> SuccessData | None:
-    """`read_success`, but None for one that cannot be read, since it is then another program's."""
-    try:
-        return read_success(store, destination)
-    except (ManifestError, PermissionError, IsADirectoryError):
-        return None
-
-
-def is_noted(store: StoreOperations, job: JobAttempt) -> bool:
-    """Whether the destination's ``_SUCCESS`` belongs to this attempt; one that names no attempt belongs
-    to each attempt of its job."""
-    success = success_if_told(store, job.destination)
-    if success is None or success.job_id != job.job_id:
-        return False
-    return attempt_of(success, job.number) == job.number
-
-
-def attempt_of(success: SuccessData, otherwise: int) -> int:
-    """The attempt number in a ``_SUCCESS``; `otherwise` if it has none, as Hadoop's has not."""
-    said = (success.diagnostics or {}).get(ATTEMPT, "")
-    return int(said) if said.isdecimal() else otherwise
-
-
-def not_found(store: StoreOperations, destination: str, job_id: str | None) -> JobNotFoundError:
-    """The error for a missing job; `JobGoneError` if the job is named."""
-    status, temporary = store.get_status(destination), temporary_directory(destination)
-    if status is None or not status.is_directory:
-        error = no_directory(destination, status)
-        return error if job_id is None else job_gone(error, job_id)
-    if job_id is None:
-        return JobNotFoundError(
-            f"{temporary}: holds no job to commit",
-            "if there was one, it has ended, or another job's clean-up has deleted it",
-        )
-    found = [job.job_id for job in list_job_directories(store, destination)]
-    others = ", ".join(one for one in found if one != job_id)
-    return JobGoneError(
-        f"{temporary}: holds nothing of job {job_id} to commit, and _SUCCESS is not this job's",
-        f"the job may have been committed before another job was, or deleted: look for its files in "
-        f"{destination}" + (f". The jobs that are there: {others}" if others else ""),
+def goes_on(store: StoreOperations, job: JobAttempt) -> bool:
+    """Whether another attempt of this job has not been aborted."""
+    phases = (
+        read_attempt_state(store, other).phase
+        for other in list_attempts(store, job)
+        if other.number != job.number
     )
-
-
-def job_gone(error: JobNotFoundError, job_id: str) -> JobGoneError:
-    """The same error about a job that is named: what is missing now was there when that job ran."""
-    return JobGoneError(
-        error.what,
-        f"{error.advice}; if it is right, job {job_id} may have been committed before this was deleted "
-        f"or replaced: look at the data before you run its application again",
-    )
-
-
-def no_directory(destination: str, status: FileStatus | None) -> JobNotFoundError:
-    """The error for a destination that is missing, or has the `status` of a file."""
-    if status is None:
-        return JobNotFoundError(f"{destination}: does not exist", "check the destination's spelling")
-    return JobNotFoundError(f"{destination}: is a file", "name the directory that the job wrote to")
-
-
-def _find_job(store: StoreOperations, destination: str, job_id: str | None) -> FoundJob:
-    jobs = list_job_directories(store, destination)
-    if job_id is not None:
-        by_name = {job.directory.rpartition("/")[2]: job for job in jobs}
-        named = by_name.get(job_id) or by_name.get(DOCUMENTED_PREFIX + job_id)
-        if named is None:
-            raise not_found(store, destination, job_id)
-        return _called(named.opened(), job_id)
-    jobs = [job for job in jobs if not job.is_link] or jobs
-    live = [job for job in jobs if job.attempts or job.closed] or jobs
-    if not live:
-        raise not_found(store, destination, None)
-    if len(live) > 1:
-        raise AmbiguousJobError(
-            f"{temporary_directory(destination)}: holds {len(live)} jobs "
-            f"({', '.join(job.job_id for job in live)})",
-            "name one with --job-id",
-        )
-    return live[0].opened()
-
-
-def _called(job: FoundJob, job_id: str) -> FoundJob:
-    attempts = tuple(replace(attempt, job_id=job_id) for attempt in job.attempts)
-    return replace(job, job_id=job_id, attempts=attempts)
-
-
-def _choose_attempt(job: FoundJob, number: int | None, destination: str) -> JobAttempt:
-    if number is not None:
-        for attempt in job.attempts:
-            if attempt.number == number:
-                return attempt
-        raise JobNotFoundError(
-            f"{job.directory}: has no attempt {number}, only "
-            f"{[attempt.number for attempt in job.attempts]}"
-        )
-    if len(job.attempts) > 1:
-        raise AmbiguousJobError(
-            f"{job.directory}: has the attempts {[attempt.number for attempt in job.attempts]}",
-            "name one with --attempt",
-        )
-    if job.linked and not job.attempts:
-        raise _is_link(job.linked[0].directory)
-    return job.attempts[0] if job.attempts else new_job_attempt(destination, job.job_id, 0)
+    return any(phase is not Phase.ABORTED for phase in phases)

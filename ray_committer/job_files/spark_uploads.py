@@ -14,8 +14,8 @@ from functools import partial
 
 from ray_committer.errors import ManifestError
 from ray_committer.job_files.abort_uploads import Upload
+from ray_committer.job_files.find_job import goes_on
 from ray_committer.job_files.magic_jobs import left_attempts
-from ray_committer.job_files.other_attempts import goes_on
 from ray_committer.protocol.magic_paths import MagicJob
 from ray_committer.protocol.paths import JobAttempt, parent
 from ray_committer.protocol.pendingsets import decode_pending

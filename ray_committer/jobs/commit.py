@@ -23,7 +23,6 @@ from ray_committer.errors import (
 from ray_committer.events import CancelToken, EventSink, ignore
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName, open_pool
-from ray_committer.job_files.unfinished_jobs import EndJob
 from ray_committer.jobs.abort_report import AbortReport, report_abort
 from ray_committer.jobs.end_job import ending
 from ray_committer.jobs.open_job import (
@@ -49,6 +48,7 @@ from ray_committer.stages import commit_job as commit_job_stage
 from ray_committer.stages import setup_job as setup_job_stage
 from ray_committer.stages import undo_job as undo_job_stage
 from ray_committer.stages.commit_result import CommitResult
+from ray_committer.stages.end_others import EndJob
 from ray_committer.stages.ended_jobs import refuse_logged
 from ray_committer.stages.save_summary_report import save_abort_report
 from ray_committer.stores.addresses import without_password

@@ -9,7 +9,6 @@ from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.job_files.job_state import StateChangedError, advance
 from ray_committer.job_files.other_jobs import OtherJob
-from ray_committer.job_files.unfinished_jobs import End, EndJob
 from ray_committer.jobs.open_job import StorageOptions, open_job
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.record import ConflictMode
@@ -17,6 +16,7 @@ from ray_committer.protocol.state import Phase
 from ray_committer.stages import abort_job as abort_job_stage
 from ray_committer.stages import commit_job as commit_job_stage
 from ray_committer.stages import undo_job as undo_job_stage
+from ray_committer.stages.end_others import End, EndJob
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.registry import destination_url
 

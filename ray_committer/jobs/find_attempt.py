@@ -4,26 +4,46 @@ from __future__ import annotations
 
 import shlex
 import time
+from dataclasses import replace
 
 from ray_committer.errors import (
+    AmbiguousJobError,
     CommitStateUnknownError,
     JobGoneError,
     JobNotFoundError,
     SettingsError,
 )
-from ray_committer.job_files import find_job
-from ray_committer.job_files.adopt_job import adopt_job
-from ray_committer.job_files.job_tree import named_tree
+from ray_committer.job_files.find_job import (
+    AttemptState,
+    FoundJob,
+    job_in,
+    linked_path,
+    list_job_directories,
+    read_attempt_state,
+    read_state_and_manifests,
+    refuse_links,
+)
+from ray_committer.job_files.job_tree import JobTree, named_tree
 from ray_committer.job_files.magic_jobs import find_left
-from ray_committer.job_files.other_attempts import refuse_other_attempts
+from ray_committer.job_files.manifests import list_manifest_files, read_listed
 from ray_committer.job_files.other_jobs import finish_first, other_jobs
+from ray_committer.job_files.success import attempt_of, read_success, success_if_told
 from ray_committer.limits.permits import Permits
 from ray_committer.limits.ratelimit import RateLimit
 from ray_committer.options import CommitOptions
-from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.protocol.manifest import decode_manifest
+from ray_committer.protocol.paths import (
+    DOCUMENTED_PREFIX,
+    JobAttempt,
+    join,
+    new_job_attempt,
+    temporary_directory,
+)
 from ray_committer.protocol.state import WITH_RECORD
 from ray_committer.protocol.success import SuccessData
-from ray_committer.stages.ended_jobs import end_in_log
+from ray_committer.stages.adopt_job import adopt_job
+from ray_committer.stages.ended_jobs import end_in_log, not_found
+from ray_committer.stages.other_attempts import refuse_other_attempts
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.registry import shown_url
@@ -43,7 +63,7 @@ def find_or_adopt(
     *,
     to_commit: bool,
     is_dry_run: bool,
-) -> tuple[JobAttempt, find_job.AttemptState, bool]:
+) -> tuple[JobAttempt, AttemptState, bool]:
     """Find the attempt and its state. A job that was not set up here can be one that Hadoop's S3A
     committer left: if it is to be committed, it is adopted; True is returned with it.
 
@@ -80,7 +100,7 @@ def _find(
     number: int | None,
     *,
     to_commit: bool,
-) -> tuple[JobAttempt, find_job.AttemptState]:
+) -> tuple[JobAttempt, AttemptState]:
     """Find the attempt and its state.
 
     With `to_commit` also check the other attempts, unless this one is recorded: then it is the one that
@@ -88,24 +108,24 @@ def _find(
     """
     tree = named_tree(store, destination, job_id) if job_id is not None else None
     try:
-        job = find_job.find_job_attempt(store, destination, job_id, number, tree)
+        job = find_job_attempt(store, destination, job_id, number, tree)
     except JobNotFoundError:
         if job_id is None:
             _refuse_mislaid(store, destination)
         logged = _logged(store, destination, job_id, number) if job_id is not None else None
         if logged is not None:
-            return logged, find_job.AttemptState()
+            return logged, AttemptState()
         success = _success(store, destination, strict=job_id is None)
         if success is None or success.job_id is None or job_id not in (None, success.job_id):
             raise
-        noted = find_job.attempt_of(success, number or 0)
+        noted = attempt_of(success, number or 0)
         if number not in (None, noted):
             raise
         job = new_job_attempt(destination, success.job_id, noted)
-    state = find_job.read_state_and_manifests(store, job, tree)
-    documented = None if state.exists else find_job.find_documented_attempt(store, job)
+    state = read_state_and_manifests(store, job, tree)
+    documented = None if state.exists else find_documented_attempt(store, job)
     if documented is not None:
-        job, state = documented, find_job.read_attempt_state(store, documented)
+        job, state = documented, read_attempt_state(store, documented)
     if state.exists and not state.is_decided:
         _confirm(store, job, is_named=job_id is not None)
     if to_commit and number is not None and state.phase not in WITH_RECORD:
@@ -131,14 +151,121 @@ def _refuse_mislaid(store: StoreOperations, destination: str) -> None:
 def _success(store: StoreOperations, destination: str, *, strict: bool) -> SuccessData | None:
     """The destination's ``_SUCCESS``. If it cannot be read, that is an error only with `strict`, where
     it must name the job."""
-    read = find_job.read_success if strict else find_job.success_if_told
+    read = read_success if strict else success_if_told
     return read(store, destination)
 
 
 def _confirm(store: StoreOperations, job: JobAttempt, *, is_named: bool) -> None:
     try:
-        find_job.confirm_documented(store, job)
+        confirm_documented(store, job)
     except JobNotFoundError as e:
         if not is_named:
             raise
         raise JobGoneError(*e.args) from e
+
+
+def find_job_attempt(
+    store: StoreOperations,
+    destination: str,
+    job_id: str | None,
+    number: int | None,
+    tree: JobTree | None = None,
+) -> JobAttempt:
+    """Find the one attempt of one job that these arguments select.
+
+    With both `job_id` and `number` this makes no request, and the attempt possibly does not exist; so it
+    is for one in the `tree` of a named job's files, if that is given.
+    Raises `JobNotFoundError`, `JobGoneError` for a job that is named, or `AmbiguousJobError` if several
+    qualify.
+    """
+    if job_id is not None and number is not None:
+        return new_job_attempt(destination, job_id, number)
+    attempts = tree.attempts(destination, job_id) if tree is not None and job_id is not None else ()
+    if job_id is not None and tree is not None and attempts:
+        return _choose_attempt(FoundJob(job_id, tree.directory, attempts), number, destination)
+    job = _find_job(store, destination, job_id)
+    return _choose_attempt(job, number, destination)
+
+
+def find_documented_attempt(store: StoreOperations, job: JobAttempt) -> JobAttempt | None:
+    """The same attempt under the directory name of Hadoop's documentation, if it is there."""
+    directory = join(job.temporary, DOCUMENTED_PREFIX + job.job_id)
+    refuse_links(store, (directory,))
+    found = job_in(store, job.destination, directory, job.job_id)
+    attempts = found.opened().attempts if found else ()
+    return next((attempt for attempt in attempts if attempt.number == job.number), None)
+
+
+def confirm_documented(store: StoreOperations, job: JobAttempt) -> None:
+    """`JobNotFoundError` if a directory that is named as in Hadoop's documentation is another job's.
+
+    Its manifests show which job it belongs to. A directory with any other name needs no request.
+    """
+    name = job.job_directory.rpartition("/")[2]
+    if name == job.job_id:
+        return
+    said = _job_id_of_manifests(store, job)
+    if said != job.job_id:
+        what = (
+            f"belongs to job {said}"
+            if said
+            else "may belong to a job of that name: no manifest shows whose it is"
+        )
+        raise JobNotFoundError(
+            f"{job.job_directory}: {what}, so it is not used as job {job.job_id}",
+            f"nothing was done. To use that directory, name the job {said or name}",
+        )
+
+
+def _job_id_of_manifests(store: StoreOperations, job: JobAttempt) -> str | None:
+    try:
+        for status in list_manifest_files(store, job):
+            return decode_manifest(read_listed(store, status), status.path).job_id
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    return None
+
+
+def _find_job(store: StoreOperations, destination: str, job_id: str | None) -> FoundJob:
+    jobs = list_job_directories(store, destination)
+    if job_id is not None:
+        by_name = {job.directory.rpartition("/")[2]: job for job in jobs}
+        named = by_name.get(job_id) or by_name.get(DOCUMENTED_PREFIX + job_id)
+        if named is None:
+            raise not_found(store, destination, job_id)
+        return _called(named.opened(), job_id)
+    jobs = [job for job in jobs if not job.is_link] or jobs
+    live = [job for job in jobs if job.attempts or job.closed] or jobs
+    if not live:
+        raise not_found(store, destination, None)
+    if len(live) > 1:
+        raise AmbiguousJobError(
+            f"{temporary_directory(destination)}: holds {len(live)} jobs "
+            f"({', '.join(job.job_id for job in live)})",
+            "name one with --job-id",
+        )
+    return live[0].opened()
+
+
+def _called(job: FoundJob, job_id: str) -> FoundJob:
+    attempts = tuple(replace(attempt, job_id=job_id) for attempt in job.attempts)
+    return replace(job, job_id=job_id, attempts=attempts)
+
+
+def _choose_attempt(job: FoundJob, number: int | None, destination: str) -> JobAttempt:
+    if number is not None:
+        for attempt in job.attempts:
+            if attempt.number == number:
+                return attempt
+        raise JobNotFoundError(
+            f"{job.directory}: has no attempt {number}, only "
+            f"{[attempt.number for attempt in job.attempts]}"
+        )
+    if len(job.attempts) > 1:
+        raise AmbiguousJobError(
+            f"{job.directory}: has the attempts {[attempt.number for attempt in job.attempts]}",
+            "name one with --attempt",
+        )
+    if job.linked and not job.attempts:
+        raise linked_path(job.linked[0].directory)
+    return job.attempts[0] if job.attempts else new_job_attempt(destination, job.job_id, 0)

@@ -19,9 +19,9 @@ from ray_committer.job_files.find_job import (
 )
 from ray_committer.job_files.magic_jobs import left_attempts, list_left
 from ray_committer.job_files.other_jobs import OtherJob, read_others
-from ray_committer.job_files.survey_jobs import Survey, survey_exactly, survey_job
 from ray_committer.job_files.watch import until_certain
 from ray_committer.jobs.open_job import StorageOptions, open_here, require_destination
+from ray_committer.jobs.survey_jobs import Survey, survey_exactly, survey_job
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import Heartbeat

@@ -22,13 +22,16 @@ from ray_committer.events import CancelToken, EventSink, ignore, unfailing
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import Choice, ExecutorName, choose_executor
 from ray_committer.executors.inline import InlineExecutor
-from ray_committer.job_files import find_job
+from ray_committer.job_files.find_job import AttemptState
+from ray_committer.job_files.manifests import estimate_files
+from ray_committer.job_files.success import is_noted
 from ray_committer.jobs.find_attempt import find_or_adopt, guarded_here
 from ray_committer.limits.ratelimit import RateLimit
 from ray_committer.options import CommitOptions
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.stages.context import JobContext, Journal, time_stage
+from ray_committer.stages.ended_jobs import job_gone, no_directory, not_found
 from ray_committer.stores.addresses import without_password
 from ray_committer.stores.base import StoreOperations, StoreSpec, has_uploads
 from ray_committer.stores.guarded import GuardedStore
@@ -43,7 +46,7 @@ class OpenJob:
     """A job attempt to work on, with the roots of the options as paths of its store."""
 
     context: JobContext
-    state: find_job.AttemptState
+    state: AttemptState
     replaced_roots: tuple[str, ...]
     allowed_roots: tuple[str, ...]
 
@@ -168,7 +171,7 @@ def _choose(
         ),
         open_elsewhere=WorkerSpec(spec, job, options.worker_threads, retry_seconds),
         renames_are_local=store.capabilities.renames_are_local,
-        estimate_files=lambda: find_job.estimate_files(guarded_here(store, options), job),
+        estimate_files=lambda: estimate_files(guarded_here(store, options), job),
         about=f"{job.job_id} at {shown_url(spec, job.destination)}",
         store=without_password(f"{spec.scheme}://{spec.authority}"),
         connecting=lambda: time_stage(names.CONNECT_RAY, started.on_event, started.journal, job.job_id),
@@ -241,9 +244,7 @@ def _open(spec: StoreSpec, options: CommitOptions, job_id: str | None = None) ->
     except FileNotFoundError as e:
         what = f"{e.filename}: {e.strerror}"
         if job_id is not None:
-            raise find_job.job_gone(
-                JobNotFoundError(what, "check the destination's spelling"), job_id
-            ) from e
+            raise job_gone(JobNotFoundError(what, "check the destination's spelling"), job_id) from e
         raise CommitAbortedError(what, "nothing was changed: correct the destination") from e
 
 
@@ -254,20 +255,20 @@ def require_destination(store: StoreOperations, destination: str) -> None:
     if status is None and has_uploads(store, destination):
         return
     if status is None or not status.is_directory:
-        raise find_job.no_directory(destination, status)
+        raise no_directory(destination, status)
 
 
-def existing_state(job: OpenJob) -> find_job.AttemptState:
+def existing_state(job: OpenJob) -> AttemptState:
     """The state of the job attempt; `JobNotFoundError` if there is nothing to commit."""
     if not job.state.is_remnant:
         return job.state
     attempt, store = job.context.job, job.context.store
-    if find_job.is_noted(store, attempt):
+    if is_noted(store, attempt):
         raise JobNotFoundError(
             f"{attempt.directory}: is gone, since job {attempt.job_id} is committed",
             "nothing is left to do",
         )
-    raise find_job.not_found(store, attempt.destination, attempt.job_id)
+    raise not_found(store, attempt.destination, attempt.job_id)
 
 
 def roots_on_store(roots: tuple[str, ...], spec: StoreSpec) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ray_committer.errors import ManifestError, PathError, RayCommitterError
-from ray_committer.job_files.find_job import attempt_of
+from ray_committer.job_files.success import attempt_of
 from ray_committer.jobs.open_job import StorageOptions, open_here, require_destination
 from ray_committer.options import CommitOptions
 from ray_committer.protocol import statistic_names as names

@@ -9,9 +9,9 @@ from functools import partial
 
 from ray_committer.errors import RayCommitterError, RecordGoneError
 from ray_committer.job_files.commit_record import load_commit_record
-from ray_committer.job_files.find_job import is_noted, read_state_and_manifests
+from ray_committer.job_files.find_job import read_state_and_manifests
 from ray_committer.job_files.job_state import Seen, StateChangedError, read_state
-from ray_committer.job_files.unfinished_jobs import plan_text
+from ray_committer.job_files.success import is_noted
 from ray_committer.jobs.job_plan import (
     JobPlan,
     PlannedRename,
@@ -31,6 +31,7 @@ from ray_committer.stages.check_attempts import listed_attempts, refuse_unsaved
 from ray_committer.stages.claim_table import Turn, begin_turn
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import ends_of, look_around
+from ray_committer.stages.end_others import plan_text
 from ray_committer.stages.find_table import require_table
 from ray_committer.stages.load_manifests import (
     LOADS,

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from ray_committer.job_files.abort_uploads import Upload, job_uploads
 from ray_committer.job_files.commit_record import load_commit_record
-from ray_committer.job_files.other_attempts import goes_on
+from ray_committer.job_files.find_job import goes_on
 from ray_committer.job_files.spark_uploads import find_spark_uploads
-from ray_committer.job_files.survey_jobs import survey_exactly
 from ray_committer.jobs.abort_report import AbortReport, report_abort
 from ray_committer.jobs.open_job import OpenJob, StorageOptions, open_job
+from ray_committer.jobs.survey_jobs import survey_exactly
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.state import UNDECIDED, Phase
 from ray_committer.stages.abort_job import is_nothing, may_be_left, refuse_decided

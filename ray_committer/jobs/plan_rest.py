@@ -7,7 +7,6 @@ from functools import partial
 from operator import attrgetter
 
 from ray_committer.job_files.job_state import Seen
-from ray_committer.job_files.left_files import entries_left, pending_marks
 from ray_committer.jobs.job_plan import (
     JobPlan,
     PlannedRename,
@@ -16,6 +15,7 @@ from ray_committer.jobs.job_plan import (
     planned_requests,
 )
 from ray_committer.jobs.open_job import OpenJob
+from ray_committer.jobs.survey_jobs import entries_left, pending_marks
 from ray_committer.protocol.paths import parent
 from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.protocol.state import UNSTAMPED

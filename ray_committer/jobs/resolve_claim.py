@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ray_committer.errors import CommitConflictError, CommitStateUnknownError, JobNotFoundError
-from ray_committer.job_files.find_job import job_gone
 from ray_committer.jobs.open_job import StorageOptions, open_here
 from ray_committer.jobs.table import require_table
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.table_entry import TableDefinition
 from ray_committer.protocol.table_paths import TablePlaces
+from ray_committer.stages.ended_jobs import job_gone
 from ray_committer.stages.remove_listed_files import Removal
 from ray_committer.stages.remove_orphans import remove_orphans
 from ray_committer.stages.resolve_claim import (

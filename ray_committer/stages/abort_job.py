@@ -10,27 +10,27 @@ from dataclasses import replace
 from functools import partial
 
 from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError, TableLogError
-from ray_committer.job_files.adopt_job import remove_left
 from ray_committer.job_files.commands import abort_command, commit_command
-from ray_committer.job_files.deleted import count_deleted
-from ray_committer.job_files.find_job import AttemptState, is_noted, read_attempt_state, without_late
+from ray_committer.job_files.find_job import AttemptState, read_attempt_state, without_late
 from ray_committer.job_files.follow_job import follow_job
-from ray_committer.job_files.gone_jobs import (
-    delete_gone,
-    remove_husk,
-    sweep_all_gone,
-    take_away,
+from ray_committer.job_files.job_state import (
+    Seen,
+    adopt_state,
+    advance,
 )
-from ray_committer.job_files.job_state import Seen, adopt_state, advance
 from ray_committer.job_files.magic_jobs import find_left
+from ray_committer.job_files.success import is_noted
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.state import UNDECIDED, UNSTAMPED, Phase
 from ray_committer.protocol.table_state import ClaimInFlight
+from ray_committer.stages.adopt_job import remove_left
 from ray_committer.stages.cleanup_job import remove_empty_parents
 from ray_committer.stages.context import JobContext
+from ray_committer.stages.deleted import count_deleted
 from ray_committer.stages.ended_jobs import refuse_committed, unknown_end
 from ray_committer.stages.old_success import return_success_of_another
 from ray_committer.stages.sync_to_disk import sync_taken_away
+from ray_committer.stages.take_away import delete_gone, remove_husk, sweep_all_gone, take_away
 from ray_committer.tables.release import release_own
 
 

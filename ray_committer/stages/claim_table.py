@@ -17,7 +17,6 @@ from msgspec import structs
 from ray_committer.errors import CommitStateUnknownError, PreflightError, RayCommitterError
 from ray_committer.job_files.commands import abort_command
 from ray_committer.job_files.job_state import Seen
-from ray_committer.job_files.other_attempts import abort_older_attempts
 from ray_committer.job_files.owners import is_alive, owner_of
 from ray_committer.protocol.claims import (
     MOST_PARTITIONS,
@@ -40,6 +39,7 @@ from ray_committer.stages.keep_replaced_files import refuse_what_cannot_be_kept
 from ray_committer.stages.list_new_files import relative
 from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stages.mode_roots import ModeRoots
+from ray_committer.stages.other_attempts import abort_older_attempts
 from ray_committer.stages.preflight import OldFiles
 from ray_committer.stages.run_once import refuse_second_write, say_who_has_done_it
 from ray_committer.stores.at_once import MANY

@@ -11,22 +11,16 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from ray_committer.errors import RayCommitterError
-from ray_committer.job_files.adopt_job import remove_left
-from ray_committer.job_files.gone_jobs import (
-    delete_gone,
-    is_still,
-    remove_husk,
-    sweep_all_gone,
-    take_away,
-)
 from ray_committer.job_files.job_state import Seen, delete_state
 from ray_committer.job_files.job_tree import list_tree
-from ray_committer.job_files.other_attempts import abort_other_attempts
 from ray_committer.job_files.spark_uploads import end_spark_uploads
 from ray_committer.protocol.paths import JobAttempt, is_inside, is_name, join
 from ray_committer.protocol.record import CommitRecord, ManifestRef
+from ray_committer.stages.adopt_job import remove_left
 from ray_committer.stages.context import JobContext
+from ray_committer.stages.other_attempts import abort_other_attempts
 from ray_committer.stages.sync_to_disk import sync_taken_away
+from ray_committer.stages.take_away import delete_gone, is_still, remove_husk, sweep_all_gone, take_away
 from ray_committer.stores.base import completing, network_file_system
 from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker

@@ -13,13 +13,13 @@ from typing import TypeVar
 from ray_committer.errors import CommitCancelledError, RayCommitterError
 from ray_committer.events import CancelToken, EventSink, Notice, StageEnded, StageStarted, ignore
 from ray_committer.executors.base import WorkExecutor
-from ray_committer.job_files.deleted import Deleted
-from ray_committer.job_files.unfinished_jobs import EndJob, cannot_end
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.iostatistics import IOStatistics, aggregate, duration
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.table_state import ClaimInFlight
+from ray_committer.stages.deleted import Deleted
+from ray_committer.stages.end_others import EndJob, cannot_end
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.registry import located, shown_url
 

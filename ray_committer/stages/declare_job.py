@@ -29,7 +29,12 @@ from ray_committer.job_files.other_jobs import (
     read_others,
 )
 from ray_committer.job_files.owners import owner_of
-from ray_committer.job_files.unfinished_jobs import (
+from ray_committer.job_files.watch import Watch
+from ray_committer.protocol.paths import is_inside
+from ray_committer.protocol.record import Claim, Declaration, encode
+from ray_committer.protocol.state import IN_THE_WAY, Phase, new_nonce
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.end_others import (
     ROUNDS,
     Choice,
     end_jobs,
@@ -38,11 +43,6 @@ from ray_committer.job_files.unfinished_jobs import (
     refusal,
     would_repeat,
 )
-from ray_committer.job_files.watch import Watch
-from ray_committer.protocol.paths import is_inside
-from ray_committer.protocol.record import Claim, Declaration, encode
-from ray_committer.protocol.state import IN_THE_WAY, Phase, new_nonce
-from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import real_path
 
 SHORTEST_SECONDS = 0.01

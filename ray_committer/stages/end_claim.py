@@ -18,7 +18,6 @@ from ray_committer.job_files.find_job import refuse_links
 from ray_committer.job_files.job_state import read_state
 from ray_committer.job_files.other_jobs import OtherJob, finish_first, read_other
 from ray_committer.job_files.owners import Life, has_ended, life_of
-from ray_committer.job_files.unfinished_jobs import ROUNDS, End, end_jobs, end_of
 from ray_committer.protocol.claims import Obstacle
 from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt
 from ray_committer.protocol.record import Claim, Declaration
@@ -27,6 +26,7 @@ from ray_committer.protocol.table_entry import TableClaim
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import Patience, pause
+from ray_committer.stages.end_others import ROUNDS, End, end_jobs, end_of
 from ray_committer.tables.claim import waited_too_long
 
 

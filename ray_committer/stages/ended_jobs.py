@@ -15,12 +15,14 @@ from ray_committer.errors import (
     CommitRecordExistsError,
     CommitStateUnknownError,
     JobGoneError,
+    JobNotFoundError,
 )
 from ray_committer.job_files.commands import abort_command, resolve_command
-from ray_committer.job_files.find_job import is_noted, not_found, success_if_told
+from ray_committer.job_files.find_job import list_job_directories
 from ray_committer.job_files.gone_jobs import find_gone, is_gone_committed
 from ray_committer.job_files.job_state import Seen
-from ray_committer.protocol.paths import JobAttempt
+from ray_committer.job_files.success import is_noted, success_if_told
+from ray_committer.protocol.paths import JobAttempt, temporary_directory
 from ray_committer.protocol.state import JobState, Phase
 from ray_committer.protocol.success import SuccessData
 from ray_committer.protocol.table_paths import TablePlaces
@@ -29,7 +31,7 @@ from ray_committer.stages.cleanup_job import finish_cleanup
 from ray_committer.stages.commit_result import Outcome
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.save_commit_record import refuse_aborted
-from ray_committer.stores.base import StoreOperations
+from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.tables.jobs_in_log import EndInLog, what_became
 
 
@@ -203,3 +205,39 @@ def _is_of(success: SuccessData, job: JobAttempt, seen: Seen, nonce: str | None)
     said = success.diagnostics or {}
     is_same = said.get("stamp", seen.state.stamp) == seen.state.stamp
     return success.job_id == job.job_id and is_same and nonce in (None, said.get("nonce"))
+
+
+def not_found(store: StoreOperations, destination: str, job_id: str | None) -> JobNotFoundError:
+    """The error for a missing job; `JobGoneError` if the job is named."""
+    status, temporary = store.get_status(destination), temporary_directory(destination)
+    if status is None or not status.is_directory:
+        error = no_directory(destination, status)
+        return error if job_id is None else job_gone(error, job_id)
+    if job_id is None:
+        return JobNotFoundError(
+            f"{temporary}: holds no job to commit",
+            "if there was one, it has ended, or another job's clean-up has deleted it",
+        )
+    found = [job.job_id for job in list_job_directories(store, destination)]
+    others = ", ".join(one for one in found if one != job_id)
+    return JobGoneError(
+        f"{temporary}: holds nothing of job {job_id} to commit, and _SUCCESS is not this job's",
+        f"the job may have been committed before another job was, or deleted: look for its files in "
+        f"{destination}" + (f". The jobs that are there: {others}" if others else ""),
+    )
+
+
+def job_gone(error: JobNotFoundError, job_id: str) -> JobGoneError:
+    """The same error about a job that is named: what is missing now was there when that job ran."""
+    return JobGoneError(
+        error.what,
+        f"{error.advice}; if it is right, job {job_id} may have been committed before this was deleted "
+        f"or replaced: look at the data before you run its application again",
+    )
+
+
+def no_directory(destination: str, status: FileStatus | None) -> JobNotFoundError:
+    """The error for a destination that is missing, or has the `status` of a file."""
+    if status is None:
+        return JobNotFoundError(f"{destination}: does not exist", "check the destination's spelling")
+    return JobNotFoundError(f"{destination}: is a file", "name the directory that the job wrote to")

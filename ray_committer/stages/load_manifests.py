@@ -27,8 +27,8 @@ from ray_committer.errors import (
 )
 from ray_committer.executors.base import ResultRef, Supplied
 from ray_committer.executors.directories import Directories
-from ray_committer.job_files.find_job import list_manifest_files, refuse_links
-from ray_committer.job_files.read_listed import check_listed
+from ray_committer.job_files.find_job import refuse_links
+from ray_committer.job_files.manifests import check_listed, list_manifest_files
 from ray_committer.protocol.file_list import NO_FILES, FileSet
 from ray_committer.protocol.fingerprints import fingerprints
 from ray_committer.protocol.iostatistics import IOStatistics, aggregate

@@ -14,9 +14,8 @@ from collections.abc import Collection
 from contextlib import suppress
 
 from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError, ManifestError
-from ray_committer.job_files.find_job import attempt_of, success_if_told
-from ray_committer.job_files.gone_jobs import is_still, remove_husk
 from ray_committer.job_files.job_state import Seen
+from ray_committer.job_files.success import attempt_of, success_if_told
 from ray_committer.protocol.paths import SUCCESS, JobAttempt, join, parent
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.protocol.success import SuccessData, decode_success
@@ -34,6 +33,7 @@ from ray_committer.stages.old_files import (
     put_back,
     replaced_file,
 )
+from ray_committer.stages.take_away import is_still, remove_husk
 from ray_committer.stores.base import StoredState, StoreOperations, Versions, delete_version
 
 PUT_BACK_ROUNDS = 10

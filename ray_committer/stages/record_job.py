@@ -15,7 +15,6 @@ from typing import Any, cast
 from ray_committer.errors import ManifestChangedError, RayCommitterError
 from ray_committer.job_files.job_state import Seen, StateChangedError
 from ray_committer.job_files.job_tree import list_tree
-from ray_committer.job_files.other_attempts import abort_older_attempts
 from ray_committer.job_files.other_jobs import read_other
 from ray_committer.job_files.owners import nobody, owner_of
 from ray_committer.protocol.paths import ancestors, is_within, parent
@@ -37,6 +36,7 @@ from ray_committer.stages.load_manifests import (
 from ray_committer.stages.mode_roots import ModeRoots, roots_of_mode
 from ray_committer.stages.old_files_aside import make_places_aside
 from ray_committer.stages.old_success import find_old_success, make_place_of_success
+from ray_committer.stages.other_attempts import abort_older_attempts
 from ray_committer.stages.other_tables import refuse_partitions_of_tables
 from ray_committer.stages.preflight import OldFiles, look_at_data
 from ray_committer.stages.save_commit_record import save_commit_record, write_commit_record

@@ -9,9 +9,8 @@ import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ray_committer.job_files.find_job import read_success
-from ray_committer.job_files.gone_jobs import is_still
 from ray_committer.job_files.job_state import Seen
+from ray_committer.job_files.success import read_success
 from ray_committer.places.settle import put
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import IOStatistics, aggregate, count
@@ -26,6 +25,7 @@ from ray_committer.protocol.success import (
     new_success_data,
 )
 from ray_committer.stages.context import JobContext
+from ray_committer.stages.take_away import is_still
 
 
 @dataclass(frozen=True, slots=True)

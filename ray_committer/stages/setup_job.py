@@ -19,11 +19,15 @@ from ray_committer.errors import (
     some_of,
 )
 from ray_committer.job_files.find_job import read_attempt_state, skipped_link
-from ray_committer.job_files.gone_jobs import delete_gone, take_away
 from ray_committer.job_files.job_state import Seen, StateChangedError, advance, begin_state, read_state
-from ray_committer.job_files.other_attempts import refuse_other_attempts
 from ray_committer.job_files.other_jobs import OtherJob, Others, finish_first, other_jobs
-from ray_committer.job_files.unfinished_jobs import (
+from ray_committer.job_files.watch import until_certain
+from ray_committer.options import Unfinished
+from ray_committer.protocol.hidden_names import is_hidden
+from ray_committer.protocol.paths import JobAttempt
+from ray_committer.protocol.state import UNDECIDED, Intent, Phase, new_state
+from ray_committer.stages.check_places import blocking_file
+from ray_committer.stages.end_others import (
     ROUNDS,
     Choice,
     EndJob,
@@ -34,16 +38,12 @@ from ray_committer.job_files.unfinished_jobs import (
     unfinished_beside,
     would_repeat,
 )
-from ray_committer.job_files.watch import until_certain
-from ray_committer.options import Unfinished
-from ray_committer.protocol.hidden_names import is_hidden
-from ray_committer.protocol.paths import JobAttempt
-from ray_committer.protocol.state import UNDECIDED, Intent, Phase, new_state
-from ray_committer.stages.check_places import blocking_file
 from ray_committer.stages.find_table import find_table, refuse_to_keep, require_table
 from ray_committer.stages.old_success import forget_earlier_success
+from ray_committer.stages.other_attempts import refuse_other_attempts
 from ray_committer.stages.other_tables import refuse_partitions_of_tables
 from ray_committer.stages.run_once import is_committed, require_log
+from ray_committer.stages.take_away import delete_gone, take_away
 from ray_committer.stores.base import (
     StoreOperations,
     check_renames,

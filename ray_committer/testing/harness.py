@@ -12,7 +12,6 @@ from ray_committer.executors.inline import InlineExecutor
 from ray_committer.job_files.find_job import AttemptState, read_attempt_state, without_late
 from ray_committer.job_files.job_state import StateChangedError, advance, read_state
 from ray_committer.job_files.other_jobs import OtherJob
-from ray_committer.job_files.unfinished_jobs import End, EndJob
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import SUCCESS, TEMPORARY, JobAttempt, join, parent
 from ray_committer.protocol.record import ConflictMode
@@ -22,6 +21,7 @@ from ray_committer.stages.commit_job import commit_job
 from ray_committer.stages.commit_result import CommitResult
 from ray_committer.stages.commit_task import commit_task
 from ray_committer.stages.context import DRIVER_THREADS, JobContext
+from ray_committer.stages.end_others import End, EndJob
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stages.setup_task import setup_task
 from ray_committer.stages.task_files import TaskFiles

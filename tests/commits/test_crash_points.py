@@ -16,9 +16,9 @@ import pytest
 import ray_committer
 from ray_committer import Outcome
 from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError
-from ray_committer.job_files.gone_jobs import sweep_all_gone
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.state import Phase
+from ray_committer.stages.take_away import sweep_all_gone
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import (
     MemoryStore,

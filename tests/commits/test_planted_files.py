@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 import ray_committer
 from ray_committer.cli.main import main
 from ray_committer.errors import ManifestError
-from ray_committer.job_files import read_listed as module
+from ray_committer.job_files import manifests as module
 from ray_committer.stores.base import FileStatus
 
 BLANKS = 300_000_000

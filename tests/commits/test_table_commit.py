@@ -19,8 +19,8 @@ from ray_committer.errors import (
     PreflightError,
     RayCommitterError,
 )
-from ray_committer.job_files.find_job import read_success
 from ray_committer.job_files.job_state import adopt_state, advance, join_table, read_state
+from ray_committer.job_files.success import read_success
 from ray_committer.options import CommitOptions
 from ray_committer.protocol import file_list
 from ray_committer.protocol.file_list import ListedFile, inline_set

@@ -21,7 +21,6 @@ from ray_committer.errors import (
 )
 from ray_committer.events import CancelToken
 from ray_committer.job_files.find_job import list_job_directories
-from ray_committer.job_files.gone_jobs import sweep_all_gone
 from ray_committer.job_files.job_state import adopt_state, advance, read_state
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.file_list import ListedFile
@@ -40,6 +39,7 @@ from ray_committer.stages.commit_result import CommitResult
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.drop_partitions import drop_partitions, plan_drop
 from ray_committer.stages.table_job import dead_table_jobs
+from ray_committer.stages.take_away import sweep_all_gone
 from ray_committer.stages.undo_version import plan_undo, undo_version
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.log import read_entries

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from ray_committer.errors import CommitStateUnknownError, PreflightError
-from ray_committer.job_files.other_attempts import refuse_other_attempts
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt
 from ray_committer.protocol.record import ConflictMode, ReplacedFile
 from ray_committer.protocol.state import Phase
 from ray_committer.protocol.table_paths import DIRECTORY, TablePlaces
+from ray_committer.stages.other_attempts import refuse_other_attempts
 from ray_committer.stages.other_tables import above_partitions, refuse_partitions_of_tables
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stores.base import StoreOperations, StoreSpec

@@ -18,7 +18,7 @@ from ray_committer.errors import (
     RayCommitterError,
     StoreUnavailableError,
 )
-from ray_committer.job_files.find_job import read_success
+from ray_committer.job_files.success import read_success
 from ray_committer.jobs.destination_status import destination_status
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.actions import Answer, CompleteUpload

@@ -22,17 +22,15 @@ from ray_committer.errors import (
 )
 from ray_committer.job_files.find_job import (
     AttemptState,
-    estimate_files,
-    find_documented_attempt,
-    find_job_attempt,
-    is_noted,
     list_attempts,
     list_job_directories,
     list_temporary,
     read_attempt_state,
-    read_success,
 )
 from ray_committer.job_files.job_state import read_state
+from ray_committer.job_files.manifests import estimate_files
+from ray_committer.job_files.success import is_noted, read_success
+from ray_committer.jobs.find_attempt import find_documented_attempt, find_job_attempt
 from ray_committer.protocol.paths import (
     DOCUMENTED_PREFIX,
     JobAttempt,

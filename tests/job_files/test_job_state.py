@@ -15,7 +15,6 @@ import pytest
 
 import ray_committer
 from ray_committer.errors import ManifestError, StoreUnavailableError
-from ray_committer.job_files.gone_jobs import sweep_all_gone
 from ray_committer.job_files.job_state import (
     Seen,
     StateChangedError,
@@ -28,6 +27,7 @@ from ray_committer.job_files.job_state import (
 from ray_committer.places.settle import ATTEMPTS
 from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt
 from ray_committer.protocol.state import UNSTAMPED, Phase, new_state
+from ray_committer.stages.take_away import sweep_all_gone
 from ray_committer.stores.base import FileStatus, StoredState, StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.stores.state_names import LOOKS, read_state_name

@@ -8,15 +8,10 @@ from contextlib import nullcontext
 from unittest.mock import ANY
 
 from ray_committer.errors import JobNotFoundError
-from ray_committer.job_files.find_job import is_noted, not_found, success_if_told
 from ray_committer.job_files.job_state import Seen, StateChangedError, advance, read_state
-from ray_committer.job_files.other_attempts import (
-    abort_older_attempts,
-    abort_other_attempts,
-    refuse_other_attempts,
-)
 from ray_committer.job_files.other_jobs import destinations_above, last_sign
 from ray_committer.job_files.owners import Life, life_of
+from ray_committer.job_files.success import is_noted, success_if_told
 from ray_committer.job_files.watch import until_certain
 from ray_committer.protocol.claims import judge
 from ray_committer.protocol.manifest import stamp_of
@@ -30,6 +25,7 @@ from ray_committer.stages.commit_job import look_again
 from ray_committer.stages.declare_job import declare_job, look_around, withdraw
 from ray_committer.stages.ended_jobs import (
     by_another_process,
+    not_found,
     refuse_committed,
     say_what_became,
     unknown_end,
@@ -37,6 +33,11 @@ from ray_committer.stages.ended_jobs import (
 from ray_committer.stages.freeze_manifests import copies_are_current, freeze_manifests
 from ray_committer.stages.heartbeat import signing_off
 from ray_committer.stages.list_replaced_files import list_replaced_files
+from ray_committer.stages.other_attempts import (
+    abort_older_attempts,
+    abort_other_attempts,
+    refuse_other_attempts,
+)
 from ray_committer.stages.preflight import look_at_data
 from ray_committer.stages.save_task_manifest import save_task_manifest
 from ray_committer.stages.take_back import take_back_entry, take_from_destination

@@ -19,9 +19,9 @@ from ray_committer.errors import (
     JobNotFoundError,
     RayCommitterError,
 )
-from ray_committer.job_files.gone_jobs import take_away
 from ray_committer.protocol.paths import GONE_PREFIX
 from ray_committer.protocol.state import Phase
+from ray_committer.stages.take_away import take_away
 from ray_committer.testing import (
     MemoryStore,
     SimulatedCrash,

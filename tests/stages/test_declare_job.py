@@ -18,7 +18,6 @@ from ray_committer.errors import (
 from ray_committer.job_files.job_state import Seen, StateChangedError, advance
 from ray_committer.job_files.other_jobs import OtherJob
 from ray_committer.job_files.owners import nobody, owner_of
-from ray_committer.job_files.unfinished_jobs import ROUNDS, End
 from ray_committer.options import CommitOptions, Unfinished
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.record import Claim, Owner, decode_claim
@@ -34,6 +33,7 @@ from ray_committer.stages.declare_job import (
     wait_for_declaration,
     withdraw,
 )
+from ray_committer.stages.end_others import ROUNDS, End
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore

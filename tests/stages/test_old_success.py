@@ -11,8 +11,8 @@ import pytest
 from ray_committer import CommitOptions, ConflictMode
 from ray_committer.errors import CommitConflictError, CommitStateUnknownError, RayCommitterError
 from ray_committer.job_files import owners
-from ray_committer.job_files.find_job import read_success
 from ray_committer.job_files.job_state import read_state
+from ray_committer.job_files.success import read_success
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.old_files import put_aside

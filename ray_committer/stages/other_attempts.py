@@ -11,9 +11,14 @@ from functools import partial
 
 from ray_committer.errors import CommitRecordExistsError
 from ray_committer.job_files.commands import job_command
-from ray_committer.job_files.find_job import list_attempts, read_attempt_state
+from ray_committer.job_files.find_job import list_attempts
 from ray_committer.job_files.follow_job import follow_job
-from ray_committer.job_files.job_state import Seen, adopt_state, advance, read_state
+from ray_committer.job_files.job_state import (
+    Seen,
+    adopt_state,
+    advance,
+    read_state,
+)
 from ray_committer.job_files.job_tree import JobTree
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import UNDECIDED, Phase
@@ -48,12 +53,6 @@ def abort_other_attempts(store: StoreOperations, job: JobAttempt, tree: JobTree 
     """
     for other in _others(store, job, tree):
         _abort(store, job, other)
-
-
-def goes_on(store: StoreOperations, job: JobAttempt) -> bool:
-    """Whether another attempt of this job has not been aborted."""
-    phases = (read_attempt_state(store, other).phase for other in _others(store, job, None))
-    return any(phase is not Phase.ABORTED for phase in phases)
 
 
 def _refuse(store: StoreOperations, job: JobAttempt, other: JobAttempt) -> None:

@@ -13,19 +13,16 @@ import pytest
 from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError, StoreUnavailableError
 from ray_committer.job_files.find_job import list_job_directories, read_attempt_state
 from ray_committer.job_files.gone_jobs import (
-    delete_gone,
     find_gone,
     gone_in,
     has_content,
     is_gone_committed,
     list_gone,
-    sweep_all_gone,
-    sweep_gone,
-    take_away,
 )
 from ray_committer.job_files.job_state import Seen, advance, begin_state, read_state
 from ray_committer.protocol.paths import GONE_PREFIX, STATE, UNDONE, JobAttempt, join, new_job_attempt
 from ray_committer.protocol.state import Phase, new_state
+from ray_committer.stages.take_away import delete_gone, sweep_all_gone, sweep_gone, take_away
 from ray_committer.stores.base import StoreOperations, StoreSpec, move_directory
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, run_abort, run_commit, write_job

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ray_committer.job_files.survey_jobs import Survey, survey_exactly, survey_job
+from ray_committer.jobs.survey_jobs import Survey, survey_exactly, survey_job
 from ray_committer.protocol.record import Heartbeat, Owner, encode
 from ray_committer.protocol.state import Phase
 from ray_committer.testing import MemoryStore, WrappedStore, run_abort, run_commit

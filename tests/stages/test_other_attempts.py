@@ -8,14 +8,14 @@ import pytest
 
 from ray_committer.errors import CommitRecordExistsError, RayCommitterError
 from ray_committer.job_files.job_state import Seen, advance, begin_state, read_state
-from ray_committer.job_files.other_attempts import (
+from ray_committer.options import CommitOptions
+from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.protocol.state import UNSTAMPED, Phase, new_state
+from ray_committer.stages.other_attempts import (
     abort_older_attempts,
     abort_other_attempts,
     refuse_other_attempts,
 )
-from ray_committer.options import CommitOptions
-from ray_committer.protocol.paths import JobAttempt, new_job_attempt
-from ray_committer.protocol.state import UNSTAMPED, Phase, new_state
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import (
     MemoryStore,

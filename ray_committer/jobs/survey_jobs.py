@@ -8,23 +8,24 @@ moved. No file shows which files are left: that takes one read and one listing p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from ray_committer.errors import RayCommitterError
 from ray_committer.executors.thread_pool import ThreadPool
+from ray_committer.job_files.abort_uploads import mark
 from ray_committer.job_files.commit_record import record_gone
-from ray_committer.job_files.find_job import list_manifest_files, not_read
+from ray_committer.job_files.find_job import not_read
 from ray_committer.job_files.job_state import Seen, read_state
-from ray_committer.job_files.left_files import entries_left, pending_marks
+from ray_committer.job_files.manifests import list_manifest_files, read_listed
 from ray_committer.job_files.other_jobs import OtherJob, read_other
-from ray_committer.job_files.read_listed import read_listed
 from ray_committer.protocol.manifest import TaskManifest, decode_manifest, stamp_of
 from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.record import ClaimedTable, decode_record
 from ray_committer.protocol.state import IN_THE_WAY, UNDECIDED, Phase
-from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.stores.base import FileStatus, StoreOperations, pending_uploads
+from ray_committer.work.entries import Entry, entries, store_path
 
 _SHOWN: dict[Phase | None, str] = {
     None: "unknown",
@@ -219,3 +220,22 @@ def _read_manifest(store: StoreOperations, job: JobAttempt, name: str) -> TaskMa
     except FileNotFoundError:
         path = join(job.frozen, name)
         return decode_manifest(store.read(path), path)
+
+
+def pending_marks(store: StoreOperations, roots: Iterable[str]) -> frozenset[bytes]:
+    """A mark for each pending upload below some directories; none on a store with renames."""
+    return frozenset(mark(one.path, one.id) for root in {*roots} for one in pending_uploads(store, root))
+
+
+def entries_left(
+    store: StoreOperations, job: JobAttempt, manifest: TaskManifest, pending: frozenset[bytes]
+) -> Iterator[Entry]:
+    """The entries of a manifest whose files are not moved yet; `pending` is from `pending_marks`."""
+    own = manifest.task_attempt_dir
+    directory = store_path(own, store.spec) if own else job.tasks
+    is_renamed = not store.capabilities.completes_uploads
+    there = {status.path for status in store.list_files(directory)} if is_renamed else set()
+    for entry in entries(manifest, store.spec):
+        upload = entry.upload
+        if entry.source in there or (upload and mark(entry.dest, upload.id) in pending):
+            yield entry

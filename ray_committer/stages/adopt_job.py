@@ -12,8 +12,9 @@ from contextlib import suppress
 from functools import partial
 
 from ray_committer.errors import ManifestError
-from ray_committer.job_files.find_job import is_noted, read_attempt_state
+from ray_committer.job_files.find_job import read_attempt_state
 from ray_committer.job_files.magic_jobs import LeftJob, Pendingset, uploads_in
+from ray_committer.job_files.success import is_noted
 from ray_committer.places.settle import put
 from ray_committer.protocol.magic_paths import MagicJob
 from ray_committer.protocol.manifest import FileEntry, encode_manifest

@@ -1,0 +1,147 @@
+"""Take an ended job's directory away in one step, before anything in it is deleted.
+
+A process that slept may try to delete the directory of a job whose id was set up again in the meantime.
+So the directory is first renamed to a name that no process looks for. Only then does its state show
+which job it belongs to.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+
+from ray_committer.errors import LinkedPathError
+from ray_committer.job_files.abort_uploads import abort_uploads
+from ray_committer.job_files.gone_jobs import list_gone, state_inside
+from ray_committer.job_files.job_state import Seen, delete_state, read_state
+from ray_committer.job_files.spark_uploads import end_spark_uploads
+from ray_committer.places.settle import settle
+from ray_committer.protocol.paths import CONTENT_SUFFIX, UNDONE, JobAttempt, join
+from ray_committer.protocol.state import Phase, new_nonce
+from ray_committer.stores.base import FileStatus, StoreOperations, delete_listed, move_directory
+
+
+def take_away(store: StoreOperations, job: JobAttempt, seen: Seen) -> JobAttempt | None:
+    """Take the directory of a job attempt in the state `seen` away; return where it is now, to be
+    deleted there.
+
+    None if there is none, or if by now it belongs to another job; then it is put back. On a store
+    without directories it stays where it is.
+    """
+    if not store.capabilities.moves_directories:
+        return job
+    gone = job.gone(new_nonce())
+    try:
+        settle(
+            lambda: move_directory(store, job.directory, gone.directory),
+            lambda: store.get_status(gone.directory) is not None,
+        )
+    except FileNotFoundError:
+        if store.get_status(gone.directory) is None:
+            return None
+    inside = read_state(store, gone)
+    if inside is not None and inside.state.nonce == seen.state.nonce:
+        return gone
+    store.mkdirs(job.job_directory)
+    # If another job took the old place, this is kept here; a sweep may have taken this by now.
+    with suppress(FileExistsError, FileNotFoundError):
+        settle(
+            lambda: move_directory(store, gone.directory, job.directory),
+            lambda: store.get_status(gone.directory) is None,
+        )
+    return None
+
+
+def delete_gone(store: StoreOperations, gone: JobAttempt, seen: Seen) -> int | None:
+    """Delete what was taken away; return how many uploads were aborted. Where it was not moved, the
+    state is deleted last, and only `seen`.
+
+    Another process may have done all that, and the id may be set up again: nothing of the new job is
+    deleted, and None is returned.
+    """
+    if store.capabilities.moves_directories:
+        store.delete_directory(gone.directory)
+        return 0
+
+    is_meant, uploads = partial(is_still, store, gone, seen), 0
+    if store.capabilities.completes_uploads:
+        is_committed, stamp = seen.phase is Phase.COMMITTED, seen.state.stamp
+        uploads += abort_uploads(store, gone, is_meant, is_committed=is_committed, stamp=stamp)
+        uploads += end_spark_uploads(store, gone, is_meant)
+    undone = (join(gone.directory, UNDONE),) if seen.phase is Phase.ABORTED else ()
+    contents = [one for one in _listed_in(store, gone.state) if one.path.endswith(CONTENT_SUFFIX)]
+    if not delete_listed(store, (gone.tasks, gone.manifests, gone.frozen, *undone), is_meant):
+        return None
+    for status in contents:
+        store.delete_file(status.path)
+    delete_state(store, gone, seen)
+    for directory in (gone.state, gone.directory):
+        store.remove_empty_directory(directory)
+    return uploads
+
+
+def is_still(store: StoreOperations, job: JobAttempt, seen: Seen) -> bool:
+    """Whether the job has the state that was `seen`, and not that of a job with the same id."""
+    now = read_state(store, job)
+    return now is not None and now.state.nonce == seen.state.nonce
+
+
+def remove_husk(store: StoreOperations, job: JobAttempt) -> None:
+    """Delete only what a process wrote that slept until the job was removed.
+
+    The id can be set up again at any moment. So the names are listed first, and then the state is looked
+    for once more: only if there is none are these names deleted.
+    """
+    undone = join(job.directory, UNDONE)
+    found = [*_listed_in(store, job.state), *_listed_in(store, undone)]
+    if read_state(store, job) is not None:
+        return
+    for status in found:
+        if status.is_directory:  # for old files that were to be put aside, or for an undo
+            store.delete_directory(status.path)
+        elif status.name.endswith(CONTENT_SUFFIX):
+            store.delete_file(status.path)
+    for directory in (job.state, undone, job.directory):
+        store.remove_empty_directory(directory)
+
+
+def _listed_in(store: StoreOperations, directory: str) -> list[FileStatus]:
+    try:
+        return [status for status in store.list_status(directory) if not status.is_link]
+    except FileNotFoundError:
+        return []
+
+
+def sweep_all_gone(store: StoreOperations, job: JobAttempt) -> bool:
+    """Delete what was taken away beside `job` and is not deleted yet; False if nothing was deleted.
+
+    Where directories are not moved, nothing was: a copy of another store's is left to `vacuum`.
+    """
+    if not store.capabilities.moves_directories:
+        return False
+    return sum(sweep_gone(store, gone) for gone in list_gone(store, job.destination)) > 0
+
+
+def sweep_gone(store: StoreOperations, gone: JobAttempt) -> bool:
+    """Delete a directory that was taken away. False if it is kept, because its job has not ended or that
+    cannot be seen.
+
+    It is first taken away once more, since another process that took it away may not have read its state
+    yet. It is never put back under a name that another process may be about to delete. Where directories
+    are not moved, it is a copy of another store's, and no other process reads it.
+    """
+    own = gone
+    if store.capabilities.moves_directories:
+        own = gone.gone(new_nonce())
+        try:
+            move_directory(store, gone.directory, own.directory)
+        except FileNotFoundError:  # another process has deleted it, or does
+            return True
+    try:
+        state = state_inside(store, own)
+    except (PermissionError, LinkedPathError):
+        return False
+    if state is not None and state.phase not in (Phase.COMMITTED, Phase.ABORTED):
+        return False
+    store.delete_directory(own.directory)  # nothing is there if another process has taken it further
+    return True
