@@ -14,7 +14,7 @@ import hypothesis
 import pytest
 
 import ray_committer
-from ray_committer.limits import backoff
+from ray_committer.limits import waiting
 from ray_committer.protocol import plan
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.stores import guarded, registry
@@ -66,7 +66,7 @@ def _stores_are_opened_anew() -> None:
 @pytest.fixture
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request that a store refused, or did not answer, is made again at once."""
-    monkeypatch.setattr(backoff, "FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(waiting, "REQUEST", waiting.Pauses(0.0, waiting.REQUEST.longest))
     monkeypatch.setattr(guarded, "STATE_SECONDS", 0.0)
 
 

@@ -13,13 +13,14 @@ from functools import partial
 
 import pytest
 
-import ray_committer.limits.backoff as backoff_module
 import ray_committer.tables.checkpoint as checkpoint_module
 from ray_committer.errors import (
     RayCommitterError,
     StoreUnavailableError,
 )
 from ray_committer.jobs.resolve_claim import resolve_on
+from ray_committer.limits import waiting
+from ray_committer.limits.waiting import Waiting
 from ray_committer.options import CommitOptions
 from ray_committer.protocol import file_list
 from ray_committer.protocol.paths import join, new_job_attempt, temporary_directory
@@ -30,7 +31,6 @@ from ray_committer.stages.undo_version import plan_undo, undo_version
 from ray_committer.stores import guarded
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.checkpoint import listed, read_files
-from ray_committer.tables.claim import Waiting
 from ray_committer.testing import SimulatedCrash, StoreCall, WrappedStore, run_commit, write_job
 from ray_committer.testing.harness import put_file
 from tests.commits.test_table_jobs import context as context_of
@@ -160,7 +160,7 @@ def small_table() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(file_list, "MOST_INLINE", 0)
         patch.setattr(checkpoint_module, "ENTRIES", 2)
-        patch.setattr(backoff_module, "FIRST_SECONDS", 0.0)
+        patch.setattr(waiting, "REQUEST", waiting.Pauses(0.0, 0.0))
         patch.setattr(guarded, "STATE_SECONDS", 0.0)
         yield
 

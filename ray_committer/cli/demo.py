@@ -6,7 +6,6 @@ import os
 import shlex
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from ray_committer.cli.command import Command
 from ray_committer.errors import RayCommitterError
 from ray_committer.jobs.commit import setup_job
 from ray_committer.jobs.task_attempts import task_attempt
+from ray_committer.limits import waiting
 
 TASKS, FILES_OF_A_TASK, DAYS = 40, 50, 20
 FILES = TASKS * FILES_OF_A_TASK
@@ -85,7 +85,7 @@ def kill_in_the_middle(arguments: list[str], table: str) -> None:
     """Kill a commit once half of its files are in place; `RayCommitterError` if it ended before."""
     process = _start(arguments)
     while process.poll() is None and len(list(_visible(table))) < FILES / 2:
-        time.sleep(WATCH_SECONDS)
+        waiting.sleep(WATCH_SECONDS)
     process.kill()
     if process.wait() >= 0:
         raise RayCommitterError(

@@ -7,7 +7,6 @@ of its own or, with ``--output json``, a line.
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from functools import partial
@@ -22,6 +21,7 @@ from ray_committer.cli.status_lines import is_unfinished, status_lines
 from ray_committer.errors import CommitCancelledError, CommitStateUnknownError, RayCommitterError
 from ray_committer.jobs.destination_status import DestinationStatus
 from ray_committer.jobs.list_jobs import JobSummary
+from ray_committer.limits import waiting
 from ray_committer.report.amounts import seconds_text
 
 RETRY_SECONDS = 10.0
@@ -49,7 +49,7 @@ def _watch(
     found = look()
     show(found, status_lines(dest, found))
     while any(map(_may_go_on, found.jobs)):
-        time.sleep(every)
+        waiting.sleep(every)
         try:
             found = look()
         except (RayCommitterError, OSError) as e:

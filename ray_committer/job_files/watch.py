@@ -13,10 +13,11 @@ from dataclasses import dataclass, field, replace
 
 from ray_committer.job_files import owners
 from ray_committer.job_files.other_jobs import OtherJob
+from ray_committer.limits import waiting
+from ray_committer.limits.waiting import Sleep
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import Heartbeat
 
-LOOK_SECONDS = 1.0
 Sign = tuple[str, Heartbeat | None]
 
 
@@ -44,7 +45,7 @@ class Watch:
 def until_certain(
     look: Callable[[], Iterable[OtherJob]],
     *,
-    pause: Callable[[float], object] = time.sleep,
+    pause: Sleep = waiting.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> list[OtherJob]:
     """Look at jobs, again while it is doubtful whether the committer of one is alive: for at most
@@ -54,4 +55,4 @@ def until_certain(
         found = [watch.judge(one) for one in look()]
         if not any(one.is_doubtful for one in found):
             return found
-        pause(LOOK_SECONDS)
+        pause(waiting.LOOK_SECONDS)

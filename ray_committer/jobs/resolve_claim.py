@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ray_committer.errors import CommitConflictError, CommitStateUnknownError, JobNotFoundError
 from ray_committer.jobs.open_job import StorageOptions, open_here
 from ray_committer.jobs.table import require_table
+from ray_committer.limits.waiting import Waiting
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.table_entry import TableDefinition
 from ray_committer.protocol.table_paths import TablePlaces
@@ -23,7 +24,6 @@ from ray_committer.stages.resolve_claim import (
     give_up_claims,
 )
 from ray_committer.stores.base import StoreOperations
-from ray_committer.tables.claim import Waiting
 from ray_committer.tables.jobs_in_log import Logged
 
 _DEFAULTS = CommitOptions()

@@ -13,6 +13,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from ray_committer.errors import LeaseLostError
+from ray_committer.limits import waiting
 from ray_committer.limits.ratelimit import LEASE_SECONDS, Clock, Grant, LimitAuthority
 
 _log = logging.getLogger(__name__)
@@ -203,7 +204,7 @@ class Permits:
                 if self._held.closed:
                     return
             if not self._fetch():
-                time.sleep(RETRY_SECONDS)
+                waiting.sleep(RETRY_SECONDS)
 
     def _fetch(self) -> bool:
         """Ask once; False if there was no answer."""

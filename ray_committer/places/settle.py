@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from functools import partial
 
 from ray_committer.errors import StoreUnavailableError
-from ray_committer.limits.backoff import backoff_seconds
+from ray_committer.limits import waiting
 from ray_committer.stores.base import StoredState, StoreOperations
 
 ATTEMPTS = 8
@@ -35,7 +34,7 @@ def settle(
                 return
             if attempt == attempts:
                 raise
-            time.sleep(backoff_seconds(attempt))
+            waiting.sleep(waiting.REQUEST.after(attempt))
         else:
             return
 

@@ -10,13 +10,13 @@ from functools import partial
 from statistics import median
 
 from ray_committer.errors import RayCommitterError
-from ray_committer.limits.backoff import until_answered
 from ray_committer.promises.all import promises_of
 from ray_committer.promises.lines import Line, Verdict
 from ray_committer.promises.promise import BrokenPromiseError, Promise, WeakPromiseError
 from ray_committer.promises.scratch import Scratch
 from ray_committer.promises.upload_lines import rights, upload_lines
 from ray_committer.stores.base import StoreOperations, WarnsOfCosts
+from ray_committer.stores.guarded import until_answered
 
 ROUNDS = 20
 SLOW_SECONDS = 1.0

@@ -7,12 +7,12 @@ no rule of its own: the work runs again on a new connection, and finds what was 
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, TypeVar
 
 from ray_committer.errors import DatabaseUnavailableError, RayCommitterError
+from ray_committer.limits import waiting
 from ray_committer.records.connect import Connect, Connection, as_ours
 from ray_committer.records.database import Database
 from ray_committer.records.dialect import Dialect
@@ -20,8 +20,8 @@ from ray_committer.records.postgresql import Postgresql
 from ray_committer.records.sqlite import Sqlite
 
 T = TypeVar("T")
-WAITS_SECONDS = (0.2, 1.0, 3.0)
-"""How long to wait before each repetition."""
+REPETITIONS = 3
+"""How often a piece of work is done again if the database is not available."""
 LOCK_SECONDS = 150.0
 """How long a statement waits for a lock, before each repetition."""
 
@@ -113,12 +113,13 @@ class Sessions:
 
         `DatabaseUnavailableError` if that did not help: whether the work was done is not known.
         """
-        for wait in WAITS_SECONDS:
+        for attempt in range(1, REPETITIONS + 1):
             try:
                 return self.once(work)
             except DatabaseUnavailableError as e:
-                _log.warning("%s; trying again in %.1f s", e.what, wait)
-                time.sleep(wait)
+                seconds = waiting.DATABASE.after(attempt)
+                _log.warning("%s; trying again in %.1f s", e.what, seconds)
+                waiting.sleep(seconds)
         return self.once(work)
 
     def once(self, work: Callable[[Session], T]) -> T:

@@ -173,7 +173,7 @@ def wait_for_turn(
     after = withdraw(context, declared)
     is_later = turn.claimant.is_later_than(other.other.claim)
     if not end_claim(context, other, patience, is_later=is_later):
-        patience.wait(context)
+        patience.wait()
     return after
 
 

@@ -283,7 +283,7 @@ def _wait_for_owner(run: _Run, seen: Seen, patience: Patience) -> Seen:
             return seen
         if patience.is_over and not other.is_doubtful:
             raise busy(other)
-        patience.wait(context)
+        patience.wait()
     return seen
 
 

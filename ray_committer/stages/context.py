@@ -13,6 +13,7 @@ from typing import TypeVar
 from ray_committer.errors import CommitCancelledError, RayCommitterError
 from ray_committer.events import CancelToken, EventSink, Notice, StageEnded, StageStarted, ignore
 from ray_committer.executors.base import WorkExecutor
+from ray_committer.limits import waiting
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.iostatistics import IOStatistics, aggregate, duration
 from ray_committer.protocol.paths import JobAttempt
@@ -82,6 +83,10 @@ class JobContext:
                 f"{self.url}: the commit of job {self.job.job_id} was cancelled",
                 "run the same command to finish it",
             )
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep; `CommitCancelledError` if the commit is cancelled."""
+        waiting.sleep(seconds, self.check_cancelled)
 
     def until_cancelled(self, items: Iterable[Item]) -> Iterator[Item]:
         """Yield `items` until the commit is cancelled."""

@@ -10,8 +10,6 @@ A recorded job whose process has died can be ended first, as `CommitOptions.unfi
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,6 +28,7 @@ from ray_committer.job_files.other_jobs import (
 )
 from ray_committer.job_files.owners import owner_of
 from ray_committer.job_files.watch import Watch
+from ray_committer.limits.waiting import Waiting
 from ray_committer.protocol.paths import is_inside
 from ray_committer.protocol.record import Claim, Declaration, encode
 from ray_committer.protocol.state import IN_THE_WAY, Phase, new_nonce
@@ -45,37 +44,20 @@ from ray_committer.stages.end_others import (
 )
 from ray_committer.stores.base import real_path
 
-SHORTEST_SECONDS = 0.01
-LONGEST_SECONDS = 2.0
-
 
 @dataclass(slots=True)
-class Patience:
-    """How long to wait for others: random pauses that grow, up to a limit for all of them, which does
-    not end the `watch` of a committer of which it is doubtful whether it is alive. `rounds` counts how
-    often unfinished jobs were ended, and `gone` is a claim whose job was not there."""
+class Patience(Waiting):
+    """How long a commit waits for others, until it is cancelled. The limit does not end the `watch` of a
+    committer of which it is doubtful whether it is alive. `rounds` counts how often unfinished jobs were
+    ended, and `gone` is a claim whose job was not there."""
 
-    deadline: float
-    pause: float = SHORTEST_SECONDS
     rounds: int = 0
     gone: int | None = None
     watch: Watch = field(default_factory=Watch)
 
     @classmethod
     def of(cls, context: JobContext) -> Patience:
-        return cls(time.monotonic() + context.options.conflict_wait_seconds)
-
-    @property
-    def is_over(self) -> bool:
-        return time.monotonic() >= self.deadline
-
-    def wait(self, context: JobContext) -> None:
-        """Sleep for a while; `CommitCancelledError` if the commit is cancelled."""
-        context.check_cancelled()
-        seconds, left = self.pause * random.uniform(0.5, 1.5), self.deadline - time.monotonic()  # noqa: S311 - chance, no secret
-        time.sleep(min(seconds, left) if left > 0 else seconds)
-        self.pause = min(self.pause * 2, LONGEST_SECONDS)
-        context.check_cancelled()
+        return cls(context.options.conflict_wait_seconds, context.sleep)
 
 
 def declare_job(
@@ -119,7 +101,7 @@ def wait_for_declaration(context: JobContext, seen: Seen, patience: Patience) ->
             return withdraw(context, seen)
         if patience.is_over and not other.is_doubtful:
             raise busy(other)
-        patience.wait(context)
+        patience.wait()
 
 
 def look_around(
@@ -187,7 +169,7 @@ def give_way(
         for other in others
     )
     after = declared if stays else withdraw(context, declared)
-    patience.wait(context)
+    patience.wait()
     return after
 
 
@@ -267,9 +249,9 @@ def _end_stopped(context: JobContext, claim: Claim, ends: Sequence[Choice], pati
     if patience.rounds >= ROUNDS and patience.is_over:
         raise refuse(chosen[0][0])
     patience.rounds += 1
-    texts = end_jobs(context.store, chosen, context.end_other, partial(pause, context))
+    texts = end_jobs(context.store, chosen, context.end_other, context.sleep)
     if not list(map(context.notice, texts)):
-        patience.wait(context)
+        patience.wait()
 
 
 def ends_of(
@@ -296,12 +278,6 @@ def ends_of(
         run_id=run_id,
     )
     return [(one, end(one) if is_named(one) else None) for one in stopped]
-
-
-def pause(context: JobContext, seconds: float) -> None:
-    """Sleep; `CommitCancelledError` if the commit is cancelled."""
-    context.check_cancelled()
-    time.sleep(seconds)
 
 
 def _withdraw_dead(context: JobContext, other: OtherJob) -> bool:

@@ -11,8 +11,6 @@ the earlier first claim aborts the other one.
 
 from __future__ import annotations
 
-from functools import partial
-
 from ray_committer.errors import CommitConflictError
 from ray_committer.job_files.find_job import refuse_links
 from ray_committer.job_files.job_state import read_state
@@ -25,7 +23,7 @@ from ray_committer.protocol.state import UNDECIDED, UNFINISHED, Phase
 from ray_committer.protocol.table_entry import TableClaim
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.declare_job import Patience, pause
+from ray_committer.stages.declare_job import Patience
 from ray_committer.stages.end_others import ROUNDS, End, end_jobs, end_of
 from ray_committer.tables.claim import waited_too_long
 
@@ -53,7 +51,7 @@ def end_claim(context: JobContext, obstacle: Obstacle, patience: Patience, *, is
         how = _end_of(context, other, patience, is_later=is_later, run_id=obstacle.run_id)
     if other is not None and how is not None and patience.rounds < ROUNDS:
         patience.rounds += 1
-        texts = end_jobs(context.store, [(other, how)], context.end_other, partial(pause, context))
+        texts = end_jobs(context.store, [(other, how)], context.end_other, context.sleep)
         return bool(list(map(context.notice, texts)))
     if patience.is_over:
         raise _refusal(context, obstacle, other)

@@ -7,7 +7,6 @@ first run, and it need not wait for a person if the output of the first run does
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
@@ -26,6 +25,8 @@ from ray_committer.errors import (
 from ray_committer.job_files import owners
 from ray_committer.job_files.job_state import StateChangedError, read_state
 from ray_committer.job_files.other_jobs import OtherJob, finish_first, last_sign
+from ray_committer.limits import waiting
+from ray_committer.limits.waiting import Sleep
 from ray_committer.options import Unfinished
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import UNFINISHED, Phase
@@ -36,7 +37,6 @@ _log = logging.getLogger(__name__)
 ROUNDS = 5
 """How often unfinished jobs are ended and looked for again: others can end them or die meanwhile."""
 
-_SLICE_SECONDS = 1.0
 _BY_OTHERS = (
     StateChangedError,
     CommitterBusyError,
@@ -198,7 +198,7 @@ def end_jobs(
     store: StoreOperations,
     chosen: Sequence[tuple[OtherJob, End]],
     end: EndJob,
-    pause: Pause = time.sleep,
+    pause: Sleep = waiting.sleep,
 ) -> Iterator[str]:
     """End jobs; yield a text for each as soon as it is ended, and the notices of that.
 
@@ -211,14 +211,14 @@ def end_jobs(
 
 
 def _silent(
-    store: StoreOperations, chosen: Sequence[tuple[OtherJob, End]], pause: Pause
+    store: StoreOperations, chosen: Sequence[tuple[OtherJob, End]], pause: Sleep
 ) -> list[tuple[OtherJob, End]]:
     """Those of the jobs that give no sign of life, by this machine's clock alone: clocks can differ, and
     a process that was paused may be late."""
     doubtful = {id(other): last_sign(store, other.job) for other, _ in chosen if not _is_dead(other)}
     if doubtful:
         _log.info("watching %d jobs for %g s: are they at work?", len(doubtful), owners.DEAD_SECONDS)
-        _sleep(owners.DEAD_SECONDS, pause)
+        pause(owners.DEAD_SECONDS)
     return [
         (other, how)
         for other, how in chosen
@@ -229,12 +229,6 @@ def _silent(
 def _is_dead(other: OtherJob) -> bool:
     """Whether it is certain that no process is at work; an undo that is at work can be joined."""
     return other.phase is Phase.UNDOING or other.has_ended
-
-
-def _sleep(seconds: float, pause: Pause) -> None:
-    deadline = time.monotonic() + seconds
-    while (left := deadline - time.monotonic()) > 0:
-        pause(min(left, _SLICE_SECONDS))
 
 
 def _end(store: StoreOperations, other: OtherJob, how: End, end: EndJob) -> list[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ray_committer.errors import TableClaimError
+from ray_committer.limits.waiting import Waiting
 from ray_committer.protocol.claims import fold_partitions
 from ray_committer.protocol.file_list import ListedFile, partition_of
 from ray_committer.protocol.state import new_nonce
@@ -27,7 +28,7 @@ from ray_committer.stages.table_files import find_listed
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables import checkpoint
 from ray_committer.tables.append import decide
-from ray_committer.tables.claim import Waiting, claim_partitions
+from ray_committer.tables.claim import claim_partitions
 from ray_committer.tables.file_sets import save_file_set
 from ray_committer.tables.release import job_of
 

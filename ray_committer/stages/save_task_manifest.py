@@ -7,13 +7,12 @@ have included the manifest, and what showed that is gone. Source: Hadoop SaveTas
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-
 from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError, TaskCommitError
 from ray_committer.job_files.commands import commit_command
 from ray_committer.job_files.find_job import AttemptState, read_attempt_state
 from ray_committer.job_files.job_state import Seen, read_state
+from ray_committer.limits import waiting
+from ray_committer.limits.waiting import Sleep
 from ray_committer.places.settle import put
 from ray_committer.protocol.manifest import TaskManifest, digest, encode_manifest
 from ray_committer.protocol.paths import JobAttempt, join
@@ -23,9 +22,8 @@ from ray_committer.stores.base import StoreOperations
 from ray_committer.work.sidecars import freezes_copies
 
 ATTEMPTS = 5
-RETRY_SECONDS = 0.5
-LOOKS, LOOK_SECONDS = 900, 1.0
-"""How often, and with which pause, a task reads the state of a declared job: for longer than the default
+LOOKS = 900
+"""How often, each second, a task reads the state of a declared job: for longer than the default
 time that a commit waits for other jobs."""
 
 
@@ -38,7 +36,7 @@ def save_task_manifest(
     task_attempt_id: str,
     stamp: str,
     attempts: int = ATTEMPTS,
-    sleep: Callable[[float], None] = time.sleep,
+    sleep: Sleep = waiting.sleep,
 ) -> ManifestRef:
     """Save `manifest` as the manifest of `task_id`; return its name, size and digest.
 
@@ -64,7 +62,7 @@ def save_task_manifest(
                     f"{path}: could not be saved in {attempts} tries ({e}), or only the answer was lost",
                     "run the task again: its new manifest replaces this one",
                 ) from e
-            sleep(RETRY_SECONDS * attempt)
+            sleep(waiting.REQUEST.after(attempt + 1))
     return ManifestRef(
         name=path.rpartition("/")[2],
         size=len(data),
@@ -105,7 +103,7 @@ def _is_counted(
     data: bytes,
     task_attempt_id: str,
     stamp: str,
-    sleep: Callable[[float], None],
+    sleep: Sleep,
 ) -> bool:
     """Look again after a manifest was saved: True if the job's commit includes it.
 
@@ -115,7 +113,7 @@ def _is_counted(
     """
     for look in range(LOOKS):
         if look:
-            sleep(LOOK_SECONDS)
+            sleep(waiting.LOOK_SECONDS)
         state = read_attempt_state(store, job)
         try:
             _check_open(state, job, task_attempt_id, stamp)

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ray_committer.errors import CommitConflictError, some_of
+from ray_committer.limits.waiting import Waiting
 from ray_committer.protocol.claims import fold_partitions
 from ray_committer.protocol.file_list import ListedFile, partition_of
 from ray_committer.protocol.hidden_names import is_hidden
@@ -36,7 +37,7 @@ from ray_committer.stages.table_files import as_listed, compare, find_listed, li
 from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.tables.append import decide
 from ray_committer.tables.checkpoint import read_files
-from ray_committer.tables.claim import Waiting, claim_partitions
+from ray_committer.tables.claim import claim_partitions
 from ray_committer.tables.file_sets import save_file_set
 from ray_committer.tables.log import read_entries, read_entry
 

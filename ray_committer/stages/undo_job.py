@@ -28,7 +28,7 @@ from ray_committer.stages.abort_job import abort_job, remove_aborted
 from ray_committer.stages.aside import sets_aside
 from ray_committer.stages.cleanup_job import remove_what_was_late
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.declare_job import busy, pause
+from ray_committer.stages.declare_job import busy
 from ray_committer.stages.ended_jobs import refuse_committed
 from ray_committer.stages.load_manifests import load_manifests
 from ray_committer.stages.old_files_aside import put_old_files_back
@@ -152,6 +152,6 @@ def _refuse(context: JobContext, what: str) -> None:
 def refuse_alive(context: JobContext) -> None:
     """`CommitterBusyError` if a live process commits the job."""
     read = partial(read_others, context.store, context.job, now_milliseconds=context.now_milliseconds())
-    for other in until_certain(read, pause=partial(pause, context)):
+    for other in until_certain(read, pause=context.sleep):
         if other.is_alive:
             raise busy(other)

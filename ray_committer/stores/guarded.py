@@ -16,9 +16,10 @@ from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 from ray_committer.errors import StoreUnavailableError, ThrottledError
-from ray_committer.limits.backoff import backoff_seconds
+from ray_committer.limits import waiting
 from ray_committer.limits.permits import Permits
 from ray_committer.limits.ratelimit import Clock
+from ray_committer.limits.waiting import RETRY_SECONDS, Sleep
 from ray_committer.protocol.actions import Answer, CompleteUpload
 from ray_committer.protocol.iostatistics import Durations, IOStatistics, aggregate, count
 from ray_committer.protocol.statistic_names import STORE_IO_RETRY, STORE_IO_THROTTLED
@@ -51,6 +52,8 @@ T = TypeVar("T")
 OnThrottled = Callable[[int, float | None], None]
 """Waits after a number of refusals of one request; also gets the wait that the store asks for."""
 
+ATTEMPTS = 8
+"""How often a request without permits is made."""
 STATE_SECONDS = 1.0
 """The time between two writes of one object on Google's store, by its documentation."""
 
@@ -69,7 +72,7 @@ class GuardedStore:
         *,
         retry_seconds: float = 300.0,
         clock: Clock = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Sleep = waiting.sleep,
     ) -> None:
         self.spec = store.spec
         self.capabilities = store.capabilities
@@ -274,7 +277,7 @@ class GuardedStore:
             try:
                 return self._call_once(name, request, *args, **kwargs)
             except StoreUnavailableError:
-                pause = backoff_seconds(attempt)
+                pause = waiting.REQUEST.after(attempt)
                 if self._clock() - started + pause > self._retry_seconds:
                     raise
                 self._again.append(STORE_IO_RETRY)
@@ -312,13 +315,13 @@ class GuardedStore:
         moment, then as long as the store asks."""
         if not self._permits.throttled(retry_after_seconds):
             asked = retry_after_seconds if refusals > 1 else None
-            self._sleep(max(backoff_seconds(refusals - 1), asked or 0.0))
+            self._sleep(max(waiting.REQUEST.after(refusals - 1), asked or 0.0))
 
     def _wait_alone(self, refusals: int, retry_after_seconds: float | None) -> None:
         """Wait a moment after the first refusal, which may be one of few; then as long as the store
         asks, or until one name can be written again."""
         asked = STATE_SECONDS if retry_after_seconds is None else retry_after_seconds
-        self._sleep(backoff_seconds(0) if refusals == 1 else asked)
+        self._sleep(waiting.REQUEST.after(0) if refusals == 1 else asked)
 
     def _take_again(self) -> IOStatistics:
         found = IOStatistics()
@@ -335,3 +338,22 @@ def _name_path(error: OSError, request: partial[Any]) -> None:
     """Name the path of a request that has failed, if the error does not: a full disk has none."""
     if error.filename is None and error.errno is not None:
         error.filename = next((one for one in request.args if isinstance(one, str)), None)
+
+
+def until_answered(request: Callable[[], T], retry_seconds: float = RETRY_SECONDS) -> T:
+    """Make a harmless request until the store answers it.
+
+    The last of `ATTEMPTS`, or the last one in `retry_seconds`, raises its error. This is for requests
+    without permits, such as those of a store that is being opened.
+    """
+    started = time.monotonic()
+    for attempt in range(1, ATTEMPTS):
+        try:
+            return request()
+        except (ThrottledError, StoreUnavailableError) as e:
+            asked = e.retry_after_seconds if isinstance(e, ThrottledError) else None
+            pause = max(asked or 0.0, waiting.REQUEST.after(attempt))
+            if time.monotonic() - started + pause > retry_seconds:
+                raise
+        waiting.sleep(pause)
+    return request()

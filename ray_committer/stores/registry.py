@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from ray_committer.errors import PathError, SettingsError, StoreRefusedError
-from ray_committer.limits.backoff import RETRY_SECONDS
+from ray_committer.limits.waiting import RETRY_SECONDS
 from ray_committer.protocol.uri import Location, format_uri, normal_path, parse_uri
 from ray_committer.stores.addresses import LOOKS_LIKE_PASSWORD, without_password
 from ray_committer.stores.adls.names import is_same_container, normal_authority

@@ -7,14 +7,13 @@ two names, or both. Such a listing is repeated, and never taken for "no state".
 from __future__ import annotations
 
 import errno
-import time
 from collections.abc import Callable
 from typing import Protocol
 
+from ray_committer.limits import waiting
 from ray_committer.stores.base import STATE_SUFFIX, FileStatus, StoredState
 
 LOOKS = 8
-PAUSE_SECONDS = 0.002
 
 
 class _Lists(Protocol):
@@ -62,7 +61,8 @@ def read_state_name(
     none. One look (`looks`) is enough on a store whose listings never show half of a rename.
     """
     for look in range(looks):
-        time.sleep(PAUSE_SECONDS * (2**look - 1))
+        if look:
+            waiting.sleep(waiting.LISTING.after(look))
         try:
             listed = list_status(path)
         except FileNotFoundError:

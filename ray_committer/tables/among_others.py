@@ -15,6 +15,8 @@ from functools import partial
 from typing import TypeVar
 
 from ray_committer.errors import TableFormatError, TableLogError
+from ray_committer.limits import waiting
+from ray_committer.limits.waiting import Sleep
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.state import new_nonce
 from ray_committer.protocol.table_entry import LogEntry, decode_entries
@@ -40,7 +42,6 @@ LOOKS = 2
 """So many looks after those of the one before it in the order, a process makes the pack itself."""
 LAST = 8
 """Who comes later in the order than that puts its entry alone, after as many looks."""
-LONGEST_SECONDS = 5.0
 OLD_MILLISECONDS = 60_000
 """A draft that is older than the own one by so much is passed over: its owner is probably dead."""
 
@@ -61,7 +62,7 @@ class Entrant:
         since: int,
         *,
         is_beaten: bool = False,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Sleep = waiting.sleep,
     ) -> None:
         self._store, self._table, self._since, self._sleep = store, table, since, sleep
         self._draft: Draft | None = None
@@ -120,7 +121,7 @@ class Entrant:
             return None
         for look in range(LOOKS * min(rank, LAST)):
             requests = AGAIN if look else PACKED
-            self._sleep(min(requests * self._seconds / self._requests, LONGEST_SECONDS))
+            self._sleep(min(requests * self._seconds / self._requests, waiting.OTHERS.longest))
             if (there := self._timed(partial(self._look, version))) is not None:
                 self._is_behind = look == 0
                 return there

@@ -7,15 +7,13 @@ nothing, and no other job waits for it.
 
 from __future__ import annotations
 
-import random
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
 from ray_committer.errors import CommitAbortedError, CommitConflictError, some_of
 from ray_committer.job_files.commands import abort_command
+from ray_committer.limits.waiting import Waiting
 from ray_committer.protocol.claims import (
     WHOLE_TABLE,
     Obstacle,
@@ -35,25 +33,6 @@ from ray_committer.tables.checkpoint import read_since
 from ray_committer.tables.log import read_entries
 from ray_committer.tables.release import how_to_end
 from ray_committer.tables.runs import read_run
-
-SHORTEST_SECONDS = 0.1
-LONGEST_SECONDS = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """How long to wait for other jobs: `seconds` in all. `sleep` can raise an error to end the wait."""
-
-    seconds: float
-    sleep: Callable[[float], None] = time.sleep
-    clock: Callable[[], float] = time.monotonic
-
-    def pauses(self) -> Iterator[float]:
-        """The pauses until the time is over: random, and longer each time."""
-        deadline, longest = self.clock() + self.seconds, SHORTEST_SECONDS
-        while (left := deadline - self.clock()) > 0:
-            yield min(left, longest * random.uniform(0.5, 1.0))  # noqa: S311 - chance, no secret
-            longest = min(2 * longest, LONGEST_SECONDS)
 
 
 class Claimant:
@@ -214,13 +193,13 @@ def claim_partitions(
 
     As `Claimant.put`; also `CommitConflictError` if `waiting` is over. It is not in the log then.
     """
-    claimant, pauses = Claimant(store, table, definition, claim), waiting.pauses()
+    claimant = Claimant(store, table, definition, claim)
     while not isinstance(found := claimant.put(), ClaimInFlight):
         if isinstance(found, CommittedRun):
             raise AssertionError(f"{claim.job_id}: is a job of this package, which has no run id")
-        if (pause := next(pauses, None)) is None:
+        if waiting.is_over:
             raise waited_too_long(store, table, found, waiting.seconds)
-        waiting.sleep(pause)
+        waiting.wait()
     return found
 
 

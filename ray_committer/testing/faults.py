@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ray_committer.errors import ThrottledError
+from ray_committer.limits import waiting
 from ray_committer.protocol.actions import Answer, CompleteUpload
 from ray_committer.stores.base import (
     FileStatus,
@@ -372,7 +373,7 @@ def throttle_above(requests_a_second: int, *, clock: Callable[[], float] = time.
     return hook
 
 
-def delay_at(number: int, seconds: float, *, sleep: Callable[[float], None] = time.sleep) -> Hook:
+def delay_at(number: int, seconds: float, *, sleep: waiting.Sleep = waiting.sleep) -> Hook:
     """Hold call `number`, or its answer, for `seconds`."""
 
     def hook(call: StoreCall) -> None:

@@ -6,7 +6,6 @@ to a second request is reliable (servers differ) nor equal content alone.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 from ray_committer.errors import (
@@ -15,7 +14,7 @@ from ray_committer.errors import (
     RayCommitterError,
     StoreUnavailableError,
 )
-from ray_committer.limits.backoff import backoff_seconds
+from ray_committer.limits import waiting
 from ray_committer.protocol.actions import (
     Answer,
     CompleteUpload,
@@ -69,7 +68,7 @@ def complete_entry(
         if judgement.verdict is not Verdict.NOT_DONE or is_hopeless or attempt == attempts:
             raise _error(entry, action, judgement, answer, cause) from cause
         on_retry()
-        time.sleep(backoff_seconds(attempt))
+        waiting.sleep(waiting.REQUEST.after(attempt))
     raise AssertionError("the last attempt returns or raises")
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import os
-import time
 from collections.abc import Callable
 
 from ray_committer.errors import (
@@ -16,7 +15,7 @@ from ray_committer.errors import (
     RayCommitterError,
     ThrottledError,
 )
-from ray_committer.limits.backoff import backoff_seconds
+from ray_committer.limits import waiting
 from ray_committer.protocol.record import ReplacedFile
 from ray_committer.protocol.recovery import Judgement, Proof, Verdict, judge_rename, prove
 from ray_committer.stores.base import FileStatus, StoreOperations
@@ -63,7 +62,7 @@ def publish_entry(
             if attempt == attempts:
                 raise _error(entry, Judgement(Verdict.NOT_DONE), cause) from cause
             on_retry()
-            time.sleep(backoff_seconds(attempt))
+            waiting.sleep(waiting.REQUEST.after(attempt))
     raise AssertionError("the last attempt returns or raises")
 
 

@@ -16,9 +16,10 @@ from msgspec import structs
 import ray_committer
 from ray_committer.cli.status_lines import status_lines
 from ray_committer.errors import CommitConflictError, CommitStateUnknownError, CommitterBusyError
-from ray_committer.job_files import owners, watch
+from ray_committer.job_files import owners
 from ray_committer.job_files.job_state import read_state
 from ray_committer.jobs.destination_status import destination_status
+from ray_committer.limits import waiting
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import Claim, Heartbeat, decode_record, encode
 from ray_committer.protocol.state import Phase
@@ -38,7 +39,7 @@ def ahead() -> int:
 
 @pytest.fixture(autouse=True)
 def looks_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(waiting, "LOOK_SECONDS", 0.01)
 
 
 @pytest.fixture

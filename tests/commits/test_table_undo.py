@@ -9,6 +9,7 @@ import pytest
 from ray_committer.errors import CommitConflictError, PathError
 from ray_committer.jobs.resolve_claim import resolve_on
 from ray_committer.jobs.scan_table import scan_on
+from ray_committer.limits.waiting import Waiting
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.record import ConflictMode
@@ -19,7 +20,6 @@ from ray_committer.stages.table_job import dead_table_jobs
 from ray_committer.stages.undo_version import plan_undo, undo_version
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.append import append
-from ray_committer.tables.claim import Waiting
 from ray_committer.tables.put import init_table
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore
 from ray_committer.testing.harness import put_file

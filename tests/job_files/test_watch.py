@@ -9,7 +9,8 @@ import pytest
 
 from ray_committer.job_files.other_jobs import OtherJob, read_other
 from ray_committer.job_files.owners import DEAD_SECONDS, nobody, owner_of
-from ray_committer.job_files.watch import LOOK_SECONDS, Watch, until_certain
+from ray_committer.job_files.watch import Watch, until_certain
+from ray_committer.limits.waiting import LOOK_SECONDS
 from ray_committer.protocol.record import Heartbeat, Owner, encode
 from ray_committer.protocol.state import Phase
 from ray_committer.testing import MemoryStore

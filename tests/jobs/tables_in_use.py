@@ -9,11 +9,11 @@ import pytest
 
 from ray_committer.jobs.resolve_claim import ResolvedClaim, resolve_on
 from ray_committer.jobs.scan_table import TableScan, scan_on
+from ray_committer.limits.waiting import Waiting
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.stores.base import StoreOperations
-from ray_committer.tables.claim import Waiting
 from ray_committer.tables.log import read_entries
 from ray_committer.testing import (
     MemoryStore,

@@ -301,7 +301,7 @@ def test_a_lost_answer_of_a_commit_is_read_from_the_ledger(
     postgresql: Postgresql, postgres_place: Place, monkeypatch: pytest.MonkeyPatch, lost: int
 ):
     """The four transactions: the job, the staging table, the record, the rows."""
-    monkeypatch.setattr(session_module, "WAITS_SECONDS", (0.0,))
+    monkeypatch.setattr(session_module, "REPETITIONS", 1)
     place = postgres_place
     write(place)  # makes the ledger
     with PostgresqlGate(postgresql.port, {lost}) as gate:
@@ -323,7 +323,7 @@ def test_a_lost_answer_of_a_commit_is_read_from_the_ledger(
 def test_a_database_that_stays_away_leaves_a_job_to_finish(
     postgresql: Postgresql, postgres_place: Place, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(session_module, "WAITS_SECONDS", ())
+    monkeypatch.setattr(session_module, "REPETITIONS", 0)
     write(postgres_place)
     with PostgresqlGate(postgresql.port, {4}) as gate:
         there = replace(postgres_place, url=postgresql.url(port=gate.port))

@@ -87,7 +87,7 @@ def test_a_directory_is_no_database(url: str):
 def test_an_error_of_the_driver_does_not_show_the_password(
     postgresql: Postgresql, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(session_module, "WAITS_SECONDS", ())
+    monkeypatch.setattr(session_module, "REPETITIONS", 0)
     for url in (
         postgresql.url().replace(PASSWORD, "Geheim-0815"),
         "postgresql://u:Geheim-0815%zz@127.0.0.1/db",

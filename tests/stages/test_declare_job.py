@@ -24,8 +24,6 @@ from ray_committer.protocol.record import Claim, Owner, decode_claim
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import (
-    LONGEST_SECONDS,
-    SHORTEST_SECONDS,
     Patience,
     declare_job,
     give_way,
@@ -462,22 +460,10 @@ def test_jobs_that_are_not_ended_are_waited_for_and_then_a_conflict():
     assert len(tries) == ROUNDS
 
 
-def test_a_wait_grows_up_to_a_limit_and_ends_with_the_patience():
-    found = context(MemoryStore(), SOON)
-    patience = Patience.of(found)
-    assert patience.pause == SHORTEST_SECONDS
-    while not patience.is_over:
-        before = patience.pause
-        patience.wait(found)
-        assert patience.pause == min(2 * before, LONGEST_SECONDS)
-    assert SHORTEST_SECONDS < patience.pause <= LONGEST_SECONDS
-    patience.wait(found)  # sleeps no more
-
-
 def test_a_commit_that_is_cancelled_waits_no_longer():
     found = context(MemoryStore(), CommitOptions(conflict_wait_seconds=600), cancelled=True)
     with pytest.raises(CommitCancelledError):
-        Patience.of(found).wait(found)
+        Patience.of(found).wait()
 
 
 def own_declaration(owner: Owner) -> MemoryStore:

@@ -16,6 +16,7 @@ from ray_committer.errors import (
     CommitConflictError,
     TableLogGoneError,
 )
+from ray_committer.limits.waiting import Waiting
 from ray_committer.protocol.file_list import ListedFile
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.table_entry import Isolation, TableClaim, TableDefinition, WriteMode
@@ -25,7 +26,7 @@ from ray_committer.stages.setup_job import setup_job
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.append import append
 from ray_committer.tables.checkpoint import read_state
-from ray_committer.tables.claim import Claimant, Waiting, claim_partitions
+from ray_committer.tables.claim import Claimant, claim_partitions
 from ray_committer.tables.log import find_head, read_entries
 from ray_committer.tables.save_checkpoint import save_checkpoint
 from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, WrappedStore, crash_at, fail_at
@@ -228,18 +229,6 @@ def test_a_wait_can_be_cancelled(kind):
 
     with pytest.raises(CommitCancelledError):
         claimed(memory, APPEND, then(cancel))
-
-
-def test_pauses_are_random_grow_and_end_with_the_time():
-    now = [0.0]
-    pauses = []
-    for pause in Waiting(60.0, clock=lambda: now[0]).pauses():
-        pauses.append(pause)
-        now[0] += pause
-    assert sum(pauses) == pytest.approx(60.0)
-    assert pauses[0] <= 0.1
-    assert max(pauses) <= 5.0
-    assert 12 < len(pauses) < 40
 
 
 # Others that are faster

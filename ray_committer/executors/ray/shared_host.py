@@ -16,6 +16,7 @@ import ray
 from ray_committer.executors.ray.cluster import NAMESPACE
 from ray_committer.executors.ray.handles import Actor
 from ray_committer.executors.ray.processes import CommitHost
+from ray_committer.limits import waiting
 from ray_committer.limits.permits import PATIENCE_SECONDS
 from ray_committer.options import CommitOptions
 from ray_committer.version import __version__
@@ -120,7 +121,7 @@ class SharedCommitHost(CommitHost):
         # As if a driver was heard at the start: the first one needs time to join.
         heard = time.monotonic()
         while not self._is_ending:
-            time.sleep(_LOOK_SECONDS)
+            waiting.sleep(_LOOK_SECONDS)
             now = time.monotonic()
             with self._lock:
                 silent = [driver for driver, at in self._heard.items() if now - at > PATIENCE_SECONDS]

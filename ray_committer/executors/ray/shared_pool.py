@@ -28,6 +28,7 @@ from ray_committer.executors.ray.host import HOST, Host
 from ray_committer.executors.ray.pool import CALLS_AT_ONCE, PoolWorker
 from ray_committer.executors.ray.remote import CommitWorkerActor, SharedCommitHostActor
 from ray_committer.executors.ray.shared_host import RENEW_SECONDS, host_name, worker_name
+from ray_committer.limits import waiting
 from ray_committer.options import CommitOptions
 from ray_committer.version import __version__
 
@@ -110,7 +111,7 @@ class SharedWorkerPool:
                 joined = None
             if joined is not None:
                 return self._checked(actor, *joined)
-            time.sleep(_TRY_AGAIN_SECONDS)
+            waiting.sleep(_TRY_AGAIN_SECONDS)
         raise RayNotAvailableError(
             f"the commit pool {self._name} could not be joined within "
             f"{cluster.WORKER_START_SECONDS:g} s",

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
 from ray_committer.errors import ExportError
+from ray_committer.limits import waiting
+from ray_committer.limits.waiting import Sleep
 
 ATTEMPTS = 20
-LONGEST_SECONDS = 0.2
-"""How often an export begins again that came no further, and how long it waits before the first time;
-longer each time."""
+"""How often an export begins again that came no further."""
 MOST_RUNS = 4
-"""It also waits up to so many times as long as it ran: else two long ones stop each other forever."""
+"""It waits up to so many times as long as it ran: else two long ones stop each other forever."""
 
 _Result = TypeVar("_Result")
 
@@ -23,7 +22,12 @@ class BeatenError(Exception):
     """Another process was faster, or has taken over."""
 
 
-def until_done(run: Callable[[], _Result], place: str, seen: Callable[[], int] = lambda: 0) -> _Result:
+def until_done(
+    run: Callable[[], _Result],
+    place: str,
+    seen: Callable[[], int] = lambda: 0,
+    sleep: Sleep = waiting.sleep,
+) -> _Result:
     """The result of `run`, which is called again after `BeatenError`.
 
     `seen` is the last version of the target that this process knows. `ExportError` about `place` if that
@@ -39,6 +43,5 @@ def until_done(run: Callable[[], _Result], place: str, seen: Callable[[], int] =
             last = seen()
             if attempt >= ATTEMPTS:
                 raise ExportError(f"{place}: cannot be exported beside other programs ({e})") from e
-            longest = LONGEST_SECONDS * attempt
-            longest += (time.monotonic() - began) * min(attempt - 1, MOST_RUNS)
-            time.sleep(random.uniform(0, longest))  # noqa: S311 - chance, no secret
+            runs = (time.monotonic() - began) * min(attempt - 1, MOST_RUNS)
+            sleep(waiting.OTHERS.after(attempt, runs))

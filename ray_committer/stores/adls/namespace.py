@@ -11,9 +11,9 @@ import errno
 from functools import partial
 
 from ray_committer.errors import StoreRefusedError
-from ray_committer.limits.backoff import until_answered
 from ray_committer.stores.adls.http import AdlsHttp, error_code
 from ray_committer.stores.answers import CredentialsRefusedError, HttpAnswer
+from ray_committer.stores.guarded import until_answered
 
 
 def require_hierarchical_namespace(http: AdlsHttp, retry_seconds: float) -> None:

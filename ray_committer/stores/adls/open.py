@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ray_committer.errors import StoreRefusedError
-from ray_committer.limits.backoff import RETRY_SECONDS
+from ray_committer.limits.waiting import RETRY_SECONDS
 from ray_committer.stores.adls.connect import connect, reader_options
 from ray_committer.stores.adls.http import AdlsHttp
 from ray_committer.stores.adls.names import parse_authority

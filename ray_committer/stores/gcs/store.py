@@ -20,7 +20,7 @@ from functools import lru_cache
 from typing import TypeVar
 
 from ray_committer.errors import StoreRefusedError, StoreUnavailableError, ThrottledError
-from ray_committer.limits.backoff import RETRY_SECONDS, until_answered
+from ray_committer.limits.waiting import RETRY_SECONDS
 from ray_committer.stores.answers import (
     CredentialsRefusedError,
     StoreUnusableError,
@@ -37,6 +37,7 @@ from ray_committer.stores.base import (
 from ray_committer.stores.deadline import first_deadline
 from ray_committer.stores.gcs.api import GcsBucket, GcsObject
 from ray_committer.stores.gcs.batch import MOST_CALLS
+from ray_committer.stores.guarded import until_answered
 from ray_committer.stores.http import HttpClient
 
 _log = logging.getLogger(__name__)

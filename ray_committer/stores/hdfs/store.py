@@ -15,7 +15,7 @@ from typing import ParamSpec, TypeVar
 import hdfs_native
 
 from ray_committer.errors import StoreRefusedError, StoreUnavailableError
-from ray_committer.limits.backoff import RETRY_SECONDS
+from ray_committer.limits.waiting import RETRY_SECONDS
 from ray_committer.stores.addresses import without_password
 from ray_committer.stores.base import FileStatus, StoreSpec
 from ray_committer.stores.deadline import DEADLINE_SECONDS, DeadlineThreads, first_deadline

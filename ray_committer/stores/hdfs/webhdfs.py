@@ -20,7 +20,7 @@ from urllib.parse import quote, urlencode, urljoin
 
 import msgspec
 
-from ray_committer.limits.backoff import RETRY_SECONDS
+from ray_committer.limits.waiting import RETRY_SECONDS
 from ray_committer.protocol.prepared import prepare
 from ray_committer.stores.addresses import server_address
 from ray_committer.stores.answers import (

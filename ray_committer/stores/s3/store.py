@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from ray_committer.errors import StoreRefusedError
-from ray_committer.limits.backoff import RETRY_SECONDS
+from ray_committer.limits.waiting import RETRY_SECONDS
 from ray_committer.protocol.actions import Answer, CompleteUpload
 from ray_committer.protocol.paths import parent
 from ray_committer.stores.base import (

@@ -243,7 +243,7 @@ def test_a_store_that_throttles_while_it_is_opened_is_asked_again(server: GcsSer
 
 
 def test_a_server_in_trouble_does_not_make_a_bucket_flat(server: GcsServer, bucket: str, monkeypatch):
-    monkeypatch.setattr("ray_committer.limits.backoff.ATTEMPTS", 2)
+    monkeypatch.setattr("ray_committer.stores.guarded.ATTEMPTS", 2)
     trouble = Fault(Harm.REFUSE, status=500)
     with server.proxy.faulty(trouble), pytest.raises(StoreUnavailableError):
         GcsStore(StoreSpec("gs", bucket, server.storage_options))

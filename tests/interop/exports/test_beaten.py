@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from itertools import count
 
@@ -10,16 +9,14 @@ import pytest
 
 from ray_committer.errors import ExportError
 from ray_committer.interop.exports.beaten import ATTEMPTS, BeatenError, until_done
+from ray_committer.limits.waiting import OTHERS
 
 
 @pytest.fixture
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long each pause was; each run takes ten seconds, and chance is always the most."""
-    found: list[float] = []
-    monkeypatch.setattr(time, "sleep", found.append)
+    """How long each pause was; each run takes ten seconds."""
     monkeypatch.setattr(time, "monotonic", map(float, count(step=10)).__next__)
-    monkeypatch.setattr(random, "uniform", lambda _least, most: most)
-    return found
+    return []
 
 
 def overtaken() -> None:
@@ -28,9 +25,10 @@ def overtaken() -> None:
 
 def test_an_export_that_comes_no_further_leaves_time_for_the_other_one(slept: list[float]):
     with pytest.raises(ExportError, match=r"/t: cannot be exported beside other programs \(by another"):
-        until_done(overtaken, "/t")
+        until_done(overtaken, "/t", sleep=slept.append)
     assert len(slept) == ATTEMPTS - 1
-    assert slept[:6] == pytest.approx([0.2, 10.4, 20.6, 30.8, 41.0, 41.2])
+    for pause, runs in zip(slept, [0, 1, 2, 3, 4, 4], strict=False):
+        assert 5 * runs < pause <= 10 * runs + OTHERS.longest
 
 
 def test_an_export_that_comes_further_goes_on_soon(slept: list[float]):
@@ -39,5 +37,6 @@ def test_an_export_that_comes_further_goes_on_soon(slept: list[float]):
     def run() -> str:
         return "done" if next(left, None) is None else str(overtaken())
 
-    assert until_done(run, "/t", versions.__next__) == "done"
-    assert slept == [0.2] * 50
+    assert until_done(run, "/t", versions.__next__, slept.append) == "done"
+    assert len(slept) == 50
+    assert max(slept) <= 2 * OTHERS.first

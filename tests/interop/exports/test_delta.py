@@ -21,6 +21,7 @@ from ray_committer.errors import ExportError
 from ray_committer.interop.exports import delta_table
 from ray_committer.interop.exports.cursor import read_cursor
 from ray_committer.jobs.scan_table import scan_table
+from ray_committer.limits import waiting
 from ray_committer.protocol.file_list import ListedFile
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stores.base import StoreSpec
@@ -463,7 +464,7 @@ def test_a_write_that_never_succeeds_is_an_error(table: str, monkeypatch: pytest
     export(table)
     commit(table, {"day=1/c.parquet": [4]})
     monkeypatch.setattr(DeltaTable, "create_write_transaction", fails)
-    monkeypatch.setattr("ray_committer.interop.exports.beaten.LONGEST_SECONDS", 0.0)
+    monkeypatch.setattr(waiting, "OTHERS", waiting.Pauses(0.0, 0.0))
     with pytest.raises(ExportError, match=r"cannot be exported beside other programs \(refused\)"):
         export(table)
 
