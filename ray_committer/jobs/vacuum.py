@@ -18,12 +18,12 @@ from ray_committer.job_files.find_job import read_attempt_state
 from ray_committer.job_files.job_state import read_state
 from ray_committer.job_files.success import is_noted
 from ray_committer.jobs.open_job import StorageOptions, attempt_context, open_here, require_destination
+from ray_committer.jobs.vacuum_jobs import Remains, at_work, find_remains
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, temporary_directory
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.abort_job import abort_job
 from ray_committer.stages.take_away import sweep_gone
-from ray_committer.stages.vacuum_jobs import Remains, at_work, find_remains
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.tables.jobs_in_log import JobsInLog, read_jobs_in_log
 

@@ -6,9 +6,9 @@ import time
 from dataclasses import dataclass
 
 from ray_committer.jobs.open_job import StorageOptions, open_here
+from ray_committer.jobs.orphaned_uploads import Orphan, find_orphans
 from ray_committer.jobs.vacuum import WEEK_SECONDS, refuse_young
 from ray_committer.options import CommitOptions
-from ray_committer.stages.orphaned_uploads import Orphan, find_orphans
 from ray_committer.stores.at_once import streamed
 from ray_committer.stores.base import StoreOperations
 from ray_committer.work.end_upload import end_upload

@@ -13,11 +13,11 @@ import pytest
 
 from ray_committer import CommitOptions, Outcome
 from ray_committer.job_files.spark_uploads import end_spark_uploads
+from ray_committer.jobs.vacuum_jobs import find_remains
 from ray_committer.protocol.magic_paths import MagicJob
 from ray_committer.protocol.manifest import TaskManifest
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.record import ConflictMode
-from ray_committer.stages.vacuum_jobs import find_remains
 from ray_committer.testing import SimulatedCrash, run_abort, run_commit, visible_files, write_job
 from tests.commits.test_adopted_jobs import upload
 from tests.pendingsets import encode_pendingset

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 
 from ray_committer.errors import CommitConflictError, CommitRecordExistsError, RayCommitterError
 from ray_committer.job_files.job_state import read_state
+from ray_committer.jobs.vacuum_jobs import find_remains
 from ray_committer.options import CommitOptions, Unfinished
 from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt, parent, temporary_directory
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.table_paths import is_in_log
 from ray_committer.stages.setup_job import setup_job
-from ray_committer.stages.vacuum_jobs import find_remains
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing.faults import SimulatedCrash, StoreCall, WrappedStore
 from ray_committer.testing.harness import (

@@ -5,13 +5,13 @@ from __future__ import annotations
 from ray_committer.cli.errors import exit_code
 from ray_committer.executors.choose import CONNECTED, reachable_ray
 from ray_committer.job_files.success import success_if_told
+from ray_committer.jobs.vacuum_jobs import at_work
 from ray_committer.protocol.state import new_nonce
 from ray_committer.spark.callback import callback
 from ray_committer.spark.hadoop.conf import OF_ANY_WRITE
 from ray_committer.stages.cleanup_job import cleanup_job
 from ray_committer.stages.old_success import forget_earlier_success
 from ray_committer.stages.take_away import is_still, sweep_gone, take_away
-from ray_committer.stages.vacuum_jobs import at_work
 from ray_committer.stores.base import move_directory
 from tests.mutants.swap import Swaps
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
+from ray_committer.jobs.vacuum_jobs import Remains, find_remains
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.record import Owner
 from ray_committer.protocol.state import Phase
-from ray_committer.stages.vacuum_jobs import Remains, find_remains
 from ray_committer.stores.base import move_directory
 from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore, fail_at, write_job
 from ray_committer.testing.harness import put_file
