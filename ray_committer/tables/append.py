@@ -41,20 +41,22 @@ def append(
     So runs of the same commit can append the same: it is there once. `is_end` as for `read_entries`.
     """
     entries = read_entries(store, table, after, is_end=is_end)
+    # The log from `after` on is looked at first: another run of the commit may have put the entry.
     return find_repeated(entries, entry) or _put_next(store, table, entry, after, entries)
 
 
 def find_repeated(entries: Iterable[tuple[int, LogEntry]], entry: LogEntry) -> int | None:
     """The version of the first of some entries that `entry` repeats."""
-    return next((version for version, other in entries if entry.repeats(other)), None)
+    return next((version for version, written in entries if entry.repeats(written)), None)
 
 
 def append_next(store: StoreOperations, table: TablePlaces, entry: LogEntry, end: int) -> int:
     """`append` an entry that is probably the next one after a file that was just seen, whose last
     version is `end`: then it makes one request less."""
-    there = put_entry(store, table, end + 1, entry)
-    found = find_repeated(enumerate(there, end + 1), entry)
-    return found or append(store, table, entry, end, is_end=True)
+    placed = put_entry(store, table, end + 1, entry)
+    repeated = find_repeated(enumerate(placed, end + 1), entry)
+    # Something else was put in that place, so the whole rest of the log is read.
+    return repeated or append(store, table, entry, end, is_end=True)
 
 
 def decide(store: StoreOperations, table: TablePlaces, entry: Decision) -> tuple[int, Decision]:
@@ -64,9 +66,10 @@ def decide(store: StoreOperations, table: TablePlaces, entry: Decision) -> tuple
     the log has the first, and both callers get it. The commit of another claim of the same job attempt
     also counts, since this claim ends with it: the decision that is returned names that claim then.
     """
+    # From the claim on: the decision about it can be any entry after it.
     entries = read_entries(store, table, entry.claim)
-    found = find_decision(store, table, entries, entry)
-    return found or put_decision(store, table, entry, entry.claim, entries)[:2]
+    decided = find_decision(store, table, entries, entry)
+    return decided or put_decision(store, table, entry, entry.claim, entries)[:2]
 
 
 def find_decision(
@@ -77,7 +80,7 @@ def find_decision(
 ) -> tuple[int, Decision] | None:
     """The first of some entries that decides the claim that a decision is `about`, with its version."""
     decisions = ((version, _decision(store, table, entry, about)) for version, entry in entries)
-    return next(((version, found) for version, found in decisions if found is not None), None)
+    return next(((version, decision) for version, decision in decisions if decision is not None), None)
 
 
 def put_decision(
@@ -91,13 +94,15 @@ def put_decision(
 ) -> Decided:
     """`decide`, if all `entries` after the version `since` were read, and none is the decision.
     `is_beaten` as for `Entrant`."""
-    known, found = list(entries), None
+    known, counting = list(entries), None
     with Entrant(store, table, since, is_beaten=is_beaten) as entrant:
-        while found is None:
+        while counting is None:
             new = entrant.put(entry, known)
-            found = find_decision(store, table, new, entry)
+            # Asked of what is in the log now, also of the own entry: one that was put before it counts
+            # instead.
+            counting = find_decision(store, table, new, entry)
             known += new
-    return Decided(*found, end=since + len(known))
+    return Decided(*counting, end=since + len(known))
 
 
 def _put_next(
@@ -105,13 +110,13 @@ def _put_next(
 ) -> int:
     """Put an entry after those that were just read, unless one that is put there by then repeats it; the
     version of that entry."""
-    known, found = list(entries), None
+    known, repeated = list(entries), None
     with Entrant(store, table, since) as entrant:
-        while found is None:
+        while repeated is None:
             new = entrant.put(entry, known)
-            found = find_repeated(new, entry)
+            repeated = find_repeated(new, entry)
             known += new
-    return found
+    return repeated
 
 
 def _decision(
@@ -125,5 +130,9 @@ def _decision(
     is_of_attempt = (entry.job_id, entry.job_attempt) == (about.job_id, about.job_attempt)
     if isinstance(entry, TableAbort) or not is_of_attempt:
         return None
-    own, other = (read_entry(store, table, version) for version in (about.claim, entry.claim))
-    return entry if isinstance(own, TableClaim) and own.repeats(other) else None
+    # The job attempt may have been set up again under the same number: only the nonce in the claims
+    # shows it.
+    claim, committed_claim = (
+        read_entry(store, table, version) for version in (about.claim, entry.claim)
+    )
+    return entry if isinstance(claim, TableClaim) and claim.repeats(committed_claim) else None

@@ -25,6 +25,8 @@ def committed_since(
     `TableVersionGoneError` if the log has no version `since`.
     """
     entries = _entries_since(store, table, since)
+    # Most jobs claim and commit between two looks. Only if one has claimed before, the state before is
+    # read.
     known = {version for version, entry in entries if isinstance(entry, TableClaim)}
     if all(entry.claim in known for _, entry in entries if isinstance(entry, TableCommit)):
         before = TableState(since)
@@ -39,6 +41,7 @@ def _entries_since(store: StoreOperations, table: TablePlaces, since: int) -> li
         return read_entries(store, table, since, by_threads=True)
     except TableLogGoneError as e:
         head = find_head(store, table)
+        # The log is there and reaches so far: then a file in its middle is gone, which is another error.
         if head >= since:
             raise
         raise version_gone(table, since, head) from e

@@ -80,7 +80,7 @@ def read_since(
     to_end: bool = False,
 ) -> tuple[TableState, Entries]:
     """Read the state at `version`, or at the head, and the entries after it, with one look at the head.
-    With `to_end`, the state is that at the end of the file with that version.
+    With `to_end`, the state is the one at the end of the file with that version.
 
     An entry shows from where the log must be read to know the claims in flight. That is rarely far back,
     so a checkpoint is only looked for if it is. Errors as `read_state`.
@@ -88,13 +88,15 @@ def read_since(
     log = LogFiles(store, table)
     at = log.head() if version is None else version
     at = log.end_at(at) if to_end and at else at
+    # Most commits need only the last entries: an entry names a version before it at which no claim was
+    # in flight.
     quiet = quiet_at(at, log.at(at)) if at else 0
     state = TableState(quiet, quiet=quiet, named=log.at(at).named if at else 0)
-    if at - quiet > ENTRIES and (found := next(checkpoints(store, table, table_id, at), None)):
-        state = max(state, found.state, key=lambda one: one.version)
+    if at - quiet > ENTRIES and (checkpoint := next(checkpoints(store, table, table_id, at), None)):
+        state = max(state, checkpoint.state, key=lambda candidate: candidate.version)
     entries = log.after(state.version)
-    before = follow(state, (one for one in entries if one[0] <= at))[0]
-    return before, [one for one in entries if one[0] > at]
+    before = follow(state, (entry for entry in entries if entry[0] <= at))[0]
+    return before, [entry for entry in entries if entry[0] > at]
 
 
 class FilesAt:
@@ -117,8 +119,10 @@ class FilesAt:
         if version is not None and version > head:
             raise version_gone(table, version, head)
         last = head if version is None else version
-        self.later: Entries = [one for one in entries if one[0] > last]
-        self.state, self._commits = follow(self._base.state, (one for one in entries if one[0] <= last))
+        self.later: Entries = [entry for entry in entries if entry[0] > last]
+        self.state, self._commits = follow(
+            self._base.state, (entry for entry in entries if entry[0] <= last)
+        )
 
     def below(self, directory: str = "") -> list[ListedFile]:
         """Read the files below a directory, in the order of their paths; all without a directory.
@@ -126,6 +130,7 @@ class FilesAt:
         `TableLogError` if a file list is missing or damaged.
         """
         below = Below(directory)
+        # A checkpoint decides nothing: one with a part that cannot be read is as good as none.
         while (files := self._of_parts(below)) is None:
             self._go_back()
         return apply_changes(files, changes_of(self._store, self._table, self._commits, below))
@@ -134,12 +139,12 @@ class FilesAt:
         """The files of the checkpoint; None if it has a part that cannot be read."""
         read = partial(read_part, self._store, self._table)
         try:
-            found = at_once(self._store, read, below.of_parts(self._base.parts))
+            parts = at_once(self._store, read, below.of_parts(self._base.parts))
         except TableLogError:
             return None
-        if len(found) == 1:
-            return below.of_files(found[0])
-        return [file for files in found for file in below.of_files(files)]
+        if len(parts) == 1:
+            return below.of_files(parts[0])
+        return [file for files in parts for file in below.of_files(files)]
 
     def _go_back(self) -> None:
         """Start from an older checkpoint, or from the log alone."""
@@ -156,8 +161,8 @@ def read_files(
 
     It takes memory for each file of the table. Errors as `FilesAt`.
     """
-    found = FilesAt(store, table, table_id, until)
-    return found.state, by_partition(found.below())
+    files_at = FilesAt(store, table, table_id, until)
+    return files_at.state, by_partition(files_at.below())
 
 
 def changes_of(
@@ -171,18 +176,20 @@ def changes_of(
     File lists of jobs that have not claimed anything in the directory are not read.
     """
     changes: dict[str, ListedFile | None] = {}
-    for one in commits:
-        wanted = common_partitions([below.directory], one.claim.partitions)
+    for commit in commits:
+        # Lists of other partitions are not read. Files in the entry itself are there already.
+        wanted = common_partitions([below.directory], commit.claim.partitions)
         removed, added = (
             each_file(
                 store,
                 table,
-                found if wanted else FileSet(inline=found.inline),
-                job_id=one.claim.job_id,
-                job_attempt=one.claim.job_attempt,
+                file_set if wanted else FileSet(inline=file_set.inline),
+                job_id=commit.claim.job_id,
+                job_attempt=commit.claim.job_attempt,
             )
-            for found in (one.removed, one.claim.files)
+            for file_set in (commit.removed, commit.claim.files)
         )
+        # Removed before added: a job that replaces a file by one of the same name names it in both.
         changes.update((file.p, None) for file in removed if file.p in below)
         changes.update((file.p, file) for file in added if file.p in below)
     return changes
@@ -213,15 +220,18 @@ def _readable(
 ) -> Iterator[Checkpoint]:
     for version in versions:
         if until is None or version <= until:
-            found = _read_checkpoint(store, table.checkpoint(version))
-            if found is not None and (found.table_id, found.state.version) == (table_id, version):
-                yield found
+            checkpoint = _read_checkpoint(store, table.checkpoint(version))
+            if checkpoint is not None and (checkpoint.table_id, checkpoint.state.version) == (
+                table_id,
+                version,
+            ):
+                yield checkpoint
 
 
 def _versions(store: StoreOperations, table: TablePlaces) -> list[int]:
     """The versions with a checkpoint, the newest first."""
     versions = (number_of(status.name) for status in listed(store, table.checkpoints))
-    return sorted((one for one in versions if one is not None), reverse=True)
+    return sorted((version for version in versions if version is not None), reverse=True)
 
 
 def _read_checkpoint(store: StoreOperations, path: str) -> Checkpoint | None:

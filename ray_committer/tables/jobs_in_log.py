@@ -1,6 +1,6 @@
 """What the log of a table holds of a job: its claim, and how that ended.
 
-A job's directory is deleted when it has ended, and ``_SUCCESS`` is that of the last job. The log stays.
+A job's directory is deleted when it has ended, and ``_SUCCESS`` is the last job's. The log stays.
 """
 
 from __future__ import annotations
@@ -49,19 +49,20 @@ class JobsInLog:
     ) -> LoggedJob | None:
         """What the log holds of a job with this `stamp`, or any stamp; `recorded` is the claim that its
         record names."""
-        found = [one for one in self.in_flight if _is_of(one.claim, job, stamp)]
+        claims = [pending for pending in self.in_flight if _is_of(pending.claim, job, stamp)]
+        # The record names its claim: an earlier run may have left another one of the same job attempt.
         if recorded is not None:
-            found = [one for one in found if one.version == recorded.version]
-        if found:
-            last = found[-1]
+            claims = [pending for pending in claims if pending.version == recorded.version]
+        if claims:
+            last = claims[-1]
             return LoggedJob(last.version, tuple(last.claim.partitions), last.committed)
         if recorded is None:
             return None
         entries = read_entries(self.store, TablePlaces(job.destination), recorded.version)
         commits = (
             version
-            for version, one in entries
-            if isinstance(one, TableCommit) and one.claim == recorded.version
+            for version, entry in entries
+            if isinstance(entry, TableCommit) and entry.claim == recorded.version
         )
         return LoggedJob(recorded.version, version=next(commits, None))
 
@@ -113,25 +114,32 @@ def find_logged(
     `AmbiguousJobError` if several attempts have a claim in flight. Reads the whole log if none has.
     """
     state = read_state(store, table, table_id)
-    mine = [one for one in state.in_flight if _is_named(one.claim, job_id, number)]
-    numbers = sorted({one.claim.job_attempt for one in mine})
+    mine = [pending for pending in state.in_flight if _is_named(pending.claim, job_id, number)]
+    numbers = sorted({pending.claim.job_attempt for pending in mine})
     if len(numbers) > 1:
         raise AmbiguousJobError(
             f"{table.log}: has claims in flight of the attempts {numbers} of job {job_id}",
             "name one with --attempt",
         )
     if mine:
-        first = next((one for one in mine if job_of(store, table, one.claim) is None), mine[0])
-        *others, last = (one for one in mine if first.claim.repeats(one.claim))
-        return Logged(last.version, last.claim, last.committed, others=tuple(others))
+        # A job that is gone comes first: nobody but this command can end its claim.
+        first = next(
+            (pending for pending in mine if job_of(store, table, pending.claim) is None), mine[0]
+        )
+        *earlier, last = (pending for pending in mine if first.claim.repeats(pending.claim))
+        return Logged(last.version, last.claim, last.committed, others=tuple(earlier))
     entries = read_entries(store, table)
     ended = _last_claim(entries, job_id, number)
     aborted = _last_without(entries, job_id, number if ended is None else ended.claim.job_attempt)
+    # An abort without a claim that is later than the last claim is about another job of the id, which
+    # counts.
     if ended is None or (aborted is not None and aborted.version > ended.version):
         return aborted
-    claims = {version: one for version, one in entries if isinstance(one, TableClaim)}
+    claims = {version: entry for version, entry in entries if isinstance(entry, TableClaim)}
     given_up = [
-        claims[one.claim] for _, one in entries if isinstance(one, TableAbort) and one.claim in claims
+        claims[entry.claim]
+        for _, entry in entries
+        if isinstance(entry, TableAbort) and entry.claim in claims
     ]
     named = tuple(claim for claim in given_up if _is_named(claim, job_id, number))
     return replace(ended, given_up=named)
@@ -154,23 +162,24 @@ def _last_claim(entries: Entries, job_id: str, number: int | None) -> Logged | N
         ):
             continue
         elif isinstance(entry, TableCommit):
+            # The commit names the claim that counts, which need not be the last one of the attempt.
             last = Logged(entry.claim, claims[entry.claim], version, in_flight=False)
         elif isinstance(entry, TableAbort) and entry.claim == last.version:
             last = replace(last, aborted=version)
     return last
 
 
-def _is_open(one: Logged) -> bool:
-    return one.committed is None and one.aborted is None
+def _is_open(logged: Logged) -> bool:
+    return logged.committed is None and logged.aborted is None
 
 
 def _last_without(entries: Entries, job_id: str, number: int | None) -> AbortedWithoutClaim | None:
-    found = (
+    aborts = (
         AbortedWithoutClaim(version, entry.job_attempt)
         for version, entry in reversed(entries)
         if isinstance(entry, TableAbort) and entry.claim == NO_CLAIM and _is_named(entry, job_id, number)
     )
-    return next(found, None)
+    return next(aborts, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,17 +207,17 @@ def what_became(
         definition = read_definition(store, table)
         if definition is None:
             return None
-        found = find_logged(store, table, definition.table_id, job_id, number)
+        logged = find_logged(store, table, definition.table_id, job_id, number)
     except TableLogError as e:
         raise CommitStateUnknownError(
             f"{e.what}; so it is not known what became of job {job_id}", e.advice
         ) from e
-    if not isinstance(found, Logged):
-        return EndInLog(found.number, found.version) if found else None
+    if not isinstance(logged, Logged):
+        return EndInLog(logged.number, logged.version) if logged else None
     return EndInLog(
-        found.claim.job_attempt,
-        found.aborted if found.committed is None else found.committed,
-        is_committed=found.committed is not None,
-        has_ended=not (found.in_flight or _is_open(found)),
-        claim=found.claim,
+        logged.claim.job_attempt,
+        logged.aborted if logged.committed is None else logged.committed,
+        is_committed=logged.committed is not None,
+        has_ended=not (logged.in_flight or _is_open(logged)),
+        claim=logged.claim,
     )

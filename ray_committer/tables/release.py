@@ -34,84 +34,94 @@ def release_own(
     definition = read_definition(store, table)
     if definition is None or definition.table_id != aborted.table.table_id:
         return None  # the log was deleted, and with it the claim
+    # From the version of the set-up: no claim of this job can be before it.
     base, entries = checkpoint.read_since(store, table, definition.table_id, aborted.table.version)
     ended: ClaimInFlight | None = None
     while True:
         now = follow(base, entries)[0]
-        own = [one for one in now.in_flight if _is_of(one, job, aborted)]
-        claims = [ClaimInFlight(at, one) for at, one in entries if isinstance(one, TableClaim)]
-        mine = {one.version for one in (*base.in_flight, *claims) if _is_of(one, job, aborted)}
+        pending_claims = [pending for pending in now.in_flight if _is_of(pending, job, aborted)]
+        claims = [ClaimInFlight(at, entry) for at, entry in entries if isinstance(entry, TableClaim)]
+        # All claims of the job attempt by its nonce, ended ones, too: an abort of an earlier job of the
+        # id names none of them.
+        mine = {
+            pending.version for pending in (*base.in_flight, *claims) if _is_of(pending, job, aborted)
+        }
         is_said = any(is_abort_of(entry, job.job_id, job.number, mine) for _, entry in entries)
-        if any(one.committed is not None for one in own) or (is_said and not own):
+        # Committed in the log, or said already. Otherwise the loop goes on until the entry is in, or
+        # another process has put one that says the same.
+        if any(pending.committed is not None for pending in pending_claims) or (
+            is_said and not pending_claims
+        ):
             return ended
-        ended = own[0] if own else ended
-        claim = own[0].version if own else NO_CLAIM
+        # The one that the abort is about; a later round may find it ended by this very entry.
+        ended = pending_claims[0] if pending_claims else ended
+        claim = pending_claims[0].version if pending_claims else NO_CLAIM
         entry = _abort_of(job, claim, now.quiet, now.named, now_milliseconds)
         entries += enumerate(put_entry(store, table, now.version + 1, entry), now.version + 1)
 
 
 def release_if_aborted(
-    store: StoreOperations, table: TablePlaces, other: ClaimInFlight, now_milliseconds: int
+    store: StoreOperations, table: TablePlaces, stale: ClaimInFlight, now_milliseconds: int
 ) -> bool:
     """End the claim of another job if that job was aborted; False if it was not, is not there, or is
     committed in the log."""
-    job = new_job_attempt(table.destination, other.claim.job_id, other.claim.job_attempt)
-    seen = read_state(store, job)
-    if seen is None or seen.phase is not Phase.ABORTED or not _is_of(other, job, seen.state):
+    job = new_job_attempt(table.destination, stale.claim.job_id, stale.claim.job_attempt)
+    current = read_state(store, job)
+    if current is None or current.phase is not Phase.ABORTED or not _is_of(stale, job, current.state):
         return False
-    return _append_abort(store, table, other, now_milliseconds)
+    return _append_abort(store, table, stale, now_milliseconds)
 
 
 def job_of(store: StoreOperations, table: TablePlaces, claim: TableClaim) -> Seen | None:
     """The state of the job of a claim; None if it is gone, also if another job has its id now."""
-    seen = read_state(store, new_job_attempt(table.destination, claim.job_id, claim.job_attempt))
-    return seen if seen is not None and seen.state.stamp == claim.nonce else None
+    current = read_state(store, new_job_attempt(table.destination, claim.job_id, claim.job_attempt))
+    return current if current is not None and current.state.stamp == claim.nonce else None
 
 
-def how_to_end(store: StoreOperations, table: TablePlaces, one: ClaimInFlight) -> str:
+def how_to_end(store: StoreOperations, table: TablePlaces, pending: ClaimInFlight) -> str:
     """The commands that end the job of a claim in flight or, if the job is gone, the claim."""
-    seen = job_of(store, table, one.claim)
-    finish, give_up = commands_to_end(store, table, one, seen)
-    if one.committed is not None:
-        gone = "gone, but it is " if seen is None else ""
+    current = job_of(store, table, pending.claim)
+    finish, give_up = commands_to_end(store, table, pending, current)
+    if pending.committed is not None:
+        gone = "gone, but it is " if current is None else ""
         return f"that job is {gone}committed: finish it with: {finish}"
-    if seen is None:
+    if current is None:
         return f"that job is gone: give it up with: {give_up}"
-    if seen.phase in UNDECIDED:
+    if current.phase in UNDECIDED:
         return f"only its own process can finish that job: if that has ended, give it up with: {give_up}"
     ways = (f"finish that job with: {finish}", f"give it up with: {give_up}")
     return ", or ".join(way for way, command in zip(ways, (finish, give_up), strict=True) if command)
 
 
 def commands_to_end(
-    store: StoreOperations, table: TablePlaces, one: ClaimInFlight, seen: Seen | None
+    store: StoreOperations, table: TablePlaces, pending: ClaimInFlight, current: Seen | None
 ) -> tuple[str | None, str | None]:
     """The command that finishes the job of a claim in flight, and the one that gives it up, each if it
     does that as it is printed: how many tasks an undecided job has, only its application knows."""
-    if seen is None:
-        resolve = resolve_command(store, table.destination, one.claim)
-        return (resolve, None) if one.committed is not None else (None, resolve)
-    job = new_job_attempt(table.destination, one.claim.job_id, one.claim.job_attempt)
-    can_finish = seen.phase in (Phase.RECORDED, Phase.SEALED, Phase.COMMITTED)
-    can_give_up = one.committed is None and seen.phase not in (Phase.SEALED, Phase.COMMITTED)
-    undo = seen.phase in UNFINISHED
+    if current is None:
+        resolve = resolve_command(store, table.destination, pending.claim)
+        return (resolve, None) if pending.committed is not None else (None, resolve)
+    job = new_job_attempt(table.destination, pending.claim.job_id, pending.claim.job_attempt)
+    can_finish = current.phase in (Phase.RECORDED, Phase.SEALED, Phase.COMMITTED)
+    can_give_up = pending.committed is None and current.phase not in (Phase.SEALED, Phase.COMMITTED)
+    undo = current.phase in UNFINISHED
     return (
         commit_command(store, job) if can_finish else None,
         abort_command(store, job, undo=undo) if can_give_up else None,
     )
 
 
-def _is_of(one: ClaimInFlight, job: JobAttempt, state: JobState) -> bool:
-    claim = one.claim
+def _is_of(pending: ClaimInFlight, job: JobAttempt, state: JobState) -> bool:
+    claim = pending.claim
     return (claim.job_id, claim.job_attempt, claim.nonce) == (job.job_id, job.number, state.stamp)
 
 
 def _append_abort(
-    store: StoreOperations, table: TablePlaces, one: ClaimInFlight, now_milliseconds: int
+    store: StoreOperations, table: TablePlaces, pending: ClaimInFlight, now_milliseconds: int
 ) -> bool:
     """Append the abort of a claim; False if the log says that it is committed."""
-    job = new_job_attempt(table.destination, one.claim.job_id, one.claim.job_attempt)
-    entry = _abort_of(job, one.version, one.claim.quiet, one.claim.named, now_milliseconds)
+    job = new_job_attempt(table.destination, pending.claim.job_id, pending.claim.job_attempt)
+    entry = _abort_of(job, pending.version, pending.claim.quiet, pending.claim.named, now_milliseconds)
     return isinstance(decide(store, table, entry)[1], TableAbort)
 
 

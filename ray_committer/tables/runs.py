@@ -38,19 +38,19 @@ def runs_of(store: StoreOperations, table: TablePlaces, checkpoint: Checkpoint) 
 
 def claim_of_run(store: StoreOperations, table: TablePlaces, run: CommittedRun) -> TableClaim:
     """The claim of the job that has done the work of a run id."""
-    found = read_entry(store, table, run.claim)
-    if not isinstance(found, TableClaim):
+    entry = read_entry(store, table, run.claim)
+    if not isinstance(entry, TableClaim):
         raise TableLogError(f"{table.entry(run.claim)}: is not the claim of run id {run.run_id}")
-    return found
+    return entry
 
 
 def _newest(
     store: StoreOperations, table: TablePlaces, table_id: str, until: int | None
 ) -> tuple[Checkpoint, Runs]:
     """The newest checkpoint whose run ids can be read; an empty one if there is none."""
-    for found in checkpoints(store, table, table_id, until):
+    for checkpoint in checkpoints(store, table, table_id, until):
         try:
-            return found, runs_of(store, table, found)
+            return checkpoint, runs_of(store, table, checkpoint)
         except TableLogError:
             continue
     return Checkpoint(table_id=table_id), {}

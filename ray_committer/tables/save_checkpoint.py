@@ -62,11 +62,12 @@ def save_checkpoint(
 def _save(
     store: StoreOperations, table: TablePlaces, table_id: str, until: int | None, *, only_if_due: bool
 ) -> None:
-    there = {status.name: status.size for status in listed(store, table.parts)}
-    for base in _bases(store, table, table_id, until, there):
+    saved = {status.name: status.size for status in listed(store, table.parts)}
+    for base in _bases(store, table, table_id, until, saved):
         entries = read_entries(
             store, table, base.state.version, until, by_threads=True, is_end=base.is_end
         )
+        # Half of what is due: of several commits that noticed it at once, the first one saves.
         if only_if_due and not is_due(2 * len(entries), 2 * files_named(entries)):
             return  # another commit has saved one just now
         state, commits = follow(base.state, entries)
@@ -74,12 +75,13 @@ def _save(
         for share in shares(store, table, commits):
             if parts is not None:
                 changes = changes_of(store, table, commits, share)
-                parts = _save_parts(store, table, parts, changes, there)
-        runs = _save_runs(store, table, base, commits, there) if parts is not None else None
+                parts = _save_parts(store, table, parts, changes, saved)
+        runs = _save_runs(store, table, base, commits, saved) if parts is not None else None
         if parts is not None:
             content = encode_content(
                 Checkpoint(table_id=table_id, state=state, parts=parts, runs=runs, is_end=until is None)
             )
+            # Last, after all parts: a checkpoint that can be read names parts that are there.
             path = table.checkpoint(state.version)
             put(store, path, content, temporary=table.temporary(new_nonce()))
             return
@@ -89,18 +91,22 @@ def shares(
     store: StoreOperations, table: TablePlaces, commits: Sequence[ClaimCommitted]
 ) -> list[Between]:
     """Ranges of paths with about `MOST_CHANGES` changes each; all paths if there are fewer."""
-    number = -(-sum(one.claim.files.files + one.removed.files for one in commits) // MOST_CHANGES)
+    number = -(
+        -sum(commit.claim.files.files + commit.removed.files for commit in commits) // MOST_CHANGES
+    )
     if number <= 1:
         return [Between()]
-    found = (
+    paths = (
         file.p
-        for one in commits
-        for files in (one.removed, one.claim.files)
+        for commit in commits
+        for files in (commit.removed, commit.claim.files)
         for file in each_file(
-            store, table, files, job_id=one.claim.job_id, job_attempt=one.claim.job_attempt
+            store, table, files, job_id=commit.claim.job_id, job_attempt=commit.claim.job_attempt
         )
     )
-    sample = sorted(islice(found, 0, None, SAMPLED))
+    # Every thousandth path, in the order of the commits and not of the paths: good enough to cut equal
+    # shares.
+    sample = sorted(islice(paths, 0, None, SAMPLED))
     cuts = [sample[len(sample) * share // number] for share in range(1, number)]
     return [Between(*ends) for ends in zip(["", *cuts], [*cuts, None], strict=True)]
 
@@ -110,11 +116,15 @@ def _bases(
     table: TablePlaces,
     table_id: str,
     until: int | None,
-    there: Mapping[str, int],
+    saved: Mapping[str, int],
 ) -> Iterable[Checkpoint]:
     """The checkpoints whose parts are all there, the newest first; at last, an empty one."""
-    found = checkpoints(store, table, table_id, until)
-    whole = (one for one in found if all(there.get(part.name) == part.length for part in one.lists))
+    readable = checkpoints(store, table, table_id, until)
+    whole = (
+        checkpoint
+        for checkpoint in readable
+        if all(saved.get(part.name) == part.length for part in checkpoint.lists)
+    )
     return chain(whole, [Checkpoint(table_id=table_id)])
 
 
@@ -123,7 +133,7 @@ def _save_parts(
     table: TablePlaces,
     old: list[Part],
     changes: Changes,
-    there: Mapping[str, int],
+    saved: Mapping[str, int],
 ) -> list[Part] | None:
     """Save the parts after some changes that are not there yet, a few at the same time; None if an old
     one cannot be read."""
@@ -138,7 +148,8 @@ def _save_parts(
     try:
         while some := list(islice(merged, THREADS)):
             parts += [part for part, _ in some]
-            is_new = ((part, data) for part, data in some if there.get(part.name) != part.length)
+            # By length, too: a part of the same name that was cut off by a crash is written again.
+            is_new = ((part, data) for part, data in some if saved.get(part.name) != part.length)
             at_once(store, save, [(part, data) for part, data in is_new if data is not None])
     except TableLogError:
         return None
@@ -150,15 +161,15 @@ def _save_runs(
     table: TablePlaces,
     base: Checkpoint,
     commits: Sequence[ClaimCommitted],
-    there: Mapping[str, int],
+    saved: Mapping[str, int],
 ) -> Part | None:
     """Save the run ids after some commits, unless these have changed none; None if there are none."""
-    if all(one.claim.run_id is None for one in commits):
+    if all(commit.claim.run_id is None for commit in commits):
         return base.runs
     runs = runs_after(runs_of(store, table, base), commits)
     data = pack_runs(runs)
     part = Part(sha256(data).hexdigest(), len(data), len(runs), 0, "")
-    if there.get(part.name) != part.length:
+    if saved.get(part.name) != part.length:
         _save_part(store, table, part, data)
     return part
 

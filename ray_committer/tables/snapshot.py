@@ -67,28 +67,30 @@ class TableSnapshot:
         """Whether no file below a directory had the name of an old one that was still in its place when
         the log was read: a job gives these names to its files just after its commit."""
         after = follow(self.state, self._at.later)[0]
-        committed = (one for one in after.in_flight if one.committed is not None)
-        return not any(self._replaces_names(one, Below(directory)) for one in committed)
+        committed = (pending for pending in after.in_flight if pending.committed is not None)
+        return not any(self._replaces_names(pending, Below(directory)) for pending in committed)
 
     @cached_property
     def _later(self) -> tuple[list[ClaimCommitted], frozenset[int]]:
         """The later commits, and the claims of those that may still be removing old files."""
         after, commits = follow(self.state, self._at.later)
-        at_work = (one.version for one in after.in_flight if one.committed is not None)
+        at_work = (pending.version for pending in after.in_flight if pending.committed is not None)
         return commits, frozenset(at_work)
 
     def _removed(self, below: Below) -> dict[str, ClaimCommitted]:
         """The first later commit that has removed the file at each path."""
-        found: dict[str, ClaimCommitted] = {}
-        for one in self._later[0]:
-            for file in self._read(one, one.removed, below):
-                found.setdefault(file.p, one)
-        return found
+        removers: dict[str, ClaimCommitted] = {}
+        for commit in self._later[0]:
+            for file in self._read(commit, commit.removed, below):
+                # The first one that removed it has moved it away; a later one has removed another file
+                # of that name.
+                removers.setdefault(file.p, commit)
+        return removers
 
-    def _read(self, one: ClaimCommitted, files: FileSet, below: Below) -> list[ListedFile]:
-        if not common_partitions([below.directory], one.claim.partitions):
+    def _read(self, commit: ClaimCommitted, files: FileSet, below: Below) -> list[ListedFile]:
+        if not common_partitions([below.directory], commit.claim.partitions):
             files = FileSet(inline=files.inline)
-        job_id, job_attempt = one.claim.job_id, one.claim.job_attempt
+        job_id, job_attempt = commit.claim.job_id, commit.claim.job_attempt
         return read_file_set(self._store, self._table, files, job_id=job_id, job_attempt=job_attempt)
 
     def _place_of_removed(self, file: ListedFile, by: ClaimCommitted) -> str:
@@ -100,6 +102,8 @@ class TableSnapshot:
                 f"nothing was changed: read version {by.version} or a later one; old files stay if jobs "
                 f"keep what they replace (keep_replaced)",
             )
+        # A job that is still at work may not have moved it yet: then it is at its old place, unless that
+        # name has a new file by now.
         if by.claim_version not in self._later[1] or self._is_there(kept):
             return kept
         if file.p not in self._names_of_new(by):
@@ -110,14 +114,14 @@ class TableSnapshot:
             "nothing was changed: wait until that job has ended, or finish its commit; then read again",
         )
 
-    def _replaces_names(self, one: ClaimInFlight, below: Below) -> bool:
+    def _replaces_names(self, pending: ClaimInFlight, below: Below) -> bool:
         """Whether a job is part of this version and gives its files the names of old ones."""
-        if one.committed is None or one.committed > self.state.version:
+        if pending.committed is None or pending.committed > self.state.version:
             return False
-        entry = read_entry(self._store, self._table, one.committed)
+        entry = read_entry(self._store, self._table, pending.committed)
         if not isinstance(entry, TableCommit):
             return False
-        by = ClaimCommitted(one.committed, one.version, one.claim, entry.removed)
+        by = ClaimCommitted(pending.committed, pending.version, pending.claim, entry.removed)
         removed = {file.p for file in self._read(by, by.removed, below) if file.p in below}
         return not removed.isdisjoint(self._names_of_new(by))
 
