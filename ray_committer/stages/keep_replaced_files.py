@@ -25,7 +25,6 @@ from ray_committer.stages.remove_replaced_files import (
     Removal,
     grouped,
     put_old_file_aside,
-    refuse_left,
     remove_files,
 )
 from ray_committer.stages.sync_to_disk import sync_kept
@@ -60,8 +59,7 @@ def keep_replaced_files(context: JobContext, record: CommitRecord, nonce: str) -
     """Move the old files that `record` names to where they are kept, after the job was sealed under this
     `nonce`; idempotent.
 
-    That is done before new files of the same names are moved. `CommitStateUnknownError` if an old file
-    with the name of a new one cannot be moved.
+    That is done before new files of the same names are moved.
     """
     files = _files(record)
     if record.table is None or not files:
@@ -76,8 +74,6 @@ def keep_replaced_files(context: JobContext, record: CommitRecord, nonce: str) -
     removal = remove_files(context, partial(_keep, kept=kept), groups)
     for path in sorted(set(removal.changed) & {file.path for file in record.replaced}):
         context.note_changed(path)
-    if not {path for path, _ in removal.left}.isdisjoint(file.path for file in record.overwritten):
-        refuse_left(context, record, removal.left)
     if is_aside and not removal.left:
         _put_in_place(context, _aside(context, nonce), kept)
     sync_kept(context, [parent(kept), *_directories(_places(context, kept, files))])
@@ -149,6 +145,6 @@ def _keep(store: StoreOperations, old: Old, *, kept: str) -> bool:
             raise
         return False  # an earlier run has moved it, and a new file has its name
     except PermissionError:
-        if store.get_status(kept) is None:
+        if not sets_aside(store) or store.get_status(kept) is None:
             raise
         return False  # another process has moved all of them

@@ -60,7 +60,8 @@ def move_files(
         with context.stage(names.SYNC):
             with_coordinator(context, lambda: sync_destinations(context), reload)
     if _validates(context):
-        held = [] if is_sealed else [file.path for file in record.overwritten]
+        old = [file.path for file in record.overwritten]
+        held = [path for path in old if path in progress.renamed.held] if is_sealed else old
         with context.stage(names.VALIDATE):
             progress.validated = with_coordinator(
                 context, lambda: validate_renamed_files(context, record.manifests, held), reload
@@ -80,10 +81,14 @@ def seal(context: JobContext, seen: Seen, record: CommitRecord) -> Seen:
 def keep_old_files(
     context: JobContext, progress: CommitProgress, sealed: Seen, record: CommitRecord
 ) -> None:
-    """Move the old files that are to be kept, before new files get the names of some of them."""
+    """Move the old files that are to be kept, before new files get the names of some of them.
+
+    The new namesakes of those that cannot be moved are held back.
+    """
     if record.keeps:
         with context.stage(names.REMOVE_REPLACED):
             progress.removal = keep_replaced_files(context, record, sealed.state.nonce)
+            progress.renamed.held.update(progress.removal.left)
 
 
 def replace_old_files(
@@ -108,7 +113,7 @@ def replace_old_files(
         sync_aside(context, record)
         sync_replaced(context, record)
         remove_emptied_directories(context, record)
-        refuse_left(context, record, progress.removal.left)
+        refuse_left(context, record, {**progress.renamed.held, **dict(progress.removal.left)})
         end_removal(context, record)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import errno
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -27,13 +27,11 @@ from ray_committer.stages.old_files import Old, is_unchanged, replaced_file
 from ray_committer.stages.old_files_aside import own_name, place_aside
 from ray_committer.stores.base import StoreOperations, Versions, delete_version, list_anew
 from ray_committer.work.batches import batches
+from ray_committer.work.entries import STAYS
 from ray_committer.work.worker import Worker
 
 _IN_USE = (errno.EACCES, errno.EPERM, errno.EBUSY)
 """The errors of a directory that this user cannot remove, or that is a mount point."""
-
-STAYS = (*_IN_USE, errno.EROFS, errno.EXDEV, errno.ETXTBSY, errno.ESTALE)
-"""The errors of one file that cannot be removed; all others are failures of the store."""
 
 Group = tuple[str, tuple[Old, ...]]
 Left = tuple[str, str]
@@ -69,17 +67,18 @@ def remove_replaced_files(context: JobContext, record: CommitRecord) -> Removal:
     return removal
 
 
-def refuse_left(context: JobContext, record: CommitRecord, left: Sequence[Left]) -> None:
+def refuse_left(context: JobContext, record: CommitRecord, left: Mapping[str, str]) -> None:
     """`CommitStateUnknownError`, with the command that goes on, if old files could not be removed."""
     if not left:
         return
     undo = ""
     if record.is_undoable:
         undo = f", or give the commit up with: {abort_command(context.store, context.job, undo=True)}"
-    named = some_of([f"{path}: {why}" for path, why in sorted(left)])
+    named = some_of([f"{path}: {why}" for path, why in sorted(left.items())])
     raise CommitStateUnknownError(
         f"{named}: {len(left)} old files could not be removed, so readers see their rows beside those "
-        f"of the job; all new files are in place, and all other old files are gone",
+        f"of the job; all new files but those of the same names are in place, and all other old files "
+        f"are gone",
         f"nothing is lost: remove these files, or make that possible, and finish the commit with: "
         f"{commit_command(context.store, context.job)}{undo}",
     )

@@ -31,7 +31,7 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import PACKED_FILES, LoadedManifests, unpack
 from ray_committer.stages.throttling import ThrottlingWatch
 from ray_committer.stores.registry import shown_url
-from ray_committer.work.entries import Entry
+from ray_committer.work.entries import Entry, OldFileStaysError
 from ray_committer.work.publish_entry import publish_entry, require_source
 from ray_committer.work.sidecars import recorded_entries
 from ray_committer.work.worker import Worker
@@ -55,6 +55,8 @@ class Renamed:
     done_by_manifest: Counter[int] = field(default_factory=Counter)
     held_by_manifest: Counter[int] = field(default_factory=Counter)
     sample: list[str] = field(default_factory=list)
+    held: dict[str, str] = field(default_factory=dict)
+    """The old files in the places of new ones that cannot be moved, and why."""
 
     @property
     def files(self) -> int:
@@ -70,6 +72,7 @@ class ShardResult:
     done_by_manifest: dict[int, int]
     held_by_manifest: dict[int, int]
     sample: list[str]
+    held: dict[str, str]
     seconds_a_file: float
     statistics: IOStatistics
     failure: RayCommitterError | None
@@ -81,6 +84,7 @@ class _Outcome(msgspec.Struct, frozen=True, gc=False):
     seconds: float
     proof: Proof | None = None
     held: bool = False
+    stays: str | None = None
 
 
 class Pass(StrEnum):
@@ -102,8 +106,9 @@ def rename_files(
 ) -> None:
     """Rename entries of the manifests that `record` names, adding up in `renamed`.
 
-    Idempotent: files that an earlier run moved are proved and counted. After the first error no shard is
-    started; the shards in progress end, and then the error is raised.
+    Idempotent: files that an earlier run moved are proved and counted. A new file is held back if its
+    old namesake cannot be replaced, or is in `renamed.held`. After the first error no shard is started;
+    the shards in progress end, and then the error is raised.
     """
     failures: list[RayCommitterError] = []
     throttling = ThrottlingWatch(context)
@@ -118,6 +123,7 @@ def rename_files(
         _rename_shard,
         which=which,
         overwritten={file.path: file for file in record.overwritten},
+        stays=frozenset(renamed.held),
         attempts=ATTEMPTS,
     )
     shards = plan_shards(record.manifests, shard_files=sizes.next, sample=MAX_FILENAMES)
@@ -183,6 +189,7 @@ def _add(renamed: Renamed, result: ShardResult) -> None:
         renamed.whole.append(result.whole)
     renamed.done_by_manifest.update(result.done_by_manifest)
     renamed.held_by_manifest.update(result.held_by_manifest)
+    renamed.held.update(result.held)
     renamed.sample.extend(result.sample[: MAX_FILENAMES - len(renamed.sample)])
 
 
@@ -192,6 +199,7 @@ def _rename_shard(
     *packed: bytes | None,
     which: Pass,
     overwritten: Mapping[str, ReplacedFile],
+    stays: frozenset[str],
     attempts: int,
 ) -> ShardResult:
     """Work: rename the entries of one shard; stops at the first error or when cancelled."""
@@ -210,10 +218,12 @@ def _rename_shard(
         if old is None and which is Pass.NAMESAKES:
             return None
         try:
-            if old is not None and which is Pass.NEW:
+            if old is not None and (which is Pass.NEW or old.path in stays):
                 require_source(worker.store, entry)
                 return _Outcome(entry, index, time.monotonic() - started, held=True)
             proof = publish_entry(worker.store, entry, attempts, old, on_retry=retried)
+        except OldFileStaysError as e:
+            return _Outcome(entry, index, time.monotonic() - started, held=True, stays=str(e))
         except RayCommitterError as e:
             failed.append((e, time.monotonic() - started))
             return None
@@ -240,6 +250,7 @@ def _rename_shard(
         done_by_manifest={} if is_whole else dict(Counter(one.index for one in outcomes)),
         held_by_manifest=dict(Counter(one.index for one in ended if one.held)),
         sample=list(located),
+        held={one.entry.dest: one.stays for one in ended if one.stays is not None},
         seconds_a_file=sum(seconds) / max(1, len(seconds)),
         statistics=statistics,
         failure=failure,

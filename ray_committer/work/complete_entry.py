@@ -26,7 +26,7 @@ from ray_committer.protocol.record import ReplacedFile
 from ray_committer.protocol.recovery import Judgement, Proof, Verdict
 from ray_committer.stores.base import FileStatus, StoreOperations, completing, delete_version
 from ray_committer.work.end_upload import end_upload
-from ray_committer.work.entries import Entry
+from ray_committer.work.entries import STAYS, Entry, OldFileStaysError
 
 _PASSING = (StoreUnavailableError, TimeoutError, ConnectionError)
 _ANEW = (
@@ -64,6 +64,9 @@ def complete_entry(
                 judgement = Judgement(Verdict.NOT_DONE)
         if judgement.verdict is Verdict.DONE:
             return judgement.proof
+        is_pending = judgement.verdict is Verdict.NOT_DONE
+        if cause is not None and cause.errno in STAYS and is_pending and _is_old(found, old):
+            raise OldFileStaysError(cause) from cause
         is_hopeless = cause is not None and not isinstance(cause, _PASSING)
         if judgement.verdict is not Verdict.NOT_DONE or is_hopeless or attempt == attempts:
             raise _error(entry, action, judgement, answer, cause) from cause

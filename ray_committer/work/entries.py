@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -21,6 +22,25 @@ from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.registry import is_on_store
 
 _PLAIN = re.compile(r"[A-Za-z0-9_=-][A-Za-z0-9._=-]*")  # nothing that is quoted, no "." or ".."
+
+
+STAYS = (
+    errno.EACCES,
+    errno.EPERM,
+    errno.EBUSY,
+    errno.EROFS,
+    errno.EXDEV,
+    errno.ETXTBSY,
+    errno.ESTALE,
+)
+"""The errors of one old file that cannot be removed or replaced; all others are the store's failures."""
+
+
+class OldFileStaysError(Exception):
+    """An old file was seen in its place, and the store says why its new namesake cannot take it."""
+
+    def __init__(self, cause: OSError) -> None:
+        super().__init__(cause.strerror or str(cause))
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):  # a dataclass takes five times as long to make

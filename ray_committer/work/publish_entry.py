@@ -20,7 +20,7 @@ from ray_committer.protocol.record import ReplacedFile
 from ray_committer.protocol.recovery import Judgement, Proof, Verdict, judge_rename, prove
 from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.work.complete_entry import complete_entry, require_pending
-from ray_committer.work.entries import Entry
+from ray_committer.work.entries import STAYS, Entry, OldFileStaysError
 
 _HOPELESS = (PermissionError, FileNotFoundError, ThrottledError)  # the last was retried for long
 
@@ -37,7 +37,8 @@ def publish_entry(
 
     `old` is the recorded file that this one replaces. `on_retry` is called before each further rename.
     `CommitConflictError` if another file is at the destination. `CommitStateUnknownError` if the file is
-    lost or cannot be moved, or if the store does not show whether it was moved.
+    lost or cannot be moved, or if the store does not show whether it was moved. `OldFileStaysError` if
+    `old` is still in its place, and cannot be replaced.
     """
     if entry.upload is not None:
         return complete_entry(store, entry, entry.upload, attempts, old, on_retry=on_retry)
@@ -54,6 +55,8 @@ def publish_entry(
                     return None
                 cause, is_hopeless = refused, False
                 judgement, dest = _judge_again(store, entry, refused, old)  # it may be done by now
+                if refused.errno in STAYS and _gives_way(judgement, dest, old):
+                    raise OldFileStaysError(refused) from refused
             if judgement.verdict is Verdict.DONE:
                 return judgement.proof
             is_open = judgement.verdict is Verdict.NOT_DONE and not is_hopeless

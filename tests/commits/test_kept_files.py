@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections import Counter
 from functools import partial
 
@@ -10,6 +12,7 @@ from msgspec import structs
 
 from ray_committer.errors import (
     CommitConflictError,
+    CommitStateUnknownError,
     PreflightError,
     SettingsError,
 )
@@ -243,3 +246,20 @@ def test_a_file_in_the_place_of_a_directory_is_refused_before_the_record():
     with pytest.raises(CommitConflictError, match="/table/day=1: is a file where the job needs a dir"):
         run_commit(store, JOB, KEEPS)
     assert state_of(store).phase is Phase.OPEN
+
+
+def test_a_new_file_never_takes_the_place_of_an_old_one_that_cannot_be_kept(kind):
+    """The old file could be replaced where it is, but the job was told to keep it."""
+    store = begun(kind, NEW, ConflictMode.OVERWRITE)
+
+    def refuse(call: StoreCall) -> None:
+        if call.operation in ("rename", "set_aside") and call.paths[0] == "/table/day=2/old":
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), call.paths[0])
+
+    with pytest.raises(CommitStateUnknownError, match="1 old files could not be removed") as caught:
+        run_commit(WrappedStore(store, before=refuse), JOB, KEEPS)
+    assert "/table/day=2/old: Operation not permitted" in caught.value.what
+    assert data_in(store) == sizes({"day=1/new": b"3", "day=2/old": b"22"})
+    assert run_commit(store, JOB, KEEPS).outcome is Outcome.COMMITTED
+    assert kept(store) == OLD
+    assert data_in(store) == sizes(NEW)

@@ -6,6 +6,8 @@ also for what comes between the last look and the request.
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable
 
 import pytest
@@ -18,16 +20,19 @@ from ray_committer.protocol.record import ConflictMode
 from ray_committer.stages import rename_files
 from ray_committer.stages.commit_job import commit_job
 from ray_committer.stages.commit_result import Outcome
+from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import (
     Identity,
     MemoryStore,
+    SimulatedCrash,
+    StoreCall,
     WrappedStore,
     run_commit,
     visible_files,
     write_job,
 )
 from ray_committer.testing.harness import put_file
-from tests.stages.support import context, do_at
+from tests.stages.support import KINDS_OF_TABLES, context, do_at
 
 FIRST = new_job_attempt("/table", "job_1", 0)
 LATER = new_job_attempt("/table", "job_2", 0)
@@ -94,3 +99,41 @@ def test_a_committer_that_slept_before_a_replacement_leaves_the_file_of_a_later_
     with pytest.raises(CommitStateUnknownError, match="was ended by another process"):
         commit_job(sleeper, read_attempt_state(store, FIRST))
     assert visible_files(store, "/table") == {"p=1/a": b"of a later job"}
+
+
+NAMESAKES = ("/table/p=1/a", "/table/p=2/c")
+
+
+def at_namesakes(store: StoreOperations, refuse: Callable[[str], BaseException]) -> StoreOperations:
+    """The store, but requests that put new files into these places end with an error."""
+
+    def act(call: StoreCall) -> None:
+        if call.operation in ("rename", "replace", "publish") and call.paths[-1] in NAMESAKES:
+            raise refuse(call.paths[-1])
+
+    return WrappedStore(store, before=act)
+
+
+def not_permitted(path: str) -> PermissionError:
+    return PermissionError(errno.EPERM, os.strerror(errno.EPERM), path)
+
+
+@pytest.mark.parametrize("dies", [False, True], ids=["at once", "taken over"])
+@pytest.mark.parametrize("new_store", KINDS_OF_TABLES.values(), ids=KINDS_OF_TABLES)
+def test_old_files_that_cannot_give_way_are_all_named_and_everything_else_is_done(
+    new_store, *, dies: bool
+):
+    store = new_store()
+    for name in ("p=1/a", "p=1/b", "p=2/c", "p=2/d"):
+        put_file(store, f"/table/{name}", b"old")
+    write_job(store, FIRST, {0: {**NEW, "p=2/c": b"new"}}, mode=ConflictMode.OVERWRITE)
+    if dies:
+        with pytest.raises(SimulatedCrash):
+            run_commit(at_namesakes(store, SimulatedCrash), FIRST, OVERWRITE)
+    with pytest.raises(CommitStateUnknownError, match="2 old files could not be removed") as caught:
+        run_commit(at_namesakes(store, not_permitted), FIRST, OVERWRITE)
+    for path in NAMESAKES:
+        assert f"{path}: Operation not permitted" in caught.value.what
+    assert visible_files(store, "/table") == {"p=1/a": b"old", "p=1/b": b"22", "p=2/c": b"old"}
+    assert run_commit(store, FIRST, OVERWRITE).outcome is Outcome.COMMITTED
+    assert visible_files(store, "/table") == {**NEW, "p=2/c": b"new"}

@@ -21,6 +21,7 @@ from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import MemoryStore, run_commit, visible_files, write_job
 from ray_committer.testing.harness import put_file
+from tests.opening import dying
 from tests.stages.support import JOB, calls_of, phase_of
 
 OVERWRITE = CommitOptions(mode=ConflictMode.OVERWRITE)
@@ -140,13 +141,12 @@ def table() -> Iterator[Path]:
     shutil.rmtree(root)
 
 
-def written(table: Path) -> str:
+def written(table: Path, *names: str) -> str:
     job = ray_committer.setup_job(str(table))
-    with (
-        ray_committer.task_attempt(str(table), job, task=0) as attempt,
-        attempt.open("p=3/new") as file,
-    ):
-        file.write(b"new")
+    with ray_committer.task_attempt(str(table), job, task=0) as attempt:
+        for name in names or ("p=3/new",):
+            with attempt.open(name) as file:
+                file.write(b"new")
     return job
 
 
@@ -206,3 +206,26 @@ def test_what_becomes_immovable_after_the_record_is_named_at_the_end_and_the_res
         left = {"p=3/new"}
     assert visible_files(LocalStore(StoreSpec("file")), str(table)).keys() == left
     assert not (table / "_temporary").exists()
+
+
+@needs_root
+@pytest.mark.parametrize("dies", [False, True], ids=["at once", "taken over"])
+def test_an_old_file_that_cannot_be_replaced_does_not_stop_the_removal_of_the_others(
+    table: Path, *, dies: bool
+):
+    (table / "p=1" / "b").write_text("old")
+    job = written(table, "p=3/new", "p=1/a")
+    ray_committer.record_job(str(table), job, options=OVERWRITE)
+    with attribute(table / "p=1" / "a", "i"):
+        if dies:
+            with dying(lambda call: call.operation == "replace"):
+                ray_committer.commit_job(str(table), job, executor="inline")
+        with pytest.raises(
+            CommitStateUnknownError, match=r"p=1/a: Operation not permitted: 1 old files"
+        ):
+            ray_committer.commit_job(str(table), job, executor="inline")
+        found = visible_files(LocalStore(StoreSpec("file")), str(table))
+        assert found == {"p=1/a": b"old", "p=3/new": b"new"}
+    ray_committer.commit_job(str(table), job)
+    found = visible_files(LocalStore(StoreSpec("file")), str(table))
+    assert found == {"p=1/a": b"new", "p=3/new": b"new"}

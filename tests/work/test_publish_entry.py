@@ -15,7 +15,7 @@ from ray_committer.stages.rename_files import publish_entry
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore, Rename
 from ray_committer.testing import LinkingStore, SimulatedCrash, StoreCall, WrappedStore
-from ray_committer.work.entries import Entry, entries
+from ray_committer.work.entries import Entry, OldFileStaysError, entries
 from tests.stages.support import at
 
 
@@ -140,7 +140,7 @@ def test_a_replacement_that_was_made_and_then_refused_is_proved(store, entry: En
 def test_a_replacement_that_is_refused_says_why(store, entry: Entry):
     old = old_file(store, entry)
 
-    with pytest.raises(CommitStateUnknownError, match=r"may not be replaced.*run the same command"):
+    with pytest.raises(OldFileStaysError, match=r"may not be replaced"):
         publish_entry(
             WrappedStore(store, before=at("replace", PermissionError(13, "may not be replaced"))),
             entry,
