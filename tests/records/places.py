@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import multiprocessing
 import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -26,6 +27,9 @@ from tests.servers.postgresql import Postgresql
 
 PAGE_URL = "postgresql://etl@db.example.com/sales"
 """The database of ``docs/records/README.md``, whose tables are ``public.orders``."""
+
+CLEAN = multiprocessing.get_context("forkserver")
+CLEAN.set_forkserver_preload(["tests.records.test_crashes", "adbc_driver_postgresql.dbapi"])
 
 _numbers = itertools.count()
 
@@ -187,13 +191,25 @@ def count_statements(work: Callable[[Connect], object]) -> int:
     return followed.statements
 
 
-def killed_before(number: int, work: Callable[[Connect], object]) -> bool:
-    """Do `work` in a process of its own that is killed before a statement; false if it ended before."""
-    pid = os.fork()
-    if not pid:
-        try:
-            work(Followed(lambda now: os.kill(os.getpid(), signal.SIGKILL) if now == number else None))
-        finally:
-            os._exit(0)
-    _, status = os.waitpid(pid, 0)
-    return os.WIFSIGNALED(status)
+def killed_before(number: int, work: Callable[..., object], place: Place, *values: object) -> bool:
+    """Do ``work(place, *values, connect)`` in a process of its own that is killed before a statement;
+    false if it ended before.
+
+    That process comes from one that imports and does nothing else: this one can have threads of servers
+    and of clients, and a fork of it can wait for a lock that one of these held.
+    """
+    child = CLEAN.Process(
+        target=_do_until, args=(number, work, replace(place, look=None), *values), daemon=True
+    )
+    child.start()
+    child.join()
+    assert child.exitcode in (0, -signal.SIGKILL)
+    return child.exitcode != 0
+
+
+def _do_until(number: int, work: Callable[..., object], *values: object) -> None:
+    def die(now: int) -> None:
+        if now == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    work(*values, Followed(die))

@@ -42,7 +42,7 @@ def test_after_a_kill_at_any_statement_the_commands_leave_all_rows_or_none(
         place.query("DELETE FROM {t}")
         place.query("INSERT INTO {t} VALUES (0, 'old')")
         known = len(place.states())
-        was_killed = killed_before(number, lambda connect: whole_job(place, mode, connect))
+        was_killed = killed_before(number, whole_job, place, mode)
         assert was_killed == (number <= total)
         state = place.states()[-1][1] if len(place.states()) > known else "none"
         new = [1, 2, 3] if mode == "overwrite" else [0, 1, 2, 3]
@@ -67,18 +67,19 @@ def _finish(place: Place, state: str) -> None:
     run("records", "abort", place.url, place.table)
 
 
+def give_up(place: Place, write_id: int, connect: Connect) -> None:
+    with sessions(place.database, connect) as found:
+        abort_job(found, place.at, write_id)
+
+
 @pytest.mark.alternate
 def test_after_a_kill_in_an_abort_the_same_command_ends_it(place: Place):
     write(place, [rows(0)])
 
-    def give_up(connect: Connect) -> None:
-        with sessions(place.database, connect) as found:
-            abort_job(found, place.at, job.write_id)
-
     for number in range(1, 40, 3):
         job = open_job(place)
         write_attempt(job, [rows(1)])
-        was_killed = killed_before(number, give_up)
+        was_killed = killed_before(number, give_up, place, job.write_id)
         command = ["records", "abort", place.url, place.table, str(job.write_id)]
         assert run(*command).exit_code == 0
         assert (place.ids(), place.staging(), place.states()[-1][1]) == ([0], [], "aborted")
