@@ -14,6 +14,7 @@ from functools import partial
 
 from ray_committer.errors import ManifestError, PathError, PreflightError
 from ray_committer.job_files.manifests import read_listed
+from ray_committer.places.choose import output_of
 from ray_committer.protocol.fingerprints import fingerprint
 from ray_committer.protocol.manifest import FileEntry, TaskManifest, decode_manifest
 from ray_committer.protocol.paths import MANIFEST_SUFFIX, JobAttempt
@@ -83,6 +84,8 @@ def job_uploads(
     What names a place on another store is left out. `ManifestError` for a note or a manifest that cannot
     be read, unless it `skips_damaged` ones: an abort must not fail by it.
     """
+    if not output_of(store).uploading((job,)):
+        return
     copied: set[str] = set()
     for path, files in read_notes(store, job.tasks, skips_damaged=skips_damaged):
         if not path.endswith(SUFFIX) and files:

@@ -14,6 +14,7 @@ from ray_committer.errors import LinkedPathError, RayCommitterError
 from ray_committer.job_files.job_state import Seen, read_state
 from ray_committer.job_files.job_tree import JobTree
 from ray_committer.job_files.manifests import list_manifest_files, manifests_in, read_listed
+from ray_committer.places.choose import places_of
 from ray_committer.protocol.manifest import decode_manifest, stamp_of
 from ray_committer.protocol.paths import (
     FROZEN,
@@ -186,11 +187,10 @@ def _listed_state(store: StoreOperations, job: JobAttempt) -> AttemptState:
         return AttemptState()
     if not names and not is_there(store, FileStatus(job.directory, is_directory=True)):
         return AttemptState()
-    # Where it is made of copies, a committer that slept may have made it again.
-    frozen = [FROZEN] if store.capabilities.moves_directories else []
+    manifests = {path.rpartition("/")[2] for path in places_of(store).manifests(job)}
     return AttemptState(
         exists=True,
-        has_manifests=not names.isdisjoint((MANIFESTS, *frozen)),
+        has_manifests=not names.isdisjoint(manifests),
         is_husk=bool(names) and names <= {STATE, UNDONE},
     )
 

@@ -10,9 +10,11 @@ import errno
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
+from ray_committer.places.choose import places_of
 from ray_committer.places.settle import settle
-from ray_committer.protocol.paths import CURRENT, FROZEN, GONE_PREFIX, MANIFESTS, JobAttempt, join
+from ray_committer.protocol.paths import FROZEN, MANIFESTS, JobAttempt
 from ray_committer.protocol.state import (
     UNSTAMPED,
     JobState,
@@ -22,16 +24,8 @@ from ray_committer.protocol.state import (
     new_state,
     parse_token,
 )
-from ray_committer.stores.base import (
-    StoredState,
-    StoreOperations,
-    completing,
-    delete_version,
-    move_directory,
-    sync,
-)
+from ray_committer.stores.base import StoredState, StoreOperations, delete_version
 
-_BEGINNINGS = 5
 _CONSUMED = (FileExistsError, FileNotFoundError)
 
 
@@ -66,7 +60,7 @@ class StateChangedError(Exception):
 
 def read_state(store: StoreOperations, job: JobAttempt) -> Seen | None:
     """Read the state of a job attempt in one request; None if it has no state or does not exist."""
-    path = _place(store, job)
+    path = places_of(store).state(job)
     try:
         stored = store.read_state(path)
     except NotADirectoryError:
@@ -94,36 +88,9 @@ def begin_state(store: StoreOperations, job: JobAttempt, state: JobState) -> See
     """Give a job attempt its first state.
 
     ``FileExistsError`` if it has a state. ``FileNotFoundError`` if the job attempt does not exist, on a
-    store with directories.
-
-    The state's directory is filled first, because any process could fill an empty one. It is made
-    elsewhere and moved into the job's directory, because making it there could recreate a job that is
-    gone.
+    store that moves directories.
     """
-    path = _place(store, job)
-    if store.capabilities.completes_uploads:
-        completing(store).check_conditions(path)
-    if not store.capabilities.moves_directories:
-        return _settled(store, job, state, lambda: store.advance(path, None, state.token))
-    for _ in range(_BEGINNINGS):
-        try:
-            return _begin(store, job, state)
-        except FileNotFoundError:  # a clean-up of .gone-* directories may have deleted it
-            if store.get_status(job.directory) is None:
-                raise
-    return _begin(store, job, state)
-
-
-def _begin(store: StoreOperations, job: JobAttempt, state: JobState) -> Seen:
-    temporary = join(job.temporary, GONE_PREFIX + state.nonce)
-    try:
-        store.mkdirs(temporary)
-        store.write(join(temporary, state.token), b"")
-        sync(store, temporary)  # without this, a power cut could leave it empty
-        return _settled(store, job, state, lambda: move_directory(store, temporary, job.state))
-    except OSError:
-        store.delete_directory(temporary)
-        raise
+    return places_of(store).begin_state(job, state, partial(_settled, store, job, state))
 
 
 def adopt_state(store: StoreOperations, job: JobAttempt, phase: Phase = Phase.OPEN) -> Seen | None:
@@ -168,7 +135,7 @@ def join_table(store: StoreOperations, job: JobAttempt, seen: Seen, table: Table
 def _change(
     store: StoreOperations, job: JobAttempt, seen: Seen, new: JobState, content: str = ""
 ) -> Seen:
-    path, text = _place(store, job), f"{new.token}\n{content}" if content else new.token
+    path, text = places_of(store).state(job), f"{new.token}\n{content}" if content else new.token
     try:
         return _settled(store, job, new, lambda: store.advance(path, seen.stored, text))
     except OSError as e:
@@ -181,7 +148,7 @@ def _change(
 def delete_state(store: StoreOperations, job: JobAttempt, seen: Seen) -> None:
     """Delete the state, if it is still `seen`, on a store that keeps it as an object."""
     with suppress(FileExistsError):
-        delete_version(store, _place(store, job), seen.stored.version)
+        delete_version(store, places_of(store).state(job), seen.stored.version)
 
 
 def _settled(
@@ -203,10 +170,6 @@ def _settled(
     stored = answers[0] if answers else None
     now = look() if stored is None else Seen(new, stored)
     if now is None:
-        raise FileExistsError(errno.EEXIST, "was changed by another process", _place(store, job))
+        path = places_of(store).state(job)
+        raise FileExistsError(errno.EEXIST, "was changed by another process", path)
     return now
-
-
-def _place(store: StoreOperations, job: JobAttempt) -> str:
-    """The place of the state: a directory with one name in it, or an object beside the state's files."""
-    return job.state if store.capabilities.moves_directories else join(job.state, CURRENT)

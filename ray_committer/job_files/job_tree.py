@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ray_committer.job_files.job_state import Seen
+from ray_committer.places.choose import places_of
 from ray_committer.protocol.paths import (
     CURRENT,
     JobAttempt,
@@ -21,7 +22,7 @@ from ray_committer.protocol.paths import (
 )
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.sidecar import copy_name
-from ray_committer.stores.base import FileStatus, StoreOperations, completing
+from ray_committer.stores.base import FileStatus, StoreOperations
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +82,8 @@ class JobTree:
 
 def list_tree(store: StoreOperations, directory: str) -> JobTree | None:
     """List the directory of a job; None on a store where that would list the job's data."""
-    if not store.capabilities.completes_uploads:
-        return None
-    return JobTree(directory, tuple(completing(store).list_objects(directory)))
+    files = places_of(store).list_job(directory)
+    return None if files is None else JobTree(directory, files)
 
 
 def named_tree(store: StoreOperations, destination: str, job_id: str) -> JobTree | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ray_committer.errors import ManifestError
+from ray_committer.places.choose import places_of
 from ray_committer.protocol.manifest import decode_manifest
 from ray_committer.protocol.paths import MANIFEST_SUFFIX, JobAttempt
 from ray_committer.stores.base import FileStatus, StoreOperations
@@ -12,12 +13,12 @@ from ray_committer.stores.base import FileStatus, StoreOperations
 
 def list_manifest_files(store: StoreOperations, job: JobAttempt) -> list[FileStatus]:
     """The task manifests of a job, frozen or not; ``FileNotFoundError`` if there are none."""
-    frozen = [job.frozen] if store.capabilities.moves_directories else []
-    for directory in (job.manifests, *frozen):
+    directories = places_of(store).manifests(job)
+    for directory in directories:
         try:
             listed = store.list_status(directory)
         except FileNotFoundError:
-            if directory == job.frozen or not frozen:
+            if directory == directories[-1]:
                 raise
         else:
             return manifests_in(listed)

@@ -16,6 +16,7 @@ from ray_committer.errors import ManifestError
 from ray_committer.job_files.abort_uploads import Upload
 from ray_committer.job_files.find_job import goes_on
 from ray_committer.job_files.magic_jobs import left_attempts
+from ray_committer.places.choose import output_of
 from ray_committer.protocol.magic_paths import MagicJob
 from ray_committer.protocol.paths import JobAttempt, parent
 from ray_committer.protocol.pendingsets import decode_pending
@@ -59,7 +60,8 @@ def find_spark_uploads(store: StoreOperations, job: JobAttempt) -> tuple[set[Upl
     if not _UUID.fullmatch(job.job_id):
         return set(), []
     magic = MagicJob(store.spec.authority, job.destination, job.job_id)
-    there = [directory for directory in magic.directories if _is_there(store, directory)]
+    directories = output_of(store).uploading(magic.directories)
+    there = [directory for directory in directories if _is_there(store, directory)]
     left = left_attempts(store, job.destination, job.job_id) if there else []
     if any(one.number != job.number for one in left):  # of a job of Hadoop's; Spark makes no second one
         return set(), []

@@ -10,7 +10,6 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.registry import shown_url
 from ray_committer.work.entries import Entry
-from ray_committer.work.sidecars import freezes_copies
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +108,7 @@ def planned_requests(
     requests = count_requests(
         store,
         Job(files, manifests, directories),
-        copies=not store.completes_uploads and freezes_copies(context.store, context.job.manifests),
+        copies=context.places.makes_copies(context.job),
         validates=context.options.validate,
         above=context.job.destination.count("/"),
     )

@@ -12,7 +12,7 @@ from functools import partial
 
 from ray_committer.errors import RayCommitterError
 from ray_committer.job_files.job_state import Seen, delete_state
-from ray_committer.job_files.job_tree import list_tree
+from ray_committer.job_files.job_tree import JobTree, list_tree
 from ray_committer.job_files.spark_uploads import end_spark_uploads
 from ray_committer.protocol.paths import JobAttempt, is_inside, is_name, join
 from ray_committer.protocol.record import CommitRecord, ManifestRef
@@ -21,7 +21,7 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stages.other_attempts import abort_other_attempts
 from ray_committer.stages.sync_to_disk import sync_taken_away
 from ray_committer.stages.take_away import delete_gone, is_still, remove_husk, sweep_all_gone, take_away
-from ray_committer.stores.base import completing, network_file_system
+from ray_committer.stores.base import completing
 from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker
 
@@ -39,8 +39,8 @@ def cleanup_job(context: JobContext, seen: Seen, record: CommitRecord | None) ->
     store = context.store
     try:
         _remove_adopted(context)
-        if store.capabilities.completes_uploads:
-            _delete_tree(context, seen, record.manifests if record else ())
+        if (tree := list_tree(store, context.job.job_directory)) is not None:
+            _delete_tree(context, tree, seen, record.manifests if record else ())
             return True
         gone = take_away(store, context.job, seen)
         if gone is not None:
@@ -70,7 +70,9 @@ def end_other_attempts(context: JobContext) -> bool:
     return True
 
 
-def _delete_tree(context: JobContext, seen: Seen, manifests: Sequence[ManifestRef]) -> None:
+def _delete_tree(
+    context: JobContext, tree: JobTree, seen: Seen, manifests: Sequence[ManifestRef]
+) -> None:
     """Abort the other attempts and delete all of this one, by one listing of the job, if that shows the
     state `seen`; the state is deleted last, on condition that it has not changed.
 
@@ -78,8 +80,7 @@ def _delete_tree(context: JobContext, seen: Seen, manifests: Sequence[ManifestRe
     job is one of Spark.
     """
     store, job = context.store, context.job
-    tree = list_tree(store, job.job_directory)
-    if tree is None or not tree.is_in_state(job, seen):
+    if not tree.is_in_state(job, seen):
         return
     abort_other_attempts(store, job, tree)
     end_spark_uploads(store, job, partial(is_still, store, job, seen))
@@ -124,7 +125,7 @@ def _delete_attempts(context: JobContext, gone: JobAttempt, manifests: Sequence[
 
     A store that cannot move directories deletes name by name, so a listing for each would gain nothing.
     """
-    if not context.store.capabilities.moves_directories or _deletes_at_once(context):
+    if not context.places.clears_attempts(context.job):
         return
     found = (_attempt_directory(context.job, ref) for ref in manifests)
     attempts = {path for path in found if path is not None}
@@ -132,13 +133,6 @@ def _delete_attempts(context: JobContext, gone: JobAttempt, manifests: Sequence[
         moved = sorted(gone.directory + path.removeprefix(context.job.directory) for path in attempts)
         for _ in context.executor.run(_delete_directories, batches(context.executor, moved)):
             pass
-
-
-def _deletes_at_once(context: JobContext) -> bool:
-    """Whether one deletion of the job's directory takes no longer than one deletion per task attempt; on
-    a network file system each name takes a request."""
-    store, path = context.store, context.job.destination
-    return store.capabilities.deletes_trees and network_file_system(store, path) is None
 
 
 def _attempt_directory(job: JobAttempt, ref: ManifestRef) -> str | None:

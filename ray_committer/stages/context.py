@@ -15,6 +15,8 @@ from ray_committer.events import CancelToken, EventSink, Notice, StageEnded, Sta
 from ray_committer.executors.base import WorkExecutor
 from ray_committer.limits import waiting
 from ray_committer.options import CommitOptions
+from ray_committer.places.base import Places
+from ray_committer.places.choose import places_of
 from ray_committer.protocol.iostatistics import IOStatistics, aggregate, duration
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import CommitRecord
@@ -55,6 +57,11 @@ class JobContext:
     began: float = field(default_factory=time.monotonic)
     end_other: EndJob = cannot_end
     is_adopted: bool = False
+    places: Places = field(init=False)
+    """How the files of the job come to their places and go, on this kind of store."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "places", places_of(self.store))
 
     @property
     def url(self) -> str:

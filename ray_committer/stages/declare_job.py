@@ -74,11 +74,8 @@ def declare_job(
         claim=claim,
         run_id=run_id,
     )
-    content = encode(declaration)
-    if context.store.capabilities.moves_directories:  # there, a state is no more than a name
-        context.store.write(context.job.content(nonce), content)
-        return advance(context.store, context.job, seen, Phase.DECLARED, nonce)
-    return advance(context.store, context.job, seen, Phase.DECLARED, nonce, content=content.decode())
+    content = context.places.add_content(context.job, nonce, encode(declaration))
+    return advance(context.store, context.job, seen, Phase.DECLARED, nonce, content=content)
 
 
 def withdraw(context: JobContext, declared: Seen) -> Seen:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ray_committer.places.choose import places_of
 from ray_committer.protocol.paths import TAKEN_BACK_SUFFIX, UNDONE, JobAttempt, join
-from ray_committer.stores.base import FileStatus, StoreOperations, network_file_system
+from ray_committer.stores.base import FileStatus, StoreOperations
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +31,7 @@ NOTHING = Deleted(files=0, bytes=0, moved=0)
 def count_deleted(store: StoreOperations, gone: JobAttempt) -> Deleted:
     """Count the files of a job attempt that is about to be deleted, and of its undo, where a listing is
     small beside the deletion: in the kernel, and on a store that deletes each file by a request."""
-    if store.capabilities.completes_uploads:  # its files are uploads
-        return Deleted()
-    is_remote = not store.capabilities.renames_are_local or network_file_system(store, gone.directory)
-    if is_remote and store.capabilities.moves_directories:
+    if not places_of(store).can_count(gone.directory):
         return Deleted()
     undone = store.list_files(join(gone.directory, UNDONE))
     moved = [one for one in undone if one.name.endswith(TAKEN_BACK_SUFFIX)]

@@ -11,7 +11,6 @@ from functools import partial
 
 from ray_committer.errors import MissingManifestsError
 from ray_committer.job_files.job_tree import JobTree
-from ray_committer.places.settle import settle
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import (
@@ -22,27 +21,21 @@ from ray_committer.stages.load_manifests import (
     counted_names,
     listing_of,
 )
-from ray_committer.stores.base import StoreOperations, list_anew, move_directory
+from ray_committer.stores.base import StoreOperations, list_anew
 from ray_committer.work.worker import Worker
 
 
 def freeze_manifests(context: JobContext, loaded: LoadedManifests) -> bool:
     """Freeze the loaded manifests; idempotent. False if others are frozen now and must be loaded."""
-    job, store = context.job, context.store
-    if not store.capabilities.moves_directories:
+    job, frozen = context.job, context.places.frozen(context.job)
+    if frozen is None or loaded.listing.is_frozen:
         return True
-    if loaded.listing.is_frozen:
-        return True
-    try:
-        settle(lambda: move_directory(store, job.manifests, job.frozen))
-    except FileNotFoundError:
-        pass  # another committer, or a request without an answer, has done it
-    except FileExistsError:
+    if not context.places.freeze(job):
         context.notice(
             f"{job.manifests}: appeared after the job's manifests were frozen, so it does not count; a "
             f"task that was taken for dead may have made it"
         )
-    return _are_same(context, loaded, job.frozen)
+    return _are_same(context, loaded, frozen)
 
 
 def copies_are_current(
@@ -51,7 +44,7 @@ def copies_are_current(
     """Whether no task has saved a manifest since copies were made; True where none were. The `tree` of
     the job's files shows the manifests, if it was listed already. The driver makes the listing, because
     other steps use the workers meanwhile."""
-    if context.store.capabilities.moves_directories:
+    if context.places.frozen(context.job) is not None:
         return True
     names = counted_names(context)
     if tree is not None and (found := tree.manifests(context.job)):

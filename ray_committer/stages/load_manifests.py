@@ -29,6 +29,7 @@ from ray_committer.executors.base import ResultRef, Supplied
 from ray_committer.executors.directories import Directories
 from ray_committer.job_files.find_job import refuse_links
 from ray_committer.job_files.manifests import check_listed, list_manifest_files
+from ray_committer.places.choose import places_of
 from ray_committer.protocol.file_list import NO_FILES, FileSet
 from ray_committer.protocol.fingerprints import fingerprints
 from ray_committer.protocol.iostatistics import IOStatistics, aggregate
@@ -161,7 +162,7 @@ def load_manifests(
     if record is None:
         listing, wanted = _list_manifests(context, statuses)
     is_small = sum(item.size for item in wanted) <= SMALL_MANIFESTS
-    can_wait = is_small and not changes_nothing and _waits_in_freeze(context)
+    can_wait = is_small and not changes_nothing and context.places.waits_in_freeze
     load = partial(
         _load,
         directory=context.job.frozen if listing.is_frozen else context.job.manifests,
@@ -256,12 +257,6 @@ def changed_too_often(context: JobContext) -> IncompleteJobError:
         f"load",
         "commit the job after its tasks have ended",
     )
-
-
-def _waits_in_freeze(context: JobContext) -> bool:
-    """Whether the freeze waits for a remote store, so that source checks can run at the same time."""
-    capabilities = context.store.capabilities
-    return capabilities.moves_directories and not capabilities.renames_are_local
 
 
 def _list_manifests(
@@ -398,8 +393,7 @@ def _load(
 
 def _saved(worker: Worker, path: str, ref: ManifestRef, sidecar: bytes) -> ManifestRef:
     """Save the sidecar of the manifest at `path`; return the manifest's reference with it."""
-    moves = worker.store.capabilities.moves_directories
-    directory = parent(path) if moves else worker.job.frozen
+    directory = places_of(worker.store).copies(worker.job, parent(path))
     try:
         own = save_sidecar(worker, directory, ref.name, sidecar)
     except FileNotFoundError as e:

@@ -23,6 +23,7 @@ from ray_committer.job_files.job_state import Seen, StateChangedError, advance, 
 from ray_committer.job_files.other_jobs import OtherJob, Others, finish_first, other_jobs
 from ray_committer.job_files.watch import until_certain
 from ray_committer.options import Unfinished
+from ray_committer.places.choose import places_of
 from ray_committer.protocol.hidden_names import is_hidden
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import UNDECIDED, Intent, Phase, new_state
@@ -51,9 +52,6 @@ from ray_committer.stores.base import (
     network_file_system,
 )
 from ray_committer.stores.registry import store_command
-
-CLEAN_UPS = 8
-"""How many clean-ups of other jobs can remove ``_temporary`` while a set-up makes a directory in it."""
 
 _log = logging.getLogger(__name__)
 
@@ -162,8 +160,7 @@ def _begin(
     store: StoreOperations, job: JobAttempt, intent: Intent, *, needs_table: bool, run_id: str | None
 ) -> str:
     """Make the job's directories and its state; return its stamp."""
-    if store.capabilities.moves_directories:
-        _make_directory(store, job)
+    places_of(store).make_job(job)
     try:
         seen = begin_state(store, job, new_state(intent))
     except (FileExistsError, FileNotFoundError) as e:
@@ -207,15 +204,6 @@ def _refuse_ended(store: StoreOperations, job: JobAttempt, seen: Seen) -> None:
             f"{job.directory}: was aborted while it was set up",
             "if that was a mistake, set up a job again, with another id",
         )
-
-
-def _make_directory(store: StoreOperations, job: JobAttempt) -> None:
-    """Make the job's directory, again if the clean-up of another job has just removed ``_temporary``."""
-    for _ in range(CLEAN_UPS):
-        with suppress(FileNotFoundError):
-            store.mkdirs(job.directory)
-            return
-    store.mkdirs(job.directory)
 
 
 def _look(store: StoreOperations, job: JobAttempt, now_milliseconds: int | None) -> Others:

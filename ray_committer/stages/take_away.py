@@ -7,7 +7,6 @@ which job it belongs to.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import partial
 
 from ray_committer.errors import LinkedPathError
@@ -15,10 +14,11 @@ from ray_committer.job_files.abort_uploads import abort_uploads
 from ray_committer.job_files.gone_jobs import list_gone, state_inside
 from ray_committer.job_files.job_state import Seen, delete_state, read_state
 from ray_committer.job_files.spark_uploads import end_spark_uploads
-from ray_committer.places.settle import settle
+from ray_committer.places.choose import places_of
+from ray_committer.places.objects import listed_in
 from ray_committer.protocol.paths import CONTENT_SUFFIX, UNDONE, JobAttempt, join
-from ray_committer.protocol.state import Phase, new_nonce
-from ray_committer.stores.base import FileStatus, StoreOperations, delete_listed, move_directory
+from ray_committer.protocol.state import Phase
+from ray_committer.stores.base import StoreOperations
 
 
 def take_away(store: StoreOperations, job: JobAttempt, seen: Seen) -> JobAttempt | None:
@@ -28,28 +28,7 @@ def take_away(store: StoreOperations, job: JobAttempt, seen: Seen) -> JobAttempt
     None if there is none, or if by now it belongs to another job; then it is put back. On a store
     without directories it stays where it is.
     """
-    if not store.capabilities.moves_directories:
-        return job
-    gone = job.gone(new_nonce())
-    try:
-        settle(
-            lambda: move_directory(store, job.directory, gone.directory),
-            lambda: store.get_status(gone.directory) is not None,
-        )
-    except FileNotFoundError:
-        if store.get_status(gone.directory) is None:
-            return None
-    inside = read_state(store, gone)
-    if inside is not None and inside.state.nonce == seen.state.nonce:
-        return gone
-    store.mkdirs(job.job_directory)
-    # If another job took the old place, this is kept here; a sweep may have taken this by now.
-    with suppress(FileExistsError, FileNotFoundError):
-        settle(
-            lambda: move_directory(store, gone.directory, job.directory),
-            lambda: store.get_status(gone.directory) is None,
-        )
-    return None
+    return places_of(store).take_away(job, lambda gone: is_still(store, gone, seen))
 
 
 def delete_gone(store: StoreOperations, gone: JobAttempt, seen: Seen) -> int | None:
@@ -59,25 +38,13 @@ def delete_gone(store: StoreOperations, gone: JobAttempt, seen: Seen) -> int | N
     Another process may have done all that, and the id may be set up again: nothing of the new job is
     deleted, and None is returned.
     """
-    if store.capabilities.moves_directories:
-        store.delete_directory(gone.directory)
-        return 0
-
-    is_meant, uploads = partial(is_still, store, gone, seen), 0
-    if store.capabilities.completes_uploads:
-        is_committed, stamp = seen.phase is Phase.COMMITTED, seen.state.stamp
-        uploads += abort_uploads(store, gone, is_meant, is_committed=is_committed, stamp=stamp)
-        uploads += end_spark_uploads(store, gone, is_meant)
-    undone = (join(gone.directory, UNDONE),) if seen.phase is Phase.ABORTED else ()
-    contents = [one for one in _listed_in(store, gone.state) if one.path.endswith(CONTENT_SUFFIX)]
-    if not delete_listed(store, (gone.tasks, gone.manifests, gone.frozen, *undone), is_meant):
-        return None
-    for status in contents:
-        store.delete_file(status.path)
-    delete_state(store, gone, seen)
-    for directory in (gone.state, gone.directory):
-        store.remove_empty_directory(directory)
-    return uploads
+    is_meant, is_aborted = partial(is_still, store, gone, seen), seen.phase is Phase.ABORTED
+    is_committed, stamp = seen.phase is Phase.COMMITTED, seen.state.stamp
+    uploads = abort_uploads(store, gone, is_meant, is_committed=is_committed, stamp=stamp)
+    uploads += end_spark_uploads(store, gone, is_meant)
+    end = partial(delete_state, store, gone, seen)
+    is_done = places_of(store).discard(gone, is_meant, end, is_aborted=is_aborted)
+    return uploads if is_done else None
 
 
 def is_still(store: StoreOperations, job: JobAttempt, seen: Seen) -> bool:
@@ -93,7 +60,7 @@ def remove_husk(store: StoreOperations, job: JobAttempt) -> None:
     for once more: only if there is none are these names deleted.
     """
     undone = join(job.directory, UNDONE)
-    found = [*_listed_in(store, job.state), *_listed_in(store, undone)]
+    found = [*listed_in(store, job.state), *listed_in(store, undone)]
     if read_state(store, job) is not None:
         return
     for status in found:
@@ -105,21 +72,13 @@ def remove_husk(store: StoreOperations, job: JobAttempt) -> None:
         store.remove_empty_directory(directory)
 
 
-def _listed_in(store: StoreOperations, directory: str) -> list[FileStatus]:
-    try:
-        return [status for status in store.list_status(directory) if not status.is_link]
-    except FileNotFoundError:
-        return []
-
-
 def sweep_all_gone(store: StoreOperations, job: JobAttempt) -> bool:
     """Delete what was taken away beside `job` and is not deleted yet; False if nothing was deleted.
 
     Where directories are not moved, nothing was: a copy of another store's is left to `vacuum`.
     """
-    if not store.capabilities.moves_directories:
-        return False
-    return sum(sweep_gone(store, gone) for gone in list_gone(store, job.destination)) > 0
+    found = places_of(store).taken_away(partial(list_gone, store, job.destination))
+    return sum(sweep_gone(store, gone) for gone in found) > 0
 
 
 def sweep_gone(store: StoreOperations, gone: JobAttempt) -> bool:
@@ -130,13 +89,9 @@ def sweep_gone(store: StoreOperations, gone: JobAttempt) -> bool:
     yet. It is never put back under a name that another process may be about to delete. Where directories
     are not moved, it is a copy of another store's, and no other process reads it.
     """
-    own = gone
-    if store.capabilities.moves_directories:
-        own = gone.gone(new_nonce())
-        try:
-            move_directory(store, gone.directory, own.directory)
-        except FileNotFoundError:  # another process has deleted it, or does
-            return True
+    own = places_of(store).take_further(gone)
+    if own is None:  # another process has deleted it, or does
+        return True
     try:
         state = state_inside(store, own)
     except (PermissionError, LinkedPathError):

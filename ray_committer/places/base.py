@@ -1,0 +1,115 @@
+"""Where the state, the manifests and the directory of a job are on one kind of store, and how they go.
+
+The protocol is the same everywhere. What a store can do in one step is not: rename a directory, or only
+change an object on the condition of its version. Each kind is a form of `Places`, which `places_of`
+chooses. Nothing else asks which kind a store is.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ray_committer.protocol.paths import JobAttempt
+from ray_committer.protocol.state import JobState
+from ray_committer.stores.base import FileStatus, StoredState, StoreOperations
+
+T = TypeVar("T")
+Request = Callable[[], StoredState | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Places(ABC):
+    """The places of jobs on one store."""
+
+    store: StoreOperations
+
+    @abstractmethod
+    def state(self, job: JobAttempt) -> str:
+        """Return where the store keeps the state of a job."""
+
+    @abstractmethod
+    def make_job(self, job: JobAttempt) -> None:
+        """Make the directory of a job that gets its first state next, if the state needs one."""
+
+    @abstractmethod
+    def begin_state(self, job: JobAttempt, state: JobState, make: Callable[[Request], T]) -> T:
+        """Give a job its first state, by a request that `make` makes and settles; return its answer.
+
+        ``FileExistsError`` if the job has a state. ``FileNotFoundError`` if the job does not exist, on a
+        store that moves directories.
+        """
+
+    @abstractmethod
+    def add_content(self, job: JobAttempt, nonce: str, content: bytes) -> str:
+        """Keep what belongs to the state that gets this `nonce`; return what the state itself holds."""
+
+    @abstractmethod
+    def manifests(self, job: JobAttempt) -> tuple[str, ...]:
+        """The directories where a job's manifests can be, frozen or not."""
+
+    @abstractmethod
+    def freeze(self, job: JobAttempt) -> bool:
+        """Take the manifests away from the tasks, to where `frozen` says; idempotent. False if that was
+        done before, and a late task has made their directory again."""
+
+    @abstractmethod
+    def frozen(self, job: JobAttempt) -> str | None:
+        """The directory of the frozen manifests; None if those stay with the tasks, and copies count."""
+
+    @abstractmethod
+    def copies(self, job: JobAttempt, manifests: str) -> str:
+        """The directory for copies of the manifests that are in the directory `manifests`."""
+
+    @abstractmethod
+    def makes_copies(self, job: JobAttempt) -> bool:
+        """Whether the commit makes a copy of each manifest."""
+
+    @property
+    def waits_in_freeze(self) -> bool:
+        """Whether the freeze waits for an answer, so that other work can be done meanwhile."""
+        return False
+
+    @abstractmethod
+    def take_away(self, job: JobAttempt, is_meant: Callable[[JobAttempt], bool]) -> JobAttempt | None:
+        """Take the directory of a job away in one step; return where it is now, to be discarded there.
+        None if there is none, or if it is another than is meant: then it is put back."""
+
+    @abstractmethod
+    def taken_away(self, listed: Callable[[], list[JobAttempt]]) -> list[JobAttempt]:
+        """The directories that jobs here have taken away and that are not discarded yet, as `listed`."""
+
+    @abstractmethod
+    def take_further(self, gone: JobAttempt) -> JobAttempt | None:
+        """Take what was taken away to a name that no other process knows; None if it is gone."""
+
+    @abstractmethod
+    def discard(
+        self,
+        gone: JobAttempt,
+        is_meant: Callable[[], bool],
+        delete_state: Callable[[], None],
+        *,
+        is_aborted: bool,
+    ) -> bool:
+        """Delete what was taken away; idempotent. False if by now it is another job than is meant.
+
+        Where nothing was moved, `delete_state` comes last. What an undo took back goes only with a job
+        that `is_aborted`.
+        """
+
+    @abstractmethod
+    def clears_attempts(self, job: JobAttempt) -> bool:
+        """Whether to delete the directories of many task attempts on all workers is faster than to
+        discard all at once."""
+
+    @abstractmethod
+    def can_count(self, directory: str) -> bool:
+        """Whether a listing of a directory is little beside its deletion."""
+
+    def list_job(self, directory: str) -> tuple[FileStatus, ...] | None:
+        """All files below the directory of a job, and the marks of directories, from one listing; None
+        on a store where that would list the job's data."""
+        return None

@@ -1,0 +1,23 @@
+"""Choose the policies of a store: the one module that asks which kind a store is."""
+
+from __future__ import annotations
+
+from ray_committer.places.base import Places
+from ray_committer.places.directories import MovedDirectories
+from ray_committer.places.objects import FlatObjects
+from ray_committer.places.output import RenamedOutput, UploadedOutput
+from ray_committer.places.uploads import Uploads
+from ray_committer.stores.base import StoreOperations
+
+
+def places_of(store: StoreOperations) -> Places:
+    """The places of jobs on a store."""
+    kind = store.capabilities
+    if kind.moves_directories:
+        return MovedDirectories(store)
+    return Uploads(store) if kind.completes_uploads else FlatObjects(store)
+
+
+def output_of(store: StoreOperations) -> RenamedOutput:
+    """The output of tasks on a store."""
+    return (UploadedOutput if store.capabilities.completes_uploads else RenamedOutput)(store)

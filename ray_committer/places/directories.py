@@ -1,0 +1,142 @@
+"""Places on a store that renames a directory with all that is in it, in one step.
+
+A state is the only name in a directory. What is to be frozen, or to go, is renamed whole: a process that
+wakes up later finds nothing under the name that it knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from ray_committer.places.base import Places, Request, T
+from ray_committer.places.settle import settle
+from ray_committer.protocol.paths import GONE_PREFIX, JobAttempt, join
+from ray_committer.protocol.state import JobState, new_nonce
+from ray_committer.stores.base import move_directory, network_file_system, sync
+
+CLEAN_UPS = 8
+"""How many clean-ups of other jobs can remove ``_temporary`` while a set-up makes a directory in it."""
+BEGINNINGS = 5
+
+
+class MovedDirectories(Places):
+    """The form for file systems, HDFS, and ADLS with directories."""
+
+    __slots__ = ()
+
+    def state(self, job: JobAttempt) -> str:
+        return job.state
+
+    def make_job(self, job: JobAttempt) -> None:
+        for _ in range(CLEAN_UPS):
+            with suppress(FileNotFoundError):  # another job has just removed ``_temporary``
+                self.store.mkdirs(job.directory)
+                return
+        self.store.mkdirs(job.directory)
+
+    def begin_state(self, job: JobAttempt, state: JobState, make: Callable[[Request], T]) -> T:
+        """The state's directory is filled first, because any process could fill an empty one. It is made
+        elsewhere and moved into the job's directory, because making it there could recreate a job that
+        is gone."""
+        for _ in range(BEGINNINGS):
+            try:
+                return self._begin(job, state, make)
+            except FileNotFoundError:  # a clean-up of .gone-* directories may have deleted it
+                if self.store.get_status(job.directory) is None:
+                    raise
+        return self._begin(job, state, make)
+
+    def _begin(self, job: JobAttempt, state: JobState, make: Callable[[Request], T]) -> T:
+        temporary = join(job.temporary, GONE_PREFIX + state.nonce)
+        try:
+            self.store.mkdirs(temporary)
+            self.store.write(join(temporary, state.token), b"")
+            sync(self.store, temporary)  # without this, a power cut could leave it empty
+            return make(lambda: move_directory(self.store, temporary, job.state))
+        except OSError:
+            self.store.delete_directory(temporary)
+            raise
+
+    def add_content(self, job: JobAttempt, nonce: str, content: bytes) -> str:
+        self.store.write(job.content(nonce), content)
+        return ""  # a state is no more than a name
+
+    def manifests(self, job: JobAttempt) -> tuple[str, ...]:
+        return job.manifests, job.frozen
+
+    def freeze(self, job: JobAttempt) -> bool:
+        try:
+            settle(lambda: move_directory(self.store, job.manifests, job.frozen))
+        except FileNotFoundError:
+            pass  # another committer, or a request without an answer, has done it
+        except FileExistsError:
+            return False
+        return True
+
+    def frozen(self, job: JobAttempt) -> str | None:
+        return job.frozen
+
+    def copies(self, job: JobAttempt, manifests: str) -> str:
+        return manifests
+
+    def makes_copies(self, job: JobAttempt) -> bool:
+        return network_file_system(self.store, job.manifests) is not None
+
+    @property
+    def waits_in_freeze(self) -> bool:
+        return not self.store.capabilities.renames_are_local
+
+    def take_away(self, job: JobAttempt, is_meant: Callable[[JobAttempt], bool]) -> JobAttempt | None:
+        store, gone = self.store, job.gone(new_nonce())
+        try:
+            settle(
+                lambda: move_directory(store, job.directory, gone.directory),
+                lambda: store.get_status(gone.directory) is not None,
+            )
+        except FileNotFoundError:
+            if store.get_status(gone.directory) is None:
+                return None
+        if is_meant(gone):
+            return gone
+        store.mkdirs(job.job_directory)
+        # If another job took the old place, this is kept here; a sweep may have taken this by now.
+        with suppress(FileExistsError, FileNotFoundError):
+            settle(
+                lambda: move_directory(store, gone.directory, job.directory),
+                lambda: store.get_status(gone.directory) is None,
+            )
+        return None
+
+    def taken_away(self, listed: Callable[[], list[JobAttempt]]) -> list[JobAttempt]:
+        return listed()
+
+    def take_further(self, gone: JobAttempt) -> JobAttempt | None:
+        further = gone.gone(new_nonce())
+        try:
+            move_directory(self.store, gone.directory, further.directory)
+        except FileNotFoundError:  # another process has deleted it, or does
+            return None
+        return further
+
+    def discard(
+        self,
+        gone: JobAttempt,
+        is_meant: Callable[[], bool],
+        delete_state: Callable[[], None],
+        *,
+        is_aborted: bool,
+    ) -> bool:
+        self.store.delete_directory(gone.directory)
+        return True
+
+    def clears_attempts(self, job: JobAttempt) -> bool:
+        """Not where one deletion of the job's directory takes no longer than one per task attempt; on a
+        network file system each name takes a request."""
+        return not self.store.capabilities.deletes_trees or self._is_network(job.destination)
+
+    def can_count(self, directory: str) -> bool:
+        return self.store.capabilities.renames_are_local and not self._is_network(directory)
+
+    def _is_network(self, path: str) -> bool:
+        return network_file_system(self.store, path) is not None

@@ -1,0 +1,89 @@
+"""Places on a store that changes one object at a time, on the condition of its version.
+
+A state is an object. Nothing is moved: manifests are copied before they count, and the files of a job
+are deleted where they are, as they were listed while the state showed that the job had ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ray_committer.places.base import Places, Request, T
+from ray_committer.protocol.paths import CONTENT_SUFFIX, CURRENT, UNDONE, JobAttempt, join
+from ray_committer.protocol.state import JobState
+from ray_committer.stores.base import FileStatus, StoreOperations, delete_listed
+
+
+class FlatObjects(Places):
+    """The form for Google Cloud Storage, with a hierarchical namespace or without."""
+
+    __slots__ = ()
+
+    def state(self, job: JobAttempt) -> str:
+        return join(job.state, CURRENT)
+
+    def make_job(self, job: JobAttempt) -> None:
+        pass
+
+    def begin_state(self, job: JobAttempt, state: JobState, make: Callable[[Request], T]) -> T:
+        return make(lambda: self.store.advance(self.state(job), None, state.token))
+
+    def add_content(self, job: JobAttempt, nonce: str, content: bytes) -> str:
+        return content.decode()
+
+    def manifests(self, job: JobAttempt) -> tuple[str, ...]:
+        return (job.manifests,)  # a committer that slept may have made the directory of copies again
+
+    def freeze(self, job: JobAttempt) -> bool:
+        return True
+
+    def frozen(self, job: JobAttempt) -> str | None:
+        return None
+
+    def copies(self, job: JobAttempt, manifests: str) -> str:
+        return job.frozen
+
+    def makes_copies(self, job: JobAttempt) -> bool:
+        return True
+
+    def take_away(self, job: JobAttempt, is_meant: Callable[[JobAttempt], bool]) -> JobAttempt | None:
+        return job
+
+    def taken_away(self, listed: Callable[[], list[JobAttempt]]) -> list[JobAttempt]:
+        return []  # what has such a name is a copy of another store's, which is left to `vacuum`
+
+    def take_further(self, gone: JobAttempt) -> JobAttempt | None:
+        return gone  # a copy of another store's, which no other process reads
+
+    def discard(
+        self,
+        gone: JobAttempt,
+        is_meant: Callable[[], bool],
+        delete_state: Callable[[], None],
+        *,
+        is_aborted: bool,
+    ) -> bool:
+        store, undone = self.store, (join(gone.directory, UNDONE),) if is_aborted else ()
+        contents = [one for one in listed_in(store, gone.state) if one.name.endswith(CONTENT_SUFFIX)]
+        if not delete_listed(store, (gone.tasks, gone.manifests, gone.frozen, *undone), is_meant):
+            return False
+        for status in contents:
+            store.delete_file(status.path)
+        delete_state()
+        for directory in (gone.state, gone.directory):
+            store.remove_empty_directory(directory)
+        return True
+
+    def clears_attempts(self, job: JobAttempt) -> bool:
+        return False  # each name is deleted by itself, so a listing per attempt would gain nothing
+
+    def can_count(self, directory: str) -> bool:
+        return True
+
+
+def listed_in(store: StoreOperations, directory: str) -> list[FileStatus]:
+    """What is in a directory, but for links; nothing if it is not there."""
+    try:
+        return [status for status in store.list_status(directory) if not status.is_link]
+    except FileNotFoundError:
+        return []

@@ -1,0 +1,95 @@
+"""How the tasks of a job write: files below their own directories, to be renamed, or uploads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ray_committer.errors import StoreRefusedError, TaskCommitError
+from ray_committer.protocol.magic_paths import is_magic
+from ray_committer.protocol.manifest import FileEntry
+from ray_committer.protocol.state import UNSTAMPED
+from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.work.upload_file import TaskUploads, closed_uploads, is_own_file, save_copy
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class RenamedOutput:
+    """The tasks of a store with renames write files, and the commit renames them."""
+
+    store: StoreOperations
+
+    def uploading(self, places: Sequence[T]) -> Sequence[T]:
+        """The places where uploads can be that are not completed: all of these, or none at all."""
+        return ()
+
+    def count_uploads(self, count: Callable[[], int]) -> int | None:
+        """The number of uploads that `count` finds; None where a report shows none."""
+        return None
+
+    def open(self, directory: str, stamp: str) -> TaskUploads | None:
+        """The uploads of a task attempt of the job with this `stamp`; None where it writes files."""
+        return None
+
+    def closed(self, directory: str, uploads: TaskUploads | None) -> list[FileEntry] | None:
+        """The entries of the uploads of a task attempt: those of `uploads`, or those that it has noted
+        in its directory; None where its files are found by a scan."""
+        return None
+
+    def save_copy(self, directory: str, stamp: str, manifest: bytes) -> None:
+        """Save the manifest of a task attempt where no other attempt replaces it, if that is needed."""
+
+    def list_files(self, directory: str) -> list[FileStatus]:
+        """The files below the directory of a task attempt that are to be renamed."""
+        return self.store.list_files(directory)
+
+    def refuse_to_keep(self, destination: str) -> None:
+        """`StoreRefusedError` where old files would have to be copied to be kept."""
+
+    def is_of_committer(self, name: str) -> bool:
+        """Whether a name at the destination is the directory of a committer of uploads, and no data."""
+        return False
+
+
+class UploadedOutput(RenamedOutput):
+    """The tasks begin uploads, and the commit completes them. Nobody sees them before that."""
+
+    __slots__ = ()
+
+    def uploading(self, places: Sequence[T]) -> Sequence[T]:
+        return places
+
+    def count_uploads(self, count: Callable[[], int]) -> int | None:
+        return count()
+
+    def open(self, directory: str, stamp: str) -> TaskUploads | None:
+        return TaskUploads(self.store, directory, None if stamp == UNSTAMPED else stamp)
+
+    def closed(self, directory: str, uploads: TaskUploads | None) -> list[FileEntry] | None:
+        """`TaskCommitError` names a file that is no note of an upload: nothing can move it."""
+        for status in self.store.list_files(directory):
+            if not is_own_file(status.name):
+                raise TaskCommitError(
+                    f"{status.path}: was written here, and S3 has no rename that could move it",
+                    "write it with attempt.open()",
+                )
+        return uploads.entries() if uploads is not None else closed_uploads(self.store, directory)
+
+    def save_copy(self, directory: str, stamp: str, manifest: bytes) -> None:
+        if stamp != UNSTAMPED:
+            save_copy(self.store, directory, manifest)
+
+    def list_files(self, directory: str) -> list[FileStatus]:
+        return []
+
+    def refuse_to_keep(self, destination: str) -> None:
+        raise StoreRefusedError(
+            f"{destination}: the files that a job replaces cannot be kept there: S3 has no rename",
+            "nothing was changed: use --no-keep-replaced; versions of the bucket keep deleted files",
+        )
+
+    def is_of_committer(self, name: str) -> bool:
+        return is_magic(name)

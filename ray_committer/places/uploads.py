@@ -1,0 +1,34 @@
+"""Places on a store where a file is an upload until it is completed, such as S3.
+
+A job has few files there: its state, manifests, and copies of these, which its tasks make themselves. So
+one listing shows all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ray_committer.places.base import Request, T
+from ray_committer.places.objects import FlatObjects
+from ray_committer.protocol.paths import JobAttempt
+from ray_committer.protocol.state import JobState
+from ray_committer.stores.base import FileStatus, completing
+
+
+class Uploads(FlatObjects):
+    """The form for S3."""
+
+    __slots__ = ()
+
+    def begin_state(self, job: JobAttempt, state: JobState, make: Callable[[Request], T]) -> T:
+        completing(self.store).check_conditions(self.state(job))
+        return super().begin_state(job, state, make)
+
+    def makes_copies(self, job: JobAttempt) -> bool:
+        return False  # each task has saved one
+
+    def can_count(self, directory: str) -> bool:
+        return False  # the files of its tasks are uploads
+
+    def list_job(self, directory: str) -> tuple[FileStatus, ...] | None:
+        return tuple(completing(self.store).list_objects(directory))
