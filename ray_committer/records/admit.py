@@ -29,17 +29,21 @@ def admit(session: Session, table: Table, write_id: int) -> tuple[RecordOutcome,
     """
     with session.transaction():
         job = require_job(session, table, write_id)
+        # The row is locked from here on: whoever comes second waits above, and then sees what the first
+        # has done.
         if job.state is State.COMMITTED:
             return RecordOutcome.ALREADY_COMMITTED, job
         if job.state is not State.RECORDED:
             raise _not_recorded(session, table, job)
         columns = job.columns or []
+        # All staging tables before the first row: an error names a lost table and not a failed INSERT.
         _check_staging(session, table, job)
         if not _prepare_table(session, table, job, columns):
             ledger.end(session, table, write_id, State.ABORTED)
             return RecordOutcome.IGNORED, job
         for attempt in job.attempts or ():
             _insert(session, table, attempt, columns)
+        # In the same transaction as the rows: they are visible if and only if the ledger says so.
         ledger.end(session, table, write_id, State.COMMITTED)
     return RecordOutcome.COMMITTED, job
 
@@ -89,6 +93,7 @@ def _may_write(session: Session, table: Table, job: LedgerJob) -> bool:
                 "no row of the job is visible: find out what keeps them, such as a trigger",
             )
     elif has_rows(session, table):
+        # Rows that came while the job ran. The table is locked, so they are there to stay.
         if job.mode is WriteMode.IGNORE:
             return False
         undo = command("abort", session.database, table, job.write_id, "--undo")
@@ -100,8 +105,8 @@ def _may_write(session: Session, table: Table, job: LedgerJob) -> bool:
 
 
 def _check_staging(session: Session, table: Table, job: LedgerJob) -> None:
-    there = set(list_staging(session, table, job.write_id))
-    gone = [one.table for one in job.attempts or () if one.table not in there]
+    existing = set(list_staging(session, table, job.write_id))
+    gone = [attempt.table for attempt in job.attempts or () if attempt.table not in existing]
     if gone:
         raise _changed(session, table, job, f"staging table {gone[0]} is gone")
 
@@ -116,6 +121,7 @@ def _insert(session: Session, table: Table, attempt: RecordedAttempt, columns: S
         f"INSERT INTO {table.quoted} ({', '.join(map(quote, names))}) "  # noqa: S608 - quoted names
         f"SELECT {', '.join(values)} FROM {table.beside(attempt.table)}",
     )
+    # A trigger, a rule or a policy can drop rows of an INSERT, without an error.
     if inserted != attempt.rows:
         what = f"{inserted} of {attempt.rows} rows of staging table {attempt.table} went into the table"
         raise StagingChangedError(

@@ -59,9 +59,9 @@ def status(url: str, table: str, output: str) -> None:
 
     The output has the command that ends each job.
     """
-    with _opened(url, table) as (found, at):
-        jobs = list_jobs(found, at)
-    print_result(output, {"jobs": jobs}, _status_lines(where(found.database, at), jobs))
+    with _opened(url, table) as (opened, at):
+        jobs = list_jobs(opened, at)
+    print_result(output, {"jobs": jobs}, _status_lines(where(opened.database, at), jobs))
 
 
 @records.command()
@@ -74,9 +74,9 @@ def commit(url: str, table: str, write_id: int | None, output: str) -> None:
 
     Without WRITE_ID, it is the only job that is recorded.
     """
-    with _opened(url, table) as (found, at):
-        report = finish_job(found, at, write_id or job_to_commit(found, at))
-    print_result(output, report, _report_lines(where(found.database, at), report))
+    with _opened(url, table) as (opened, at):
+        report = finish_job(opened, at, write_id or job_to_commit(opened, at))
+    print_result(output, report, _report_lines(where(opened.database, at), report))
 
 
 @records.command()
@@ -102,18 +102,18 @@ def abort(
     """
     if undo and write_id is None:
         raise click.UsageError("--undo needs a write id")
-    with _opened(url, table) as (found, at):
+    with _opened(url, table) as (opened, at):
         if write_id is None:
-            jobs = abort_old_jobs(found, at, older_than_seconds=older_than)
+            jobs = abort_old_jobs(opened, at, older_than_seconds=older_than)
         else:
-            jobs = [abort_job(found, at, write_id, undo=undo)]
-    print_result(output, {"jobs": jobs}, _abort_lines(where(found.database, at), jobs))
+            jobs = [abort_job(opened, at, write_id, undo=undo)]
+    print_result(output, {"jobs": jobs}, _abort_lines(where(opened.database, at), jobs))
 
 
 @contextmanager
 def _opened(url: str, table: str) -> Iterator[tuple[Sessions, Table]]:
-    with sessions(parse_database(url), connect) as found:
-        yield found, open_table(found, table)
+    with sessions(parse_database(url), connect) as opened:
+        yield opened, open_table(opened, table)
 
 
 def _status_lines(named: str, jobs: Sequence[RecordJobSummary]) -> Iterator[Text | str]:

@@ -46,18 +46,19 @@ def commit_job(
             f"their result, so nothing was committed",
             "run the write again",
         )
-    _check_names(job, [one.table for one in attempts if one.table])
+    # What Spark or Ray hands back decides, so it is checked before anything is recorded.
+    _check_names(job, [attempt.table for attempt in attempts if attempt.table])
     columns = _columns(job, attempts)
-    recorded = [_recorded(one, columns) for one in attempts if one.table]
+    recorded = [_recorded(attempt, columns) for attempt in attempts if attempt.table]
     finish = command("commit", job.database, job.table, job.write_id)
-    with sessions(job.database, connect) as found:
+    with sessions(job.database, connect) as opened:
         try:
-            found.run(lambda session: _record(session, job, recorded, columns))
+            opened.run(lambda session: _record(session, job, recorded, columns))
         except DatabaseUnavailableError as e:
             raise CommitStateUnknownError(
                 e.what, f"everything was kept: if `status` shows the job as recorded, run `{finish}`"
             ) from e
-        return finish_job(found, job.table, job.write_id)
+        return finish_job(opened, job.table, job.write_id)
 
 
 def finish_job(sessions: Sessions, table: Table, write_id: int) -> RecordReport:
@@ -75,6 +76,7 @@ def finish_job(sessions: Sessions, table: Table, write_id: int) -> RecordReport:
         ) from e
     is_ignored = outcome is RecordOutcome.IGNORED
     state = State.ABORTED if is_ignored else State.COMMITTED
+    # After the commit, and not in its transaction: a DROP waits for every reader of the staging table.
     _, notices = drop_all_staging(sessions, table, write_id, state)
     report = RecordReport(
         destination=database.shown,
@@ -101,6 +103,8 @@ def drop_all_staging(
         return drop_staging(session, table, names)
 
     try:
+        # Once: rows are visible already, and whoever waits for the report should not wait for a clean-
+        # up.
         failures = sessions.once(work)
     except (DatabaseUnavailableError, DatabaseRefusedError) as e:
         failures = [e.what]
@@ -112,16 +116,16 @@ def drop_all_staging(
 
 def _check_names(job: RecordJob, names: Sequence[str]) -> None:
     """Refuse an attempt that would count twice, or is of another job."""
-    others = [name for name in names if not name.startswith(job.table.staging_prefix(job.write_id))]
-    if others or len(set(names)) < len(names):
-        what = f"{others[0]} is of another job" if others else "a task attempt is named twice"
+    strangers = [name for name in names if not name.startswith(job.table.staging_prefix(job.write_id))]
+    if strangers or len(set(names)) < len(names):
+        what = f"{strangers[0]} is of another job" if strangers else "a task attempt is named twice"
         raise IncompleteJobError(f"{job.where}: {what}, so nothing was committed", "run the write again")
 
 
 def _columns(job: RecordJob, attempts: Sequence[RecordAttempt]) -> list[Column]:
     if job.schema is not None:
         return columns_of(job.schema, dialect_of(job.database), job.where)
-    return merged([one.columns for one in attempts], job.where)
+    return merged([attempt.columns for attempt in attempts], job.where)
 
 
 def _recorded(attempt: RecordAttempt, columns: Sequence[Column]) -> RecordedAttempt:
@@ -135,13 +139,14 @@ def _record(
 ) -> None:
     """Put the record into the ledger, once; it is harmless to repeat this with the same attempts."""
     with session.transaction():
-        found = require_job(session, job.table, job.write_id)
-        if found.state is State.OPEN:
+        ledger_job = require_job(session, job.table, job.write_id)
+        if ledger_job.state is State.OPEN:
             ledger.record(session, job.table, job.write_id, attempts=attempts, columns=columns)
-        elif found.state is State.ABORTED:
+        elif ledger_job.state is State.ABORTED:
             raise was_aborted(job.database, job.table, job.write_id)
-        elif found.attempts != attempts:
+        elif ledger_job.attempts != attempts:
             raise CommitRecordExistsError(
-                f"{job.where}: write id {job.write_id} is {found.state.value} with other task attempts",
+                f"{job.where}: write id {job.write_id} is {ledger_job.state.value} with other task "
+                f"attempts",
                 "nothing was changed: look at the table before you run the application again",
             )

@@ -62,14 +62,15 @@ def connect(database: Database) -> Connection:
             f"{database.shown}: needs a package that is not installed here ({e.name})",
             "install ray-committer[records] on all nodes",
         ) from e
+    # Autocommit, because a transaction is begun by our own BEGIN, with the isolation that we need.
     opened: Connection = driver.connect(database.address, autocommit=True)
     return opened
 
 
 def as_ours(error: Exception, database: Database) -> RayCommitterError:
     """Return the error of this package for one of a driver, without row values and the password."""
-    found = _SERVERS.search(str(error))
-    text = database.hide(found[1] if found else _first_line(str(error)))
+    message = _SERVERS.search(str(error))
+    text = database.hide(message[1] if message else _first_line(str(error)))
     kind = DatabaseUnavailableError if _is_for_now(error) else DatabaseRefusedError
     return kind(f"{database.shown}: {text.strip()}")
 

@@ -13,7 +13,8 @@ from ray_committer.records.database import Database
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A column that a job writes; `type` is that of its staging tables, or empty: it has only nulls."""
+    """A column that a job writes; `type` is its type in the staging tables, or empty: it has only
+    nulls."""
 
     name: str
     type: str

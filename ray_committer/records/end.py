@@ -41,19 +41,19 @@ def abort_old_jobs(
 ) -> list[EndedRecordJob]:
     """Abort jobs that have been open for so long, and drop the staging tables of all that have ended.
 
-    A recorded job is kept: only that of a dead driver must be finished.
+    A recorded job is kept: only a dead driver's job must be finished.
     """
     jobs, staged = sessions.run(
         lambda session: (ledger.list_jobs(session, table), count_staging(session, table))
     )
-    found = []
+    ended_jobs = []
     for job in jobs:
         if job.state is State.OPEN and job.age_seconds >= older_than_seconds:
             with suppress(CommitRecordExistsError):  # its driver has recorded it meanwhile
-                found.append(abort_job(sessions, table, job.write_id))
+                ended_jobs.append(abort_job(sessions, table, job.write_id))
         elif job.state in (State.COMMITTED, State.ABORTED) and job.write_id in staged:
-            found.append(_ended(sessions, table, job, ended=False))
-    return found
+            ended_jobs.append(_ended(sessions, table, job, ended=False))
+    return ended_jobs
 
 
 def abort_failed(job: RecordJob, error: BaseException) -> None:
@@ -63,10 +63,11 @@ def abort_failed(job: RecordJob, error: BaseException) -> None:
     answer it is kept. Users must see the write's own `error`: a failure of the abort is logged, and
     added to it as a note.
     """
+    # The exact class: no error of another kind of conflict says that the rows themselves were refused.
     is_refused = isinstance(error, _REFUSALS) or type(error) is CommitConflictError
     try:
-        with sessions(job.database, connect) as found:
-            abort_job(found, job.table, job.write_id, undo=is_refused)
+        with sessions(job.database, connect) as opened:
+            abort_job(opened, job.table, job.write_id, undo=is_refused)
     except RayCommitterError as e:
         _log.warning("the job was not aborted: %s", e)
         error.add_note(f"The job was not aborted: {e}")

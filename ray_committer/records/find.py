@@ -35,20 +35,20 @@ def job_to_commit(sessions: Sessions, table: Table) -> int:
     """
     named = where(sessions.database, table)
     jobs = sessions.run(lambda session: ledger.list_jobs(session, table))
-    found = [job for job in jobs if job.state is State.RECORDED]
-    if len(found) > 1:
-        ids = ", ".join(str(job.write_id) for job in found)
+    candidates = [job for job in jobs if job.state is State.RECORDED]
+    if len(candidates) > 1:
+        ids = ", ".join(str(job.write_id) for job in candidates)
         raise AmbiguousJobError(f"{named}: write ids {ids} are recorded", "name one after the table")
-    if not found and (left := [job for job in jobs if job.state is State.OPEN]):
+    if not candidates and (left := [job for job in jobs if job.state is State.OPEN]):
         abort = command("abort", sessions.database, table, left[0].write_id)
         raise IncompleteJobError(
             f"{named}: no job is recorded, and write id {left[0].write_id} is open",
             f"wait for its driver; if that has died, run `{abort}` and the application again",
         )
-    found = found or [job for job in jobs if job.state is State.COMMITTED]
-    if not found:
+    candidates = candidates or [job for job in jobs if job.state is State.COMMITTED]
+    if not candidates:
         raise JobNotFoundError(f"{named}: has no job to commit", "check the name of the table")
-    return found[-1].write_id
+    return candidates[-1].write_id
 
 
 def list_jobs(sessions: Sessions, table: Table) -> list[RecordJobSummary]:

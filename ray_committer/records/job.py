@@ -81,8 +81,8 @@ def start_job(
         return _start(session, find_table(session, table), job_id, mode=found_mode, schema=schema)
 
     dialect_of(database).prepare(database)
-    with sessions(database, connect) as found:
-        job = found.run(work)
+    with sessions(database, connect) as opened:
+        job = opened.run(work)
     if job is not None:
         _log.info("%s: job %s has write id %d", job.where, job.job_id, job.write_id)
     return job
@@ -95,6 +95,8 @@ def _start(
     columns = None if schema is None else columns_of(schema, session.dialect, where(database, table))
     ledger.make_ledger(session, table)
     with session.transaction():
+        # Until the job is in the ledger: write ids have no gaps or doubles, and the look for rows is
+        # still true then.
         session.dialect.lock_name(session, table.quoted)
         existing = session.dialect.columns(session, table.schema, table.name)
         if existing is not None and columns is not None:
@@ -125,13 +127,13 @@ def require_job(
     session: Session, table: Table, write_id: int, *, is_shared: bool = False
 ) -> ledger.LedgerJob:
     """Return and lock a job; `JobNotFoundError` if the ledger does not have it any more."""
-    found = ledger.lock_job(session, table, write_id, is_shared=is_shared)
-    if found is None:
+    ledger_job = ledger.lock_job(session, table, write_id, is_shared=is_shared)
+    if ledger_job is None:
         raise JobNotFoundError(
             f"{where(session.database, table)}: has no job with write id {write_id}",
             f"run `{command('status', session.database, table)}` to list the jobs",
         )
-    return found
+    return ledger_job
 
 
 def was_aborted(database: Database, table: Table, write_id: int) -> CommitAbortedError:
@@ -144,10 +146,10 @@ def was_aborted(database: Database, table: Table, write_id: int) -> CommitAborte
 
 def _warn_of_others(session: Session, table: Table) -> None:
     """An earlier job whose driver has died can still be committed: a new run of it doubles rows."""
-    for other in ledger.list_recorded(session, table):
+    for recorded in ledger.list_recorded(session, table):
         _log.warning(
             "%s: write id %d is recorded and not committed; if its driver has died: %s",
             where(session.database, table),
-            other.write_id,
-            command("commit", session.database, table, other.write_id),
+            recorded.write_id,
+            command("commit", session.database, table, recorded.write_id),
         )

@@ -54,7 +54,7 @@ prepare(RecordedAttempt)
 class LedgerJob(msgspec.Struct, frozen=True, kw_only=True):
     """A row of the ledger. What is not known yet is None.
 
-    `columns` and `attempts` are read only when the job is locked: those of all jobs can be much.
+    `columns` and `attempts` are read only when the job is locked: of all jobs they can be much.
     """
 
     write_id: int
@@ -78,6 +78,7 @@ def make_ledger(session: Session, table: Table) -> None:
         return
     kind = session.dialect.time_type
     with session.transaction():
+        # `IF NOT EXISTS` alone fails in PostgreSQL if two sessions do it at the same moment.
         session.dialect.lock_name(session, table.ledger)
         session.execute(
             f"CREATE TABLE IF NOT EXISTS {table.ledger} ("
@@ -101,11 +102,11 @@ def add_job(
 
     Call this in a transaction that has locked the name of the table.
     """
-    found = session.query(
+    last_ids = session.query(
         f"SELECT coalesce(max(write_id), 0) FROM {table.ledger} WHERE table_name = $1",  # noqa: S608
         table.name,
     )
-    write_id = int(found[0][0]) + 1
+    write_id = int(last_ids[0][0]) + 1
     session.execute(
         f"INSERT INTO {table.ledger} "  # noqa: S608 - a quoted name
         "(table_name, write_id, job_id, mode, state, columns, opened_at) "
@@ -117,8 +118,8 @@ def add_job(
 
 def find_job(session: Session, table: Table, job_id: str) -> LedgerJob | None:
     """Return the job with this id; None if the table has no such job."""
-    found = _jobs(session, table, "AND job_id = $2", job_id, fields=_SHORT)
-    return found[0] if found else None
+    jobs = _jobs(session, table, "AND job_id = $2", job_id, fields=_SHORT)
+    return jobs[0] if jobs else None
 
 
 def lock_job(
@@ -129,8 +130,8 @@ def lock_job(
     is_shared: others can have it in this way at the same time, as all tasks of a job do.
     """
     lock = session.dialect.for_share if is_shared else session.dialect.for_update
-    found = _jobs(session, table, f"AND write_id = $2{lock}", write_id)
-    return found[0] if found else None
+    jobs = _jobs(session, table, f"AND write_id = $2{lock}", write_id)
+    return jobs[0] if jobs else None
 
 
 def list_jobs(session: Session, table: Table) -> list[LedgerJob]:
@@ -157,7 +158,7 @@ def record(
         f"attempt_count = $3, row_count = $4, recorded_at = {session.dialect.now} "
         "WHERE table_name = $5 AND write_id = $6",
         *(_text(list(attempts)), _text(list(columns))),
-        *(len(attempts), sum(one.rows for one in attempts), table.name, write_id),
+        *(len(attempts), sum(attempt.rows for attempt in attempts), table.name, write_id),
     )
 
 
@@ -173,8 +174,9 @@ def end(session: Session, table: Table, write_id: int, state: State) -> None:
 def _jobs(
     session: Session, table: Table, condition: str, *values: object, fields: str = _LONG
 ) -> list[LedgerJob]:
+    # By the clock of the database, which all drivers share.
     age = session.dialect.age("coalesce(ended_at, recorded_at, opened_at)")
-    found = session.query(
+    rows_of_jobs = session.query(
         f"SELECT write_id, job_id, mode, state, {fields}, attempt_count, row_count, {age} "  # noqa: S608
         f"FROM {table.ledger} WHERE table_name = $1 {condition}",
         table.name,
@@ -194,7 +196,7 @@ def _jobs(
             rows=rows,
             age_seconds=max(float(seconds), 0.0),
         )
-        for write_id, job_id, mode, state, columns, attempts, count, rows, seconds in found
+        for write_id, job_id, mode, state, columns, attempts, count, rows, seconds in rows_of_jobs
     ]
 
 

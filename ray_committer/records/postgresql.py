@@ -77,21 +77,24 @@ class Postgresql:
         return f"extract(epoch FROM clock_timestamp() - {column})::float8"
 
     def schema_of(self, session: Queries, schema: str, name: str) -> str:
-        found = schema or session.query(_SCHEMA, name)[0][0]
-        if found is None:
+        schema_name = schema or session.query(_SCHEMA, name)[0][0]
+        if schema_name is None:
             raise PathError(f"table {name!r}: its search_path has no schema", "write SCHEMA.NAME")
-        return str(found)
+        return str(schema_name)
 
     def columns(self, session: Queries, schema: str, name: str) -> list[TableColumn] | None:
-        found = session.query(_COLUMNS, schema, name)
-        if not all(is_table for *_, is_table in found):
+        rows = session.query(_COLUMNS, schema, name)
+        # Rows of a foreign table are in another database, which this transaction does not commit.
+        if not all(is_table for *_, is_table in rows):
             raise not_a_table(name)
-        return [TableColumn(str(a), str(b), bool(c), bool(d)) for a, b, c, d, _ in found] or None
+        return [TableColumn(str(a), str(b), bool(c), bool(d)) for a, b, c, d, _ in rows] or None
 
     def tables(self, session: Queries, schema: str, prefix: str) -> list[str]:
         return [str(name) for (name,) in session.query(_TABLES, schema, prefix)]
 
     def lock_name(self, session: Queries, name: str) -> None:
+        # Advisory locks are numbers. If two names have the same one, their jobs only wait for each
+        # other.
         key = int.from_bytes(hashlib.sha256(f"ray_committer {name}".encode()).digest()[:8], signed=True)
         session.query(f"SELECT pg_advisory_xact_lock({key})")
 
@@ -113,6 +116,8 @@ class Postgresql:
             return f"numeric({kind.precision},{kind.scale})", kind
         if types.is_fixed_size_binary(kind):
             return "bytea", pa.binary()
+        # PostgreSQL keeps microseconds. A cast that would lose nanoseconds is an error before anything
+        # is written.
         if types.is_timestamp(kind):
             zone = "with" if kind.tz else "without"
             return f"timestamp {zone} time zone", pa.timestamp("us", "UTC" if kind.tz else None)
@@ -127,14 +132,14 @@ class Postgresql:
             return True
         if staged in _DIGITS:
             return _fits_numeric(_DIGITS[staged], 0, declared)
-        if found := _NUMERIC.fullmatch(staged):
-            return _fits_numeric(int(found[1]), int(found[2]), declared)
+        if numeric := _NUMERIC.fullmatch(staged):
+            return _fits_numeric(int(numeric[1]), int(numeric[2]), declared)
         return False
 
     def changed_values(self, name: str, declared: str) -> str | None:
         """An assignment to varchar(n) cuts spaces off."""
-        found = _VARCHAR.fullmatch(declared)
-        return f"char_length({name}) > {found[1]}" if found else None
+        varchar = _VARCHAR.fullmatch(declared)
+        return f"char_length({name}) > {varchar[1]}" if varchar else None
 
     def refuse_values(self, batch: pa.Table) -> str | None:  # noqa: ARG002 - the server refuses them
         return None
@@ -144,10 +149,10 @@ def _fits_numeric(precision: int, scale: int, declared: str) -> bool:
     """Whether all digits before and after the point fit."""
     if declared == "numeric":
         return True
-    found = _NUMERIC.fullmatch(declared)
-    if found is None:
+    numeric = _NUMERIC.fullmatch(declared)
+    if numeric is None:
         return False
-    digits, after = int(found[1]), int(found[2])
+    digits, after = int(numeric[1]), int(numeric[2])
     return after >= scale and digits - after >= precision - scale
 
 

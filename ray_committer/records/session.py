@@ -77,6 +77,7 @@ class Session:
         except RayCommitterError:
             raise
         except Exception as e:  # noqa: BLE001 - of a driver
+            # Drivers put the whole connection string into some errors: such a cause is not shown.
             raise as_ours(e, self.database) from _without_secrets(e, self.database)
 
 
@@ -142,11 +143,11 @@ class Sessions:
 @contextmanager
 def sessions(database: Database, connect: Connect) -> Iterator[Sessions]:
     """Sessions for the length of a block."""
-    found = Sessions(database, connect)
+    opened = Sessions(database, connect)
     try:
-        yield found
+        yield opened
     finally:
-        found.close()
+        opened.close()
 
 
 def dialect_of(database: Database) -> Dialect:

@@ -50,7 +50,7 @@ class Sqlite:
         view = "SELECT 1 FROM sqlite_master WHERE type = 'view' AND lower(name) = lower($1)"
         if session.query(view, name):
             raise not_a_table(name)
-        found = [
+        columns = [
             TableColumn(
                 str(column),
                 str(kind),
@@ -59,7 +59,7 @@ class Sqlite:
             )
             for column, kind, required, default, key, hidden in session.query(statement, name)
         ]
-        return found or None
+        return columns or None
 
     def tables(self, session: Queries, schema: str, prefix: str) -> list[str]:  # noqa: ARG002
         statement = "SELECT name FROM sqlite_master WHERE type = 'table' AND substr(name, 1, $1) = $2"
@@ -75,10 +75,12 @@ class Sqlite:
 
     def insert(self, session: Queries, statement: str) -> int:
         session.execute(statement)
+        # ADBC's driver for SQLite does not return the number of rows of a statement.
         return int(str(session.query("SELECT changes()")[0][0]))
 
     def staged(self, kind: pa.DataType) -> tuple[str, pa.DataType] | None:
         types = pa.types
+        # SQLite's integers are signed and have 64 bits.
         if types.is_boolean(kind) or (types.is_integer(kind) and kind != pa.uint64()):
             return "integer", pa.int64()
         if types.is_floating(kind):
@@ -92,14 +94,16 @@ class Sqlite:
         return None
 
     def fits(self, staged: str, declared: str) -> bool:
-        found = _affinity(declared.upper())
-        if found == "BLOB":  # values are stored as they are
+        affinity = _affinity(declared.upper())
+        if affinity == "BLOB":  # values are stored as they are
             return True
         if staged == "integer":
-            return found in ("INTEGER", "NUMERIC")
+            return affinity in ("INTEGER", "NUMERIC")
         if staged == "datetime text":  # it is no number, as another text can be
-            return found == "TEXT" or (found == "NUMERIC" and _TIME.search(declared.upper()) is not None)
-        return found == staged.upper()
+            return affinity == "TEXT" or (
+                affinity == "NUMERIC" and _TIME.search(declared.upper()) is not None
+            )
+        return affinity == staged.upper()
 
     def changed_values(self, name: str, declared: str) -> str | None:  # noqa: ARG002
         return None  # an affinity that fits changes nothing

@@ -45,6 +45,8 @@ def drop_staging(session: Session, table: Table, names: Sequence[str]) -> list[s
     failures = []
     for name in names:
         try:
+            # A short wait, since an attempt that hangs can use its table for hours; a later abort drops
+            # it.
             session.dialect.settle(session, DROP_SECONDS)
             session.execute(f"DROP TABLE IF EXISTS {table.beside(name)}")
             session.dialect.settle(session, LOCK_SECONDS)

@@ -39,6 +39,8 @@ class Table:
     @property
     def all_staging(self) -> str:
         """How the names of all staging tables begin."""
+        # A hash and not the name: PostgreSQL cuts names off after 63 bytes, and then two tables would
+        # share them.
         return f"{PREFIX}{hashlib.sha256(self.name.encode()).hexdigest()[:10]}_"
 
     def new_staging(self, write_id: int) -> str:

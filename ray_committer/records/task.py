@@ -70,6 +70,7 @@ class _Attempt:
             rows = in_schema(rows, job.schema, job.where)
         self._make_room(merged([self._columns, columns_of(rows.schema, dialect, job.where)], job.where))
         written = self._session.ingest(job.table.schema, self._name, convert(rows, dialect, job.where))
+        # Counted here, where the attempt can still fail, and again when the rows are admitted.
         if written != rows.num_rows:
             raise TaskCommitError(
                 f"{job.where}: {written} of {rows.num_rows} rows were written to a staging table"
@@ -89,14 +90,16 @@ class _Attempt:
         """Make the staging table, or add the columns that are new, or have their first value."""
         if columns == self._columns:
             return
-        there = {column.name for column in self._columns if column.type and self._is_made}
-        new = [column for column in columns if column.type and column.name not in there]
+        made = {column.name for column in self._columns if column.type and self._is_made}
+        new = [column for column in columns if column.type and column.name not in made]
         self._check(columns)
         if self._is_made:
             for column in new:
                 add_staging_column(self._session, self._job.table, self._name, column)
         else:
             self._make(new)
+        # Only after the columns are there: a write that failed and is tried again finds the same
+        # difference.
         self._columns = columns
 
     def _check(self, columns: list[Column]) -> None:

@@ -57,16 +57,18 @@ def sync_catalog(
     Idempotent, and complete if it is run again after it was interrupted anywhere. `CatalogTableError` if
     a directory does not fit the table: then the catalog was told nothing.
     """
-    told = PartitionChanges()
+    told_changes = PartitionChanges()
     for _ in range(ROUNDS):
-        now = fitted(look(), catalog.columns, catalog.table)
-        if (new := now.after(told)).are_none:
-            return told
+        fitting = fitted(look(), catalog.columns, catalog.table)
+        if (new := fitting.after(told_changes)).are_none:
+            return told_changes
+        # Dropped before added: two directories can have the same values, and a catalog has room for one
+        # of them.
         if new.gone:
             catalog.drop(new.gone, places)
         if new.there:
             catalog.add(new.there, places)
-        told = now
+        told_changes = fitting
     raise CatalogError(
         f"{catalog.table}: its partitions have changed during each of {ROUNDS} looks",
         "run the same command when fewer jobs are at work at the destination",

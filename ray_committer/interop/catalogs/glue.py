@@ -38,9 +38,9 @@ class GlueTable(Catalog):
             raise SettingsError(f"{table}: names no database of Glue", "write the table as db.table")
         self._name = rest[0]
         self._client = client or _client()
-        found = self._described()
-        storage = found.get("StorageDescriptor", {})
-        self.columns = tuple(column["Name"] for column in found.get("PartitionKeys", ()))
+        description = self._described()
+        storage = description.get("StorageDescriptor", {})
+        self.columns = tuple(column["Name"] for column in description.get("PartitionKeys", ()))
         self.location = storage.get("Location", "")
         self._storage = {name: storage[name] for name in _FROM_TABLE if name in storage}
 
@@ -52,26 +52,31 @@ class GlueTable(Catalog):
         for some in _batches(partitions, MOST_CREATED):
             wanted = [
                 {
-                    "Values": list(one.texts),
-                    "StorageDescriptor": {**self._storage, "Location": places.place(one)},
+                    "Values": list(partition.texts),
+                    "StorageDescriptor": {**self._storage, "Location": places.place(partition)},
                 }
-                for one in some
+                for partition in some
             ]
             answer = self._call("batch_create_partition", PartitionInputList=wanted)
             self._check(answer, "AlreadyExistsException")
 
     def drop(self, partitions: Sequence[Partition], places: Places) -> None:
-        gone = {one.path for one in partitions}
-        whole = all(len(one.values) == len(self.columns) for one in partitions)
+        gone = {partition.path for partition in partitions}
+        # Values for the first columns only name many partitions, which Glue cannot be asked for by them.
+        whole = all(len(partition.values) == len(self.columns) for partition in partitions)
         known = self._read(partitions) if whole else self._all()
-        wanted = [one["Values"] for one in known if is_to_be_dropped(_location(one), gone, places)]
+        wanted = [
+            partition["Values"]
+            for partition in known
+            if is_to_be_dropped(_location(partition), gone, places)
+        ]
         for some in _batches(wanted, MOST_DELETED):
-            values = [{"Values": one} for one in some]
+            values = [{"Values": value_list} for value_list in some]
             answer = self._call("batch_delete_partition", PartitionsToDelete=values)
             self._check(answer, "EntityNotFoundException")
 
     def known(self) -> Iterable[str]:
-        return [_location(one) for one in self._all()]
+        return [_location(partition) for partition in self._all()]
 
     def _described(self) -> Mapping[str, Any]:
         from botocore.exceptions import ClientError
@@ -83,18 +88,19 @@ class GlueTable(Catalog):
             if e.response["Error"]["Code"] == "EntityNotFoundException":
                 raise no_such_table(self.table, "Glue") from e
             raise self._failed(e) from e
-        found: Mapping[str, Any] = answer["Table"]
-        if found.get("TableType") == "VIRTUAL_VIEW":
+        description: Mapping[str, Any] = answer["Table"]
+        if description.get("TableType") == "VIRTUAL_VIEW":
             raise CatalogTableError(f"{self.table}: is a view, which has no partitions")
-        return found
+        return description
 
     def _read(self, partitions: Sequence[Partition]) -> Iterator[Mapping[str, Any]]:
-        """Those of some partitions that Glue has."""
+        """The given partitions that Glue has."""
         for some in _batches(partitions, MOST_READ):
-            left = [{"Values": list(one.texts)} for one in some]
+            left = [{"Values": list(partition.texts)} for partition in some]
             while left:
                 answer = self._call("batch_get_partition", PartitionsToGet=left)
                 yield from answer.get("Partitions", ())
+                # Glue leaves out what does not fit into one answer, without an error.
                 left = answer.get("UnprocessedKeys", [])
 
     def _all(self) -> Iterator[Mapping[str, Any]]:
@@ -115,11 +121,11 @@ class GlueTable(Catalog):
     def _check(self, answer: Mapping[str, Any], harmless: str) -> None:
         """`CatalogError` if a request has failed for a partition, except for the `harmless` reason: then
         another process, or an earlier run, has done the same."""
-        for one in answer.get("Errors", ()):
-            detail = one["ErrorDetail"]
+        for failure in answer.get("Errors", ()):
+            detail = failure["ErrorDetail"]
             if detail["ErrorCode"] != harmless:
                 raise CatalogError(
-                    f"{self.table}: Glue refuses partition {'/'.join(one['PartitionValues'])}: "
+                    f"{self.table}: Glue refuses partition {'/'.join(failure['PartitionValues'])}: "
                     f"{detail.get('ErrorMessage', detail['ErrorCode'])}"
                 )
 

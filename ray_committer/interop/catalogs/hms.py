@@ -49,7 +49,7 @@ class MetastoreTable(Catalog):
 
     def add(self, partitions: Sequence[Partition], places: Places) -> None:
         for some in _batches(partitions):
-            parts = [self._new(one, places.place(one)) for one in some]
+            parts = [self._new(partition, places.place(partition)) for partition in some]
             with self._failures():
                 self.client.add_partitions_req(
                     self._types.AddPartitionsRequest(
@@ -58,11 +58,11 @@ class MetastoreTable(Catalog):
                 )
 
     def drop(self, partitions: Sequence[Partition], places: Places) -> None:
-        gone = {one.path for one in partitions}
-        usual = {one.usual_path for one in partitions}
+        gone = {partition.path for partition in partitions}
+        usual = {partition.usual_path for partition in partitions}
         names = [name for name in self._names() if not usual.isdisjoint(and_above(name))]
-        found = self._locations(names)
-        wanted = [name for name in names if is_to_be_dropped(found.get(name, ""), gone, places)]
+        locations = self._locations(names)
+        wanted = [name for name in names if is_to_be_dropped(locations.get(name, ""), gone, places)]
         for some in _batches(wanted):
             with self._failures():
                 self.client.drop_partitions_req(
@@ -82,36 +82,37 @@ class MetastoreTable(Catalog):
     def _read_table(self) -> None:
         with self._failures():
             try:
-                found = self.client.get_table(self._database, self._name)
+                description = self.client.get_table(self._database, self._name)
             except self._types.NoSuchObjectException as e:
                 raise no_such_table(self.table, f"the metastore at {self._address}") from e
-        if found.tableType == "VIRTUAL_VIEW":
+        if description.tableType == "VIRTUAL_VIEW":
             raise CatalogTableError(f"{self.table}: is a view, which has no partitions")
-        self.columns = tuple(column.name for column in found.partitionKeys)
-        self._storage = found.sd
-        self.location = found.sd.location
+        self.columns = tuple(column.name for column in description.partitionKeys)
+        self._storage = description.sd
+        self.location = description.sd.location
 
-    def _new(self, one: Partition, location: str) -> Any:
+    def _new(self, partition: Partition, location: str) -> Any:
+        # Shallow is enough: only the location is set, and Thrift's values are not changed elsewhere.
         storage = copy(self._storage)
         storage.location = location
         return self._types.Partition(
-            list(one.texts), self._database, self._name, sd=storage, parameters={}
+            list(partition.texts), self._database, self._name, sd=storage, parameters={}
         )
 
     def _names(self) -> list[str]:
         """The names of all partitions, ``day=1/hour=2``."""
         with self._failures():
-            found: list[str] = self.client.get_partition_names(self._database, self._name, _EVERY)
-            return found
+            names: list[str] = self.client.get_partition_names(self._database, self._name, _EVERY)
+            return names
 
     def _locations(self, names: Sequence[str]) -> Mapping[str, str]:
         """Where the partitions with these names are; those that are gone by now are left out."""
-        found: dict[str, str] = {}
+        locations: dict[str, str] = {}
         for some in _batches(names):
             with self._failures():
                 parts = self.client.get_partitions_by_names(self._database, self._name, list(some))
-            found |= {self._name_of(part): part.sd.location for part in parts}
-        return found
+            locations |= {self._name_of(part): part.sd.location for part in parts}
+        return locations
 
     def _name_of(self, part: Any) -> str:
         values = tuple(zip(self.columns, part.values, strict=True))
