@@ -20,10 +20,10 @@ import harness
 from pyspark import __version__ as pyspark_version
 from pyspark.sql import SparkSession
 
-from ray_committer.jobs.partitions import open_partitions, tell_catalog
 from ray_committer.protocol.partition_sql import statements
 from ray_committer.protocol.partitions import PartitionChanges, partition_at
 from ray_committer.spark.catalog import SparkTable
+from ray_committer.table_jobs.partitions import open_partitions, tell_catalog
 
 OLD, NEW = 300, 5
 ROUNDS = 15

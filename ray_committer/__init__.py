@@ -39,24 +39,10 @@ if TYPE_CHECKING:
         setup_job,
     )
     from ray_committer.jobs.documents import Document, DocumentKind, read_document
-    from ray_committer.jobs.export_delta import export_delta
     from ray_committer.jobs.job_plan import JobPlan, PlannedRename
     from ray_committer.jobs.list_jobs import JobSummary, list_jobs
     from ray_committer.jobs.plan import plan_job
     from ray_committer.jobs.plan_abort import plan_abort
-    from ray_committer.jobs.resolve_claim import ResolvedClaim, resolve_claim
-    from ray_committer.jobs.scan_table import ScannedClaim, TableScan, scan_table
-    from ray_committer.jobs.snapshot import Snapshot, snapshot
-    from ray_committer.jobs.table import LoggedEntry, init_table, table_log
-    from ray_committer.jobs.table_changes import (
-        CommittedJob,
-        TableChange,
-        WrittenFile,
-        changes,
-        history,
-        who_wrote,
-    )
-    from ray_committer.jobs.table_maintenance import drop_partition, undo_version
     from ray_committer.jobs.task_attempts import TaskAttempt, task_attempt
     from ray_committer.jobs.vacuum import VacuumedJob, vacuum_jobs
     from ray_committer.jobs.vacuum_uploads import VacuumedUpload, vacuum_uploads
@@ -66,6 +52,20 @@ if TYPE_CHECKING:
     from ray_committer.protocol.record import ConflictMode
     from ray_committer.report.commit_report import CommitReport
     from ray_committer.stages.commit_result import Outcome
+    from ray_committer.table_jobs.export_delta import export_delta
+    from ray_committer.table_jobs.resolve_claim import ResolvedClaim, resolve_claim
+    from ray_committer.table_jobs.scan_table import ScannedClaim, TableScan, scan_table
+    from ray_committer.table_jobs.snapshot import Snapshot, snapshot
+    from ray_committer.table_jobs.table import LoggedEntry, init_table, table_log
+    from ray_committer.table_jobs.table_changes import (
+        CommittedJob,
+        TableChange,
+        WrittenFile,
+        changes,
+        history,
+        who_wrote,
+    )
+    from ray_committer.table_jobs.table_maintenance import drop_partition, undo_version
     from ray_committer.version import __version__
 
 __all__ = [
@@ -129,7 +129,7 @@ _ELSEWHERE = {
     "CancelToken": "events",
     "CommitOptions": "options",
     "CommitReport": "report.commit_report",
-    "CommittedJob": "jobs.table_changes",
+    "CommittedJob": "table_jobs.table_changes",
     "CommittedTask": "options",
     "ConflictMode": "protocol.record",
     "Document": "jobs.documents",
@@ -139,39 +139,39 @@ _ELSEWHERE = {
     "JobPlan": "jobs.job_plan",
     "JobSummary": "jobs.list_jobs",
     "ListedFile": "protocol.file_list",
-    "LoggedEntry": "jobs.table",
+    "LoggedEntry": "table_jobs.table",
     "Outcome": "stages.commit_result",
     "PlannedRename": "jobs.job_plan",
-    "ResolvedClaim": "jobs.resolve_claim",
-    "ScannedClaim": "jobs.scan_table",
-    "Snapshot": "jobs.snapshot",
-    "TableChange": "jobs.table_changes",
-    "TableScan": "jobs.scan_table",
+    "ResolvedClaim": "table_jobs.resolve_claim",
+    "ScannedClaim": "table_jobs.scan_table",
+    "Snapshot": "table_jobs.snapshot",
+    "TableChange": "table_jobs.table_changes",
+    "TableScan": "table_jobs.scan_table",
     "TaskAttempt": "jobs.task_attempts",
     "VacuumedJob": "jobs.vacuum",
     "VacuumedUpload": "jobs.vacuum_uploads",
     "Validation": "jobs.validate",
-    "WrittenFile": "jobs.table_changes",
+    "WrittenFile": "table_jobs.table_changes",
     "__version__": "version",
-    "changes": "jobs.table_changes",
-    "drop_partition": "jobs.table_maintenance",
-    "export_delta": "jobs.export_delta",
-    "history": "jobs.table_changes",
-    "init_table": "jobs.table",
+    "changes": "table_jobs.table_changes",
+    "drop_partition": "table_jobs.table_maintenance",
+    "export_delta": "table_jobs.export_delta",
+    "history": "table_jobs.table_changes",
+    "init_table": "table_jobs.table",
     "list_jobs": "jobs.list_jobs",
     "plan_abort": "jobs.plan_abort",
     "plan_job": "jobs.plan",
     "read_document": "jobs.documents",
-    "resolve_claim": "jobs.resolve_claim",
-    "scan_table": "jobs.scan_table",
-    "snapshot": "jobs.snapshot",
-    "table_log": "jobs.table",
+    "resolve_claim": "table_jobs.resolve_claim",
+    "scan_table": "table_jobs.scan_table",
+    "snapshot": "table_jobs.snapshot",
+    "table_log": "table_jobs.table",
     "task_attempt": "jobs.task_attempts",
-    "undo_version": "jobs.table_maintenance",
+    "undo_version": "table_jobs.table_maintenance",
     "vacuum_jobs": "jobs.vacuum",
     "vacuum_uploads": "jobs.vacuum_uploads",
     "validate_job": "jobs.validate",
-    "who_wrote": "jobs.table_changes",
+    "who_wrote": "table_jobs.table_changes",
 }
 """The modules of the names that are not in `api`."""
 

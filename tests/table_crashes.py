@@ -18,7 +18,6 @@ from ray_committer.errors import (
     RayCommitterError,
     StoreUnavailableError,
 )
-from ray_committer.jobs.resolve_claim import resolve_on
 from ray_committer.limits import waiting
 from ray_committer.limits.waiting import Waiting
 from ray_committer.options import CommitOptions
@@ -26,10 +25,11 @@ from ray_committer.protocol import file_list
 from ray_committer.protocol.paths import join, new_job_attempt, temporary_directory
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.table_paths import TablePlaces, is_in_log, number_of
-from ray_committer.stages.make_table import make_table
-from ray_committer.stages.undo_version import plan_undo, undo_version
 from ray_committer.stores import guarded
 from ray_committer.stores.base import StoreOperations
+from ray_committer.table_jobs.make_table import make_table
+from ray_committer.table_jobs.resolve_claim import resolve_on
+from ray_committer.table_jobs.undo_version import plan_undo, undo_version
 from ray_committer.tables.checkpoint import listed, read_files
 from ray_committer.testing import SimulatedCrash, StoreCall, WrappedStore, run_commit, write_job
 from ray_committer.testing.harness import put_file

@@ -12,7 +12,6 @@ from ray_committer.cli import options as shared
 from ray_committer.cli.command import Command
 from ray_committer.cli.print import count_text
 from ray_committer.errors import SettingsError
-from ray_committer.jobs.partitions import TablePartitions, open_partitions, tell_catalog
 from ray_committer.protocol.partition_sql import statements, table_name
 from ray_committer.protocol.partitions import (
     Partition,
@@ -20,6 +19,7 @@ from ray_committer.protocol.partitions import (
     common_columns,
     is_partition,
 )
+from ray_committer.table_jobs.partitions import TablePartitions, open_partitions, tell_catalog
 
 if TYPE_CHECKING:
     from ray_committer.interop.catalogs.glue import GlueTable

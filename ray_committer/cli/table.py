@@ -17,8 +17,8 @@ from ray_committer.cli.table_maintain import add_commands as add_maintenance
 from ray_committer.cli.table_read import add_commands
 from ray_committer.cli.table_resolve import resolve
 from ray_committer.cli.table_scan import scan
-from ray_committer.jobs.table import LoggedEntry, init_table, table_log
 from ray_committer.protocol.table_entry import Isolation
+from ray_committer.table_jobs.table import LoggedEntry, init_table, table_log
 
 
 @click.group(cls=Subgroup)

@@ -64,7 +64,7 @@ def _drop_partition(
 
     As an overwrite does, it also removes files that the log does not name.
     """
-    from ray_committer.jobs.table_maintenance import drop_partition
+    from ray_committer.table_jobs.table_maintenance import drop_partition
 
     with _cancellable() as (on_event, cancel):
         report = drop_partition(
@@ -97,7 +97,7 @@ def _undo(
     The files that it has removed come back, if it has kept them. Those that it has added are removed. If
     a later job has changed the same partitions, nothing is changed.
     """
-    from ray_committer.jobs.table_maintenance import undo_version
+    from ray_committer.table_jobs.table_maintenance import undo_version
 
     with _cancellable() as (on_event, cancel):
         report = undo_version(

@@ -10,9 +10,9 @@ import click
 from ray_committer.cli import options as shared
 from ray_committer.cli.command import Command
 from ray_committer.cli.print import count_text, print_result, size_text
-from ray_committer.jobs.snapshot import snapshot
-from ray_committer.jobs.table_changes import TableChange, changes
 from ray_committer.protocol.file_list import ListedFile
+from ray_committer.table_jobs.snapshot import snapshot
+from ray_committer.table_jobs.table_changes import TableChange, changes
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -11,7 +11,7 @@ from rich.text import Text
 from ray_committer.cli import options as shared
 from ray_committer.cli.command import Command
 from ray_committer.cli.print import count_text, print_result
-from ray_committer.jobs.resolve_claim import ResolvedClaim, resolve_claim
+from ray_committer.table_jobs.resolve_claim import ResolvedClaim, resolve_claim
 
 
 @click.command(cls=Command)

@@ -14,7 +14,7 @@ from ray_committer.cli import options as shared
 from ray_committer.cli.command import Command
 from ray_committer.cli.print import count_text, print_result
 from ray_committer.errors import SHOWN, ValidationError
-from ray_committer.jobs.scan_table import ScannedClaim, TableScan, scan_table
+from ray_committer.table_jobs.scan_table import ScannedClaim, TableScan, scan_table
 
 
 @click.command(cls=Command)

@@ -12,10 +12,10 @@ from typing import Any
 from msgspec import structs
 
 from ray_committer.errors import RayCommitterError
-from ray_committer.jobs.partitions import open_partitions, tell_catalog
 from ray_committer.options import CommitOptions
 from ray_committer.report.commit_report import CommitReport
 from ray_committer.spark.catalog import SparkTable
+from ray_committer.table_jobs.partitions import open_partitions, tell_catalog
 
 _log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from click.testing import Result
 
 import ray_committer
 from ray_committer import CommitOptions
-from ray_committer.jobs.table import init_table
+from ray_committer.table_jobs.table import init_table
 from tests.cli import documents
 from tests.cli.commands import run
 

@@ -20,12 +20,12 @@ import pytest
 import ray_committer
 from ray_committer import CommitOptions
 from ray_committer.job_files.job_state import advance, read_state
-from ray_committer.jobs.table import init_table
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.record import ConflictMode, Heartbeat, Owner, encode
 from ray_committer.protocol.state import Phase
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
+from ray_committer.table_jobs.table import init_table
 from tests.cli.commands import HADOOP, run
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import ray_committer
-from ray_committer.jobs.table import init_table
+from ray_committer.table_jobs.table import init_table
 from tests.commits.drivers import (
     MADE_FROM_LOG,
     Drive,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ray_committer.jobs.table import init_table
+from ray_committer.table_jobs.table import init_table
 from tests.commits.drivers import Journal, digest_of
 from tests.commits.killed_processes import Life, run
 from tests.commits.rows_oracle import Replay, replay, wrong_at_the_end

@@ -12,14 +12,14 @@ import pytest
 
 from ray_committer.errors import CommitConflictError, RayCommitterError, SettingsError
 from ray_committer.job_files.job_state import read_state
-from ray_committer.jobs.resolve_claim import resolve_on
 from ray_committer.limits.waiting import Waiting
 from ray_committer.options import CommitOptions, Unfinished
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.stages.commit_result import CommitResult, Outcome
-from ray_committer.stages.undo_version import plan_undo, undo_version
 from ray_committer.stores.base import StoreOperations
+from ray_committer.table_jobs.resolve_claim import resolve_on
+from ray_committer.table_jobs.undo_version import plan_undo, undo_version
 from ray_committer.tables.save_checkpoint import save_checkpoint
 from ray_committer.testing import (
     MemoryStore,

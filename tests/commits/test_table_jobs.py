@@ -37,11 +37,11 @@ from ray_committer.protocol.table_entry import (
 )
 from ray_committer.stages.commit_result import CommitResult
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.drop_partitions import drop_partitions, plan_drop
-from ray_committer.stages.table_job import dead_table_jobs
 from ray_committer.stages.take_away import sweep_all_gone
-from ray_committer.stages.undo_version import plan_undo, undo_version
 from ray_committer.stores.base import StoreOperations
+from ray_committer.table_jobs.drop_partitions import drop_partitions, plan_drop
+from ray_committer.table_jobs.table_job import dead_table_jobs
+from ray_committer.table_jobs.undo_version import plan_undo, undo_version
 from ray_committer.tables.log import read_entries
 from ray_committer.tables.put import init_table
 from ray_committer.tables.snapshot import TableSnapshot

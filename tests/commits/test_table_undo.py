@@ -7,18 +7,18 @@ from collections.abc import Callable
 import pytest
 
 from ray_committer.errors import CommitConflictError, PathError
-from ray_committer.jobs.resolve_claim import resolve_on
-from ray_committer.jobs.scan_table import scan_on
 from ray_committer.limits.waiting import Waiting
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.table_entry import Isolation, TableDefinition
-from ray_committer.stages.drop_partitions import drop_partitions, plan_drop
-from ray_committer.stages.table_files import as_listed
-from ray_committer.stages.table_job import dead_table_jobs
-from ray_committer.stages.undo_version import plan_undo, undo_version
 from ray_committer.stores.base import StoreOperations
+from ray_committer.table_jobs.drop_partitions import drop_partitions, plan_drop
+from ray_committer.table_jobs.resolve_claim import resolve_on
+from ray_committer.table_jobs.scan_table import scan_on
+from ray_committer.table_jobs.table_files import as_listed
+from ray_committer.table_jobs.table_job import dead_table_jobs
+from ray_committer.table_jobs.undo_version import plan_undo, undo_version
 from ray_committer.tables.append import append
 from ray_committer.tables.put import init_table
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore

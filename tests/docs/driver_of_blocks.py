@@ -20,7 +20,7 @@ from typing import Any
 import ray
 
 import ray_committer
-from ray_committer.jobs.table import init_table
+from ray_committer.table_jobs.table import init_table
 from tests.docs import ways
 from tests.docs.blocks import Block, all_blocks
 from tests.docs.preparations import data_files, printed_in, write_job

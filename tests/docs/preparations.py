@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import ray_committer
-from ray_committer.jobs.table import init_table
+from ray_committer.table_jobs.table import init_table
 
 SHARED = "/shared"
 

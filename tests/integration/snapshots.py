@@ -8,7 +8,7 @@ import pytest
 
 import ray_committer
 from ray_committer.errors import TableVersionGoneError
-from ray_committer.jobs.table import init_table
+from ray_committer.table_jobs.table import init_table
 
 ROWS = b"number\n%d\n"
 DAYS = [1, 2]

@@ -11,9 +11,9 @@ import ray_committer
 from ray_committer import AbortReport, CommitOptions
 from ray_committer.errors import RayCommitterError
 from ray_committer.job_files.job_state import adopt_state, advance
-from ray_committer.jobs.table import init_table
 from ray_committer.protocol.paths import UNDONE, JobAttempt, join, new_job_attempt
 from ray_committer.protocol.state import Phase
+from ray_committer.table_jobs.table import init_table
 from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall
 from ray_committer.testing import write_job as write_to
 from tests.cli.commands import run

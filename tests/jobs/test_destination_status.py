@@ -15,8 +15,8 @@ from ray_committer import CommitOptions
 from ray_committer.errors import JobNotFoundError
 from ray_committer.jobs.destination_status import DestinationStatus, destination_status
 from ray_committer.jobs.past_commits import past_commits
-from ray_committer.jobs.table import init_table
 from ray_committer.protocol.paths import new_job_attempt
+from ray_committer.table_jobs.table import init_table
 from ray_committer.testing import StoreCall
 from ray_committer.testing import write_job as write_to
 from tests.cli.commands import run, snapshot

@@ -22,7 +22,9 @@ from ray_committer.stages.setup_job import setup_job
 from ray_committer.testing import MemoryStore, run_abort
 from tests.cli.commands import run
 from tests.commits.tables import AT_ONCE, THIRD
-from tests.jobs.tables_in_use import (
+from tests.opening import opening
+from tests.stages.support import JOB
+from tests.table_jobs.tables_in_use import (
     NEW,
     committed,
     kinds_of,
@@ -31,8 +33,6 @@ from tests.jobs.tables_in_use import (
     stopped_after_commit,
     write,
 )
-from tests.opening import opening
-from tests.stages.support import JOB
 from tests.tables.support import table_on
 
 pytestmark = pytest.mark.usefixtures("no_pauses")

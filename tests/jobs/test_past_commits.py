@@ -16,11 +16,11 @@ from ray_committer.cli.main import main
 from ray_committer.errors import CommitConflictError, RayCommitterError
 from ray_committer.jobs import open_job
 from ray_committer.jobs.past_commits import PastCommit, past_commits
-from ray_committer.jobs.table import init_table
 from ray_committer.protocol.iostatistics import IOStatistics
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.statistic_names import SAVE_SUCCESS
 from ray_committer.protocol.success import COMMITTED, DESTINATION, encode_success, new_success_data
+from ray_committer.table_jobs.table import init_table
 from ray_committer.testing import write_job as write_to
 from tests.commits.test_adopted_jobs import opened as opened_s3
 from tests.servers.fake_s3 import FakeS3, direct_store

@@ -20,9 +20,9 @@ from ray_committer.protocol.state import Phase
 from ray_committer.testing import MemoryStore, StoreCall
 from tests.cli.commands import run
 from tests.commits.tables import AT_ONCE, THIRD
-from tests.jobs.tables_in_use import NEW, committed, stopped, write
 from tests.opening import opening
 from tests.stages.support import JOB, KINDS, bring_to, with_job
+from tests.table_jobs.tables_in_use import NEW, committed, stopped, write
 from tests.tables.support import table_on
 
 pytestmark = pytest.mark.usefixtures("no_pauses")

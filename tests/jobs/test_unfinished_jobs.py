@@ -16,12 +16,12 @@ from ray_committer.errors import (
 )
 from ray_committer.job_files.other_jobs import other_jobs
 from ray_committer.jobs.end_job import ending
-from ray_committer.jobs.table import init_table
 from ray_committer.options import Unfinished
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.end_others import End, end_jobs
 from ray_committer.stores.base import StoreOperations, StoreSpec
+from ray_committer.table_jobs.table import init_table
 from ray_committer.testing import StoreCall
 from tests.doubles import phase_of as phase_of_job
 from tests.opening import dying

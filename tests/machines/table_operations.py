@@ -5,8 +5,8 @@ from __future__ import annotations
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.table_entry import TableDefinition
 from ray_committer.protocol.table_paths import TablePlaces
-from ray_committer.stages.make_table import make_table
 from ray_committer.stores.base import StoreOperations
+from ray_committer.table_jobs.make_table import make_table
 from tests.machines.operations import Job, Operation, abort, commit, each_with, pairs, undo
 
 ONCE = Job("once", {"p=1/c": b"c1", "p=3/c": b"c3"}, run_id="run")

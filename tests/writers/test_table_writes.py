@@ -11,10 +11,10 @@ import pytest
 import ray_committer
 from ray_committer import CommitOptions
 from ray_committer.errors import CommitRecordExistsError, IncompleteJobError
-from ray_committer.jobs.table import init_table, table_log
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
+from ray_committer.table_jobs.table import init_table, table_log
 from ray_committer.testing import SimulatedCrash, WrappedStore, run_commit
 from ray_committer.writers import job as arrow_job
 from ray_committer.writers.files import FileLayout

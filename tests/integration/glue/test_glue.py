@@ -17,9 +17,9 @@ import pytest
 import ray_committer.interop.catalogs.glue as glue_table
 from ray_committer.errors import CatalogError, CatalogTableError, SettingsError
 from ray_committer.interop.catalogs.glue import GlueTable
-from ray_committer.jobs.partitions import open_partitions, tell_catalog
-from tests.jobs.test_partitions import put
+from ray_committer.table_jobs.partitions import open_partitions, tell_catalog
 from tests.servers.moto import MotoServer
+from tests.table_jobs.test_partitions import put
 
 pytestmark = [pytest.mark.server, pytest.mark.xdist_group("s3")]
 

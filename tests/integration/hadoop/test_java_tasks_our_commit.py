@@ -15,12 +15,12 @@ from ray_committer.errors import (
     RayCommitterError,
 )
 from ray_committer.jobs.commit import commit_job
-from ray_committer.jobs.scan_table import scan_table
-from ray_committer.jobs.snapshot import snapshot
-from ray_committer.jobs.table import init_table
-from ray_committer.jobs.table_changes import history
 from ray_committer.options import CommitOptions
 from ray_committer.stages.commit_result import Outcome
+from ray_committer.table_jobs.scan_table import scan_table
+from ray_committer.table_jobs.snapshot import snapshot
+from ray_committer.table_jobs.table import init_table
+from ray_committer.table_jobs.table_changes import history
 from tests.integration.hadoop.conftest import Tree, make_tree, read_tree
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ import pytest
 import ray_committer.interop.catalogs.hms as hms
 from ray_committer.errors import CatalogError, CatalogTableError, SettingsError
 from ray_committer.interop.catalogs.hms import MetastoreTable
-from ray_committer.jobs.partitions import open_partitions, tell_catalog
+from ray_committer.table_jobs.partitions import open_partitions, tell_catalog
 from tests.cli.commands import run
-from tests.jobs.test_partitions import put
 from tests.servers.metastore import Metastore
+from tests.table_jobs.test_partitions import put
 
 pytestmark = [pytest.mark.server, pytest.mark.wide, pytest.mark.xdist_group("hms")]
 

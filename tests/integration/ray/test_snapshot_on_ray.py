@@ -9,9 +9,9 @@ import pytest
 import ray.data
 
 import ray_committer
-from ray_committer.jobs.table import init_table
+from ray_committer.table_jobs.table import init_table
 from ray_committer.writers.ray_data import ManifestDatasink
-from tests.jobs.test_snapshot import keep
+from tests.table_jobs.test_snapshot import keep
 
 pytestmark = [
     pytest.mark.ray,

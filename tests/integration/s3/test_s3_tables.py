@@ -16,17 +16,17 @@ from ray_committer.errors import (
     StoreRefusedError,
     StoreUnavailableError,
 )
-from ray_committer.jobs.table import init_table
 from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.table_paths import DraftName
 from ray_committer.stages.find_table import refuse_to_keep
-from ray_committer.stages.make_table import make_table
 from ray_committer.stages.setup_job import setup_job
-from ray_committer.stages.table_job import write_task
 from ray_committer.stages.task_files import TaskFiles
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.s3.store import S3Store
+from ray_committer.table_jobs.make_table import make_table
+from ray_committer.table_jobs.table import init_table
+from ray_committer.table_jobs.table_job import write_task
 from ray_committer.tables.among_others import Entrant
 from ray_committer.tables.append import append, append_next
 from ray_committer.tables.put import init_table as put_definition

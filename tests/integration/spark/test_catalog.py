@@ -13,10 +13,10 @@ from shutil import rmtree
 import pytest
 
 from ray_committer import CommitOptions
-from ray_committer.jobs.partitions import open_partitions, tell_catalog
 from ray_committer.protocol.partitions import partition_at
 from ray_committer.spark import install, uninstall
 from ray_committer.spark.catalog import SparkTable
+from ray_committer.table_jobs.partitions import open_partitions, tell_catalog
 from tests.cli.commands import run
 from tests.integration.spark.catalog_writes import (
     check,

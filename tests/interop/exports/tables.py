@@ -16,9 +16,9 @@ from ray_committer.interop.exports.result import Exported
 from ray_committer.interop.exports.run import export_table
 from ray_committer.protocol.table_entry import PartitionColumn, TableDefinition
 from ray_committer.protocol.table_paths import TablePlaces
-from ray_committer.stages.make_table import make_table
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
+from ray_committer.table_jobs.make_table import make_table
 
 Rows = Mapping[str, Sequence[Any] | pa.Table]
 """The values of column x, or a table, of each file."""

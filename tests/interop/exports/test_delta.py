@@ -20,12 +20,12 @@ import ray_committer
 from ray_committer.errors import ExportError
 from ray_committer.interop.exports import delta_table
 from ray_committer.interop.exports.cursor import read_cursor
-from ray_committer.jobs.scan_table import scan_table
 from ray_committer.limits import waiting
 from ray_committer.protocol.file_list import ListedFile
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
+from ray_committer.table_jobs.scan_table import scan_table
 from ray_committer.tables.append import append
 from ray_committer.testing import SimulatedCrash, StoreCall, WrappedStore, crash_at
 from tests.interop.exports.tables import commit, export, new_table, rows_of, snapshot_rows

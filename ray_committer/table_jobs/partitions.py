@@ -14,7 +14,6 @@ from functools import partial
 from ray_committer.errors import CatalogTableError, RayCommitterError
 from ray_committer.interop.catalogs.base import Catalog, sync_catalog
 from ray_committer.jobs.open_job import StorageOptions, open_here, require_destination
-from ray_committer.jobs.snapshot import definition_of
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.hidden_names import is_hidden
 from ray_committer.protocol.partitions import (
@@ -31,6 +30,7 @@ from ray_committer.stages.list_new_files import relative
 from ray_committer.stores.at_once import at_once
 from ray_committer.stores.base import StoreOperations, StoreSpec, real_path
 from ray_committer.stores.registry import fsspec_url, is_on_store, shown_url
+from ray_committer.table_jobs.snapshot import definition_of
 from ray_committer.tables.changes import committed_since
 from ray_committer.tables.file_sets import read_file_set
 from ray_committer.tables.log import read_definition

@@ -10,22 +10,22 @@ from ray_committer.events import CancelToken, EventSink, ignore
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.jobs.open_job import StorageOptions, open_here
-from ray_committer.jobs.snapshot import definition_of
-from ray_committer.jobs.table_job import (
+from ray_committer.options import CommitOptions
+from ray_committer.protocol.table_paths import TablePlaces
+from ray_committer.protocol.table_work import TableWork
+from ray_committer.report.commit_report import CommitReport
+from ray_committer.stages.commit_result import CommitResult
+from ray_committer.stages.context import JobContext
+from ray_committer.table_jobs import undo_version as undo_version_stage
+from ray_committer.table_jobs.drop_partitions import drop_partitions, plan_drop
+from ray_committer.table_jobs.run_job import (
     OnResult,
     give_up_dead_jobs,
     own_options,
     partition_path,
     report_table_job,
 )
-from ray_committer.options import CommitOptions
-from ray_committer.protocol.table_paths import TablePlaces
-from ray_committer.protocol.table_work import TableWork
-from ray_committer.report.commit_report import CommitReport
-from ray_committer.stages import undo_version as undo_version_stage
-from ray_committer.stages.commit_result import CommitResult
-from ray_committer.stages.context import JobContext
-from ray_committer.stages.drop_partitions import drop_partitions, plan_drop
+from ray_committer.table_jobs.snapshot import definition_of
 
 _DEFAULTS = CommitOptions()
 

@@ -31,10 +31,10 @@ from ray_committer.protocol.table_entry import (
 )
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import TableState, follow
-from ray_committer.stages.remove_orphans import IMPORT, interrupted
-from ray_committer.stages.resolve_claim import files_of, give_up
-from ray_committer.stages.table_files import as_listed, compare, find_listed, list_table
 from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.table_jobs.decide_claim import files_of, give_up
+from ray_committer.table_jobs.remove_orphans import IMPORT, interrupted
+from ray_committer.table_jobs.table_files import as_listed, compare, find_listed, list_table
 from ray_committer.tables.append import decide
 from ray_committer.tables.checkpoint import read_files
 from ray_committer.tables.claim import claim_partitions

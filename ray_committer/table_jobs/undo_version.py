@@ -29,11 +29,11 @@ from ray_committer.protocol.table_work import TableWork
 from ray_committer.stages.commit_result import CommitResult
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.read_files import find_read_files
-from ray_committer.stages.table_job import TableTasks, run_table_job, write_task
 from ray_committer.stages.task_files import TaskFiles
 from ray_committer.stores.at_once import at_once
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.output import copy_file
+from ray_committer.table_jobs.table_job import TableTasks, run_table_job, write_task
 from ray_committer.tables.changes import committed_since
 from ray_committer.tables.checkpoint import FilesAt
 from ray_committer.tables.file_sets import read_file_set

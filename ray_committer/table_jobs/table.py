@@ -22,8 +22,8 @@ from ray_committer.protocol.table_entry import (
 )
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.find_table import refuse_to_keep
-from ray_committer.stages.make_table import make_table
 from ray_committer.stores.base import StoreOperations
+from ray_committer.table_jobs.make_table import make_table
 from ray_committer.tables.log import find_head, read_definition, read_entries, version_gone
 from ray_committer.tables.put import new_table_id
 

@@ -18,22 +18,32 @@ from ray_committer.errors import (
     TableClaimError,
     ValidationError,
 )
-from ray_committer.jobs.table import init_table
 from ray_committer.protocol import file_list
 from ray_committer.protocol.file_list import ListedFile, inline_set
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.table_entry import TableCommit, WriteMode
-from ray_committer.stages import remove_listed_files
-from ray_committer.stages.make_table import make_table
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
+from ray_committer.table_jobs import remove_listed_files
+from ray_committer.table_jobs.make_table import make_table
+from ray_committer.table_jobs.table import init_table
 from ray_committer.tables.append import append
 from ray_committer.tables.log import read_entries
 from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore, run_commit
 from ray_committer.testing.harness import put_file
 from tests.cli.commands import run
 from tests.commits.tables import AT_ONCE, OLD, OVERWRITE, THIRD, data_in, data_of_log, in_flight, sizes
-from tests.jobs.tables_in_use import (
+from tests.stages.support import (
+    JOB,
+    KINDS,
+    NOW,
+    ON_DIRECTORIES,
+    ON_OBJECTS,
+    at,
+    do_at,
+    each_crash,
+)
+from tests.table_jobs.tables_in_use import (
     NEW,
     OVERWRITE_ONE,
     OVERWRITE_PARTITIONS,
@@ -47,16 +57,6 @@ from tests.jobs.tables_in_use import (
     stopped_after_commit,
     table_with_old_files,
     write,
-)
-from tests.stages.support import (
-    JOB,
-    KINDS,
-    NOW,
-    ON_DIRECTORIES,
-    ON_OBJECTS,
-    at,
-    do_at,
-    each_crash,
 )
 from tests.tables.support import DEFINITION, TABLE, append_commit, claim_of, done_of
 from tests.tiers import moments

@@ -12,7 +12,8 @@ from ray_committer.tables.log import find_head, read_entry
 from ray_committer.tables.put import init_table
 from ray_committer.testing import MemoryStore, WrappedStore, run_abort, run_commit
 from tests.commits.tables import AT_ONCE, OLD, OVERWRITE, data_in, data_of_log, in_flight, sizes
-from tests.jobs.tables_in_use import (
+from tests.stages.support import JOB, KINDS, OTHER_JOB, do_at
+from tests.table_jobs.tables_in_use import (
     NEW,
     OVERWRITE_PARTITIONS,
     Died,
@@ -24,7 +25,6 @@ from tests.jobs.tables_in_use import (
     table_with_old_files,
     write,
 )
-from tests.stages.support import JOB, KINDS, OTHER_JOB, do_at
 from tests.tables.support import TABLE
 
 pytestmark = pytest.mark.usefixtures("no_pauses")

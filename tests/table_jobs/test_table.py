@@ -11,12 +11,12 @@ import pytest
 import ray_committer
 from ray_committer import CommitOptions
 from ray_committer.errors import CommitConflictError, JobNotFoundError, PreflightError, SettingsError
-from ray_committer.jobs.table import init_table, table_log
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
+from ray_committer.table_jobs.table import init_table, table_log
 from ray_committer.tables.log import read_definition
 from tests.cli.commands import run
 

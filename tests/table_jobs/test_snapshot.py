@@ -13,18 +13,18 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 import ray_committer
 from ray_committer.errors import JobNotFoundError, TableVersionGoneError
-from ray_committer.jobs.snapshot import definition_of
-from ray_committer.jobs.table import init_table
 from ray_committer.protocol.file_list import inline_set
 from ray_committer.protocol.table_entry import TableCommit
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
+from ray_committer.table_jobs.snapshot import definition_of
+from ray_committer.table_jobs.table import init_table
 from ray_committer.tables.append import append
 from ray_committer.tables.snapshot import TableSnapshot
 from ray_committer.testing import MemoryStore
 from tests.commits.tables import OVERWRITE
-from tests.jobs.tables_in_use import stopped_after_commit
+from tests.table_jobs.tables_in_use import stopped_after_commit
 from tests.tables.support import TABLE, claim_of, done_of
 
 

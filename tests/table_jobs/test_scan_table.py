@@ -20,8 +20,6 @@ from ray_committer.errors import (
     TableLogError,
 )
 from ray_committer.job_files.job_state import advance, read_state
-from ray_committer.jobs.scan_table import scan_table
-from ray_committer.jobs.table import init_table
 from ray_committer.protocol import file_list
 from ray_committer.protocol.paths import SUCCESS
 from ray_committer.protocol.state import Phase
@@ -29,13 +27,23 @@ from ray_committer.protocol.table_entry import WriteMode
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.setup_job import setup_job
+from ray_committer.table_jobs.scan_table import scan_table
+from ray_committer.table_jobs.table import init_table
 from ray_committer.tables.append import append
 from ray_committer.tables.release import how_to_end
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, run_abort, run_commit
 from ray_committer.testing.harness import put_file, run_undo
 from tests.cli.commands import run
 from tests.commits.tables import AT_ONCE, OLD, OVERWRITE, THIRD, data_in, data_of_log, in_flight, sizes
-from tests.jobs.tables_in_use import (
+from tests.stages.support import (
+    JOB,
+    ON_DIRECTORIES,
+    ON_OBJECTS,
+    do_at,
+    each_crash,
+    state_of,
+)
+from tests.table_jobs.tables_in_use import (
     NEW,
     OVERWRITE_PARTITIONS,
     Died,
@@ -49,15 +57,7 @@ from tests.jobs.tables_in_use import (
     table_with_old_files,
     write,
 )
-from tests.jobs.test_resolve_claim import broken_table
-from tests.stages.support import (
-    JOB,
-    ON_DIRECTORIES,
-    ON_OBJECTS,
-    do_at,
-    each_crash,
-    state_of,
-)
+from tests.table_jobs.test_resolve_claim import broken_table
 from tests.tables.support import TABLE, claim_of, table_on
 from tests.tiers import moments
 

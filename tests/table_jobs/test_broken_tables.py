@@ -22,15 +22,23 @@ from ray_committer.errors import (
     TableLogGoneError,
     TableVersionGoneError,
 )
-from ray_committer.jobs.table import init_table, table_log
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.state import Phase
+from ray_committer.table_jobs.table import init_table, table_log
 from ray_committer.testing import MemoryStore, WrappedStore, run_commit
 from tests.cli.commands import error_lines, run, snapshot
 from tests.commits.tables import AT_ONCE, OLD, OVERWRITE, data_in, data_of_log, of_mode, sizes
-from tests.jobs.tables_in_use import NEW, Died, committed, die, kinds_of, table_with_old_files, write
 from tests.stages.support import JOB, KINDS, do_at, state_of
+from tests.table_jobs.tables_in_use import (
+    NEW,
+    Died,
+    committed,
+    die,
+    kinds_of,
+    table_with_old_files,
+    write,
+)
 from tests.tables.support import TABLE
 
 pytestmark = pytest.mark.usefixtures("no_pauses")

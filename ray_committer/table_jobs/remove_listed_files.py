@@ -25,7 +25,6 @@ from ray_committer.protocol.state import new_nonce
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.aside import move_back, return_stranger, sets_aside
 from ray_committer.stages.old_files import put_aside, replaced_file
-from ray_committer.stages.table_files import Found, compare, find_listed
 from ray_committer.stores.at_once import at_once
 from ray_committer.stores.base import (
     FileStatus,
@@ -34,6 +33,7 @@ from ray_committer.stores.base import (
     delete_version,
     sync,
 )
+from ray_committer.table_jobs.table_files import Found, compare, find_listed
 from ray_committer.work.entries import STAYS
 
 FILES_ASIDE = 10_000

@@ -23,7 +23,7 @@ from ray_committer.report.run_facts import run_facts
 from ray_committer.stages.abort_job import abort_job
 from ray_committer.stages.commit_result import CommitResult
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.table_job import dead_table_jobs
+from ray_committer.table_jobs.table_job import dead_table_jobs
 
 OnResult = Callable[[CommitResult], None]
 

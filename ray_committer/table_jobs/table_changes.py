@@ -8,7 +8,6 @@ from functools import partial
 
 from ray_committer.errors import JobNotFoundError
 from ray_committer.jobs.open_job import StorageOptions, open_here
-from ray_committer.jobs.snapshot import definition_of
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.claims import common_partitions
 from ray_committer.protocol.file_list import FileSet, ListedFile, partition_of
@@ -17,6 +16,7 @@ from ray_committer.protocol.table_entry import LogEntry, TableClaim
 from ray_committer.protocol.table_paths import DIRECTORY, KEPT_SUFFIX, TablePlaces
 from ray_committer.protocol.table_state import ClaimCommitted, TableState, follow
 from ray_committer.stores.base import StoreOperations
+from ray_committer.table_jobs.snapshot import definition_of
 from ray_committer.tables.changes import committed_since
 from ray_committer.tables.file_sets import read_file_set
 from ray_committer.tables.log import read_definition, read_entries

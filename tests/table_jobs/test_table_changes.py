@@ -8,12 +8,12 @@ import pytest
 
 import ray_committer
 from ray_committer.errors import JobNotFoundError
-from ray_committer.jobs.table import init_table
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
+from ray_committer.table_jobs.table import init_table
 from ray_committer.tables.append import append
-from tests.jobs.test_snapshot import commit, keep, paths
+from tests.table_jobs.test_snapshot import commit, keep, paths
 from tests.tables.support import abort_of, claim_of
 
 

@@ -12,10 +12,10 @@ from ray_committer.errors import CommitStateUnknownError
 from ray_committer.protocol.file_list import ListedFile
 from ray_committer.protocol.paths import is_inside, join, parent
 from ray_committer.protocol.table_paths import TablePlaces
-from ray_committer.stages.remove_listed_files import Removal, keep_listed_files
-from ray_committer.stages.table_files import as_listed
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
+from ray_committer.table_jobs.remove_listed_files import Removal, keep_listed_files
+from ray_committer.table_jobs.table_files import as_listed
 from ray_committer.testing import LinkingStore, SimulatedCrash, StoreCall, WrappedStore, visible_files
 from ray_committer.testing.harness import put_file
 from tests.stages.support import calls_of, do_at

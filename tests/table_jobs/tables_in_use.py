@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from ray_committer.jobs.resolve_claim import ResolvedClaim, resolve_on
-from ray_committer.jobs.scan_table import TableScan, scan_on
 from ray_committer.limits.waiting import Waiting
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.stores.base import StoreOperations
+from ray_committer.table_jobs.resolve_claim import ResolvedClaim, resolve_on
+from ray_committer.table_jobs.scan_table import TableScan, scan_on
 from ray_committer.tables.log import read_entries
 from ray_committer.testing import (
     MemoryStore,

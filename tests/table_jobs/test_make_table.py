@@ -16,9 +16,9 @@ from ray_committer.protocol.paths import SUCCESS, join, new_job_attempt
 from ray_committer.protocol.state import TableBase
 from ray_committer.protocol.table_entry import TableClaim, TableDefinition
 from ray_committer.protocol.table_paths import TablePlaces
-from ray_committer.stages.make_table import make_table
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
+from ray_committer.table_jobs.make_table import make_table
 from ray_committer.tables.append import append, decide
 from ray_committer.tables.checkpoint import read_files
 from ray_committer.tables.log import is_complete, read_definition

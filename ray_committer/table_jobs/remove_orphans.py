@@ -22,10 +22,10 @@ from ray_committer.protocol.table_entry import (
     WriteMode,
 )
 from ray_committer.protocol.table_paths import TablePlaces
-from ray_committer.stages.remove_listed_files import Removal
-from ray_committer.stages.resolve_claim import finish_removal, give_up
-from ray_committer.stages.table_files import find_listed
 from ray_committer.stores.base import StoreOperations
+from ray_committer.table_jobs.decide_claim import finish_removal, give_up
+from ray_committer.table_jobs.remove_listed_files import Removal
+from ray_committer.table_jobs.table_files import find_listed
 from ray_committer.tables import checkpoint
 from ray_committer.tables.append import decide
 from ray_committer.tables.claim import claim_partitions

@@ -9,21 +9,21 @@ from dataclasses import dataclass
 
 from ray_committer.errors import CommitConflictError, CommitStateUnknownError, JobNotFoundError
 from ray_committer.jobs.open_job import StorageOptions, open_here
-from ray_committer.jobs.table import require_table
 from ray_committer.limits.waiting import Waiting
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.table_entry import TableDefinition
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.ended_jobs import job_gone
-from ray_committer.stages.remove_listed_files import Removal
-from ray_committer.stages.remove_orphans import remove_orphans
-from ray_committer.stages.resolve_claim import (
+from ray_committer.stores.base import StoreOperations
+from ray_committer.table_jobs.decide_claim import (
     files_of,
     find_claim,
     finish_committed,
     give_up_claims,
 )
-from ray_committer.stores.base import StoreOperations
+from ray_committer.table_jobs.remove_listed_files import Removal
+from ray_committer.table_jobs.remove_orphans import remove_orphans
+from ray_committer.table_jobs.table import require_table
 from ray_committer.tables.jobs_in_log import Logged
 
 _DEFAULTS = CommitOptions()

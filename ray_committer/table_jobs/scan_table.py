@@ -10,17 +10,17 @@ from functools import partial
 
 from ray_committer.job_files.commands import resolve_command
 from ray_committer.jobs.open_job import StorageOptions, open_here
-from ray_committer.jobs.resolve_claim import unknown_if_it_fails
-from ray_committer.jobs.table import require_table
 from ray_committer.limits.waiting import Waiting
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.table_entry import TableDefinition
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import ClaimInFlight
-from ray_committer.stages import scan_table as stage
-from ray_committer.stages.remove_orphans import end_interrupted
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.registry import shown_url
+from ray_committer.table_jobs import compare_table as stage
+from ray_committer.table_jobs.remove_orphans import end_interrupted
+from ray_committer.table_jobs.resolve_claim import unknown_if_it_fails
+from ray_committer.table_jobs.table import require_table
 from ray_committer.tables.checkpoint import read_state
 from ray_committer.tables.release import commands_to_end, job_of
 

@@ -7,14 +7,19 @@ from pathlib import Path
 import pytest
 
 from ray_committer.errors import CatalogTableError, JobNotFoundError
-from ray_committer.jobs.partitions import MOST_ALONE, TablePartitions, open_partitions, tell_catalog
-from ray_committer.jobs.table import init_table
-from ray_committer.jobs.table_maintenance import drop_partition
 from ray_committer.protocol.partitions import PartitionChanges
 from ray_committer.stores.base import StoreSpec
+from ray_committer.table_jobs.partitions import (
+    MOST_ALONE,
+    TablePartitions,
+    open_partitions,
+    tell_catalog,
+)
+from ray_committer.table_jobs.table import init_table
+from ray_committer.table_jobs.table_maintenance import drop_partition
 from ray_committer.testing import MemoryStore
 from tests.interop.catalogs.test_base import DictCatalog
-from tests.jobs.test_snapshot import commit
+from tests.table_jobs.test_snapshot import commit
 
 
 def paths(changes: PartitionChanges) -> tuple[list[str], list[str]]:
