@@ -181,7 +181,7 @@ def a_draft_is_put_by_who_does_not_know_all_since() -> Swaps:
     """An entry is put whose job was aborted in a part of the log that was not read."""
     yield (
         pack_of,
-        lambda own, drafts, since, known, version: pack_of(own, drafts, 0, known, version),
+        lambda own_entry, drafts, since, known, version: pack_of(own_entry, drafts, 0, known, version),
     )
 
 
@@ -192,7 +192,7 @@ def claims_of_one_run_id_are_in_flight_together() -> Swaps:
 
 def work_under_a_run_id_is_committed_again() -> Swaps:
     """The rows of a job that is run again are there twice."""
-    yield run_after, lambda run, one: None
+    yield run_after, lambda run, commit: None
 
 
 def a_second_write_of_a_session_is_dropped() -> Swaps:
@@ -208,8 +208,8 @@ def other_work_under_a_run_id_is_dropped() -> Swaps:
 def an_undo_does_not_free_the_run_id() -> Swaps:
     """A job that was undone is run again, ends well, and has no rows."""
 
-    def broken(run, one):
-        after = run_after(run, one)
+    def broken(run, commit):
+        after = run_after(run, commit)
         return after and structs.replace(after, undone=0)
 
     yield run_after, broken
