@@ -68,7 +68,7 @@ class FileLayout:
 
     def file_schema(self, schema: pa.Schema) -> pa.Schema:
         """The schema of the files themselves, without the partition columns."""
-        return pa.schema([one for one in schema if one.name not in self.partition_by])
+        return pa.schema([column for column in schema if column.name not in self.partition_by])
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +93,12 @@ def write_tables(
     Files are called ``part-<stem>-<number>``, so each attempt needs its own `stem`. A table with other
     columns than the table before, or other types, goes to its own files. Without rows and without
     partitions, an empty file with `schema` is written, if that is given, so that readers know the
-    columns. `choose` is that of `split_by_partition`.
+    columns. `choose` is as for `split_by_partition`.
     """
     rows, checked = 0, None
     with _Directories(layout, open_file, stem) as directories:
         for table in tables:
+            # A table without rows can lack types: Ray Data sends such blocks between full ones.
             if table.num_rows and table.schema != checked:
                 layout.check(table.schema)
                 checked = table.schema
@@ -133,6 +134,8 @@ class _Directories:
                     self._close_files()
             finally:
                 for file in self._files.values():
+                    # Also after a failure in `_close_files`, and before the pool ends: its threads may
+                    # still write.
                     file.discard()
 
     def add(self, directory: str, table: pa.Table) -> None:
@@ -145,6 +148,8 @@ class _Directories:
         self._all_bytes += table.nbytes
         if self._bytes[directory] > FILE_BYTES:
             self._write(directory)
+            # Only when a directory's next part is ready: up to then a thread encodes while this one
+            # collects rows.
             self._files[directory].wait()
         elif self._all_bytes > BUFFER_BYTES:
             self._write_all()
@@ -194,8 +199,8 @@ class _Directories:
 def _common(schema: pa.Schema, other: pa.Schema) -> pa.Schema | None:
     """Return the schema that tables of both have in one file; None if there is none.
 
-    Columns without any value have no type in Arrow, and take the type of the other. Their order is that
-    of the first.
+    Columns without any value have no type in Arrow, and take the type of the other. Their order is the
+    first one's.
     """
     if schema == other:
         return schema
@@ -241,6 +246,7 @@ class _OpenFile:
 
     def _write(self, table: pa.Table) -> None:
         if table.schema != self.schema:
+            # Another order of the same columns, or a column of nulls without a type.
             table = table.select(self.schema.names).cast(self.schema)
         self._writer.write_table(table)
 
@@ -295,6 +301,7 @@ def _try_writer(layout: FileLayout, schema: pa.Schema) -> None:
     """Raise ``ValueError`` if the format does not support the options or the types of the columns."""
     try:
         writer = _WRITERS[layout.format](BytesIO(), schema, layout.options)
+        # Pyarrow notices some types only when it writes.
         writer.write_table(schema.empty_table())
         writer.close()
     except (TypeError, ValueError, pa.ArrowException) as e:

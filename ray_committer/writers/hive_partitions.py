@@ -52,24 +52,31 @@ def _refine(
 ) -> tuple[np.ndarray[Any, Any], list[str]]:
     """Split the existing groups by one more column; a row's code is an index into the names."""
     kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
+    # Each distinct value is formatted once: formatting all rows in Python would take most of the time of
+    # a write.
     encoded = values.cast(kind).combine_chunks().dictionary_encode(null_encoding="encode")
     texts = partition_texts(column, encoded.dictionary)
-    named = [tuple(partition_name(column, text) for text in same) for same in texts]
-    own = list(dict.fromkeys(named))  # null and the empty string have one name
-    numbers = {name: number for number, name in enumerate(own)}
+    named = [tuple(partition_name(column, text) for text in spellings) for spellings in texts]
+    names_here = list(dict.fromkeys(named))  # null and the empty string have one name
+    numbers = {name: number for number, name in enumerate(names_here)}
     own_codes = np.array([numbers[name] for name in named])[encoded.indices.to_numpy()]
-    refined = pa.array(codes * len(own) + own_codes).dictionary_encode()
+    # A pair of numbers as one number, and then numbered anew: only groups that occur get a code, so the
+    # numbers stay small however many columns there are.
+    refined = pa.array(codes * len(names_here) + own_codes).dictionary_encode()
     return refined.indices.to_numpy(), [
         choose(
-            tuple("/".join(filter(None, (names[code // len(own)], one))) for one in own[code % len(own)])
+            tuple(
+                "/".join(filter(None, (names[code // len(names_here)], spelling)))
+                for spelling in names_here[code % len(names_here)]
+            )
         )
         for code in refined.dictionary.to_pylist()
     ]
 
 
 def partition_texts(column: str, values: pa.Array) -> list[tuple[str | None, ...]]:
-    """Each value as Spark casts it to a string: that of its default first, then those of other Java
-    versions or of ANSI mode. ``ValueError`` if a value or the type has no such text."""
+    """Each value as Spark casts it to a string: by its default first, then in other Java versions or in
+    ANSI mode. ``ValueError`` if a value or the type has no such text."""
     kind = values.type
     if pa.types.is_floating(kind):
         texts = partial(float_texts, is_single=pa.types.is_float32(kind))

@@ -71,10 +71,10 @@ def write_mode(mode: str, layout: FileLayout) -> WriteMode:
     """Return the mode with that name; ``ValueError`` lists the modes."""
     if mode not in list(WriteMode):
         raise ValueError(f"mode {mode!r}: is not one of {', '.join(WriteMode)}")
-    found = WriteMode(mode)
-    if found in _OF_PARTITIONS and not layout.partition_by:
-        raise ValueError(f"mode {found.value!r}: needs partition_by")
-    return found
+    chosen = WriteMode(mode)
+    if chosen in _OF_PARTITIONS and not layout.partition_by:
+        raise ValueError(f"mode {chosen.value!r}: needs partition_by")
+    return chosen
 
 
 def start(
@@ -93,6 +93,7 @@ def start(
     if schema is not None:
         layout.check(schema)
     wanted = WriteMode.ERROR if mode is WriteMode.IGNORE else mode
+    # IGNORE is ERROR up to here: only the refusal shows whether there is data.
     options = replace(options, mode=ConflictMode(wanted.value))
     try:
         job_id = setup_job(
@@ -138,13 +139,15 @@ def _standing(attempt: TaskAttempt, mode: WriteMode, directories: tuple[str, ...
     if len(directories) == 1:
         return directories[0]
     destination = attempt.job.destination
-    there = [one for one in directories if _is_there(attempt.store, join(destination, one))]
-    if len(there) > 1 and mode in _OF_PARTITIONS:
+    standing = [
+        directory for directory in directories if _is_there(attempt.store, join(destination, directory))
+    ]
+    if len(standing) > 1 and mode in _OF_PARTITIONS:
         raise CommitConflictError(
-            f"{join(destination, there[0])} and {there[1]}: are two directories of one partition",
+            f"{join(destination, standing[0])} and {standing[1]}: are two directories of one partition",
             "nothing was changed: move the files of one to the other, and run the write again",
         )
-    return there[0] if there else directories[0]
+    return standing[0] if standing else directories[0]
 
 
 def _is_there(store: StoreOperations, directory: str) -> bool:
@@ -170,6 +173,7 @@ def commit(
             f"their manifest, so nothing was committed",
             "run the write again",
         )
+    # A dataset without blocks has no tasks; its output is the schema in an empty file, or nothing.
     tasks = tasks or (write_attempt(job, 0, ()),)
     options = replace(
         job.options,
@@ -183,6 +187,8 @@ def commit(
             job.dest, job.job_id, executor=executor, options=options, storage_options=job.storage_options
         )
     except CommitConflictError:
+        # Data that came while the tasks ran. It is looked at again, since a conflict can have other
+        # reasons.
         ignored = job.mode is WriteMode.IGNORE and _holds_data(job.dest, options, job.storage_options)
         if ignored and abort(job):
             return None

@@ -57,7 +57,7 @@ def write_transactional(
     columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
     layout = FileLayout(format, columns, format_options or {})
     schema = arrow_schema(df.schema)
-    options, told = _in_session(df, options or CommitOptions())
+    options, session_jobs = _in_session(df, options or CommitOptions())
     job = arrow_job.start(
         dest,
         layout,
@@ -73,7 +73,7 @@ def write_transactional(
         results = [written_task(row) for row in rows]
         report = arrow_job.commit(job, results, executor=executor)
     if report is not None:
-        told.update({report.job_id, report.committed_by or report.job_id})
+        session_jobs.update({report.job_id, report.committed_by or report.job_id})
     return report
 
 
@@ -91,8 +91,8 @@ def _in_session(df: DataFrame, options: CommitOptions) -> tuple[CommitOptions, s
     if query is not None and number is not None:
         batch = f"query={query} batch={number}"
         queries = spark._jsparkSession.sharedState().activeStreamingQueries()
-        found = queries.get(context._jvm.java.util.UUID.fromString(query))
-        session = str(found.runId()) if found is not None else session
+        active_query = queries.get(context._jvm.java.util.UUID.fromString(query))
+        session = str(active_query.runId()) if active_query is not None else session
     run_id = in_batch(options.run_id, batch) or options.run_id
     jobs = jobs_of_spark(session, batch, run_id)
     return options.changed(run_id=run_id, known_jobs=tuple(jobs)), jobs

@@ -25,7 +25,7 @@ class BeatenError(Exception):
 def until_done(
     run: Callable[[], _Result],
     place: str,
-    seen: Callable[[], int] = lambda: 0,
+    last_seen: Callable[[], int] = lambda: 0,
     sleep: Sleep = waiting.sleep,
 ) -> _Result:
     """The result of `run`, which is called again after `BeatenError`.
@@ -33,14 +33,14 @@ def until_done(
     `seen` is the last version of the target that this process knows. `ExportError` about `place` if that
     did not change for `ATTEMPTS` calls.
     """
-    last, attempt = seen(), 0
+    last, attempt = last_seen(), 0
     while True:
         began = time.monotonic()
         try:
             return run()
         except BeatenError as e:
-            attempt = attempt + 1 if seen() == last else 1
-            last = seen()
+            attempt = attempt + 1 if last_seen() == last else 1
+            last = last_seen()
             if attempt >= ATTEMPTS:
                 raise ExportError(f"{place}: cannot be exported beside other programs ({e})") from e
             runs = (time.monotonic() - began) * min(attempt - 1, MOST_RUNS)

@@ -1,6 +1,6 @@
 """The partition columns of a table: their names and types, and the value of each file.
 
-A declared type is that of the table's definition. Without one, it is what Spark takes from the names of
+A declared type comes from the table's definition. Without one, it is what Spark takes from the names of
 the directories. Source: Spark ``PartitioningUtils.inferPartitionColumnValue``; a number with more digits
 than a long has is a string here.
 """
@@ -51,15 +51,15 @@ class Partitioning:
         return self._known[directory]
 
     def _read(self, file: ListedFile) -> Iterator[tuple[str, str | None]]:
-        found = partition_values(file.p)
-        if found.keys() != self.types.keys():
+        values = partition_values(file.p)
+        if values.keys() != self.types.keys():
             raise ExportError(
-                f"{join(self.root, file.p)}: is in a directory with {_named(found)}, but the files of "
+                f"{join(self.root, file.p)}: is in a directory with {_named(values)}, but the files of "
                 f"the table have {_named(self.types)}",
                 "the table itself is as it was: such a table cannot be exported",
             )
         for name, kind in self.types.items():
-            yield name, _text(_value(join(self.root, file.p), name, found[name], kind))
+            yield name, _text(_value(join(self.root, file.p), name, values[name], kind))
 
 
 def partitioning_of(
@@ -74,8 +74,8 @@ def partitioning_of(
     return Partitioning(
         root,
         {
-            name: _declared(name, types[name]) if name in types else inferred(found)
-            for name, found in texts.items()
+            name: _declared(name, types[name]) if name in types else inferred(values)
+            for name, values in texts.items()
         },
     )
 
@@ -83,8 +83,9 @@ def partitioning_of(
 def inferred(texts: Iterable[str | None]) -> pa.DataType:
     """The type that Spark would give a column with these values."""
     kinds = {_kind(text) for text in texts if text is not None}
-    for kind, others in _WIDER.items():
-        if kind in kinds and kinds <= {kind, *others}:
+    # The widest first: it is the type if each other value can be read as it.
+    for kind, narrower in _WIDER.items():
+        if kind in kinds and kinds <= {kind, *narrower}:
             return kind
     return pa.string()
 
@@ -119,6 +120,8 @@ def _is_value(text: str, kind: pa.DataType) -> bool:
 def _value(path: str, name: str, text: str | None, kind: pa.DataType) -> Any:
     if text is None:
         return None
+    # Spark cannot write an empty text: it writes `__HIVE_DEFAULT_PARTITION__`. Delta would read it as
+    # null.
     if not text:
         raise ExportError(f"{path}: partition column {name!r} has an empty text", _ADVICE)
     try:

@@ -21,7 +21,7 @@ class Cursor(msgspec.Struct, frozen=True, kw_only=True, tag="export"):
 
     version: the last version of the table that was exported.
     target: the id of the Delta table: another one at the same place has another id.
-    target_version: that of the Delta table afterwards.
+    target_version: the version of the Delta table afterwards.
     """
 
     table_id: str

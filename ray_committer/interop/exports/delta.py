@@ -76,10 +76,12 @@ class _Export:
             raise _not_ours(self.table)
         cursor = self._cursor(delta)
         known = -1 if cursor is None else cursor.target_version
+        # Before anything is written: the versions that follow would hide what another program has done.
         refuse_others(self.store, self.table, self.app_id, known, delta.version)
-        for one in committed_since(self.store, self.table, self._table_id, version):
-            self._commit(delta, change_of(self.store, self.table, one))
-            version = one.version
+        for commit in committed_since(self.store, self.table, self._table_id, version):
+            self._commit(delta, change_of(self.store, self.table, commit))
+            version = commit.version
+        # Last: a cursor that is behind only costs reading more.
         self._save_cursor(cursor, delta, version)
         return Exported(version, self.versions, self.added, self.removed)
 
@@ -96,26 +98,26 @@ class _Export:
         partitioning = partitioning_of(
             self.table.destination, change.added, self.definition.partition_columns
         )
-        found = self._schema(change)
-        if found is None:
+        file_schema = self._schema(change)
+        if file_schema is None:
             if change.added:
                 raise BeatenError("a file was removed")
             raise ExportError(
                 f"{self.table.destination}: has no files yet, so the columns of the table are not known",
                 "the table itself is as it was: run the same command after the first job",
             )
-        columns = pa.schema([one for one in found if one.name not in partitioning.types])
+        columns = pa.schema([field for field in file_schema if field.name not in partitioning.types])
         spec, destination = self.store.spec, self.table.destination
         create_delta(spec, destination, columns, partitioning, change, self.app_id)
         self._note(change)
 
     def _commit(self, delta: Delta, change: Change) -> None:
-        """Write one version of the table; its schema is that of one file that is still there."""
+        """Write one version of the table; its schema is taken from one file that is still there."""
         require_parquet(self.table, change.added)
-        found = self._schema(change)
-        if found is not None:
+        file_schema = self._schema(change)
+        if file_schema is not None:
             partitions = delta.partitioning.types
-            columns = pa.schema([one for one in found if one.name not in partitions])
+            columns = pa.schema([field for field in file_schema if field.name not in partitions])
             require_same(delta.schema, columns, join(self.table.destination, change.added[0].p))
         before = delta.version
         delta.commit(change, self.app_id)
@@ -138,10 +140,12 @@ class _Export:
     def _require_removed(self, gone: ListedFile) -> None:
         """`ExportError` if the last version of the table has a file that is gone; `BeatenError` if a job
         may be moving it to its place just now."""
-        now, directory = TableSnapshot(self.store, self.table, self._table_id), partition_of(gone.p)
-        if not now.is_settled(directory):
+        snapshot, directory = TableSnapshot(self.store, self.table, self._table_id), partition_of(gone.p)
+        # The log names the new files as soon as the job is committed, a moment before those with old
+        # names are moved.
+        if not snapshot.is_settled(directory):
             raise BeatenError("a job moves its files to their places")
-        if gone in now.files(directory):
+        if gone in snapshot.files(directory):
             raise ExportError(
                 f"{join(self.table.destination, gone.p)}: is gone, although the log of the table names "
                 "it",
@@ -161,14 +165,14 @@ class _Export:
         return cursor if is_own and cursor is not None and cursor.target == delta.id else None
 
     def _save_cursor(self, cursor: Cursor | None, delta: Delta, version: int) -> None:
-        now = Cursor(
+        current = Cursor(
             table_id=self._table_id,
             version=version,
             target=delta.id,
             target_version=delta.version,
         )
-        if now != cursor:
-            save_cursor(self.store, self.table, now)
+        if current != cursor:
+            save_cursor(self.store, self.table, current)
 
 
 def _not_ours(table: TablePlaces) -> ExportError:

@@ -47,8 +47,8 @@ def refuse_others(
                 "the table itself is as it was: restore that file, or remove the directory it is in and "
                 "run the same command, which exports all files anew",
             ) from e
-        changes = any(one.add is not None or one.remove is not None for one in actions)
-        is_own = any(one.txn is not None and one.txn.app_id == app_id for one in actions)
+        changes = any(action.add is not None or action.remove is not None for action in actions)
+        is_own = any(action.txn is not None and action.txn.app_id == app_id for action in actions)
         if changes and not is_own:
             raise ExportError(
                 f"{path}: another program has changed the files of this Delta table",

@@ -65,6 +65,7 @@ def _s3_options(spec: StoreSpec) -> dict[str, str]:
     is there."""
     credentials = Credentials(spec.authority, spec.storage_options)
     place = find_place(spec.authority, spec.storage_options, credentials)
+    # Fixed keys and not a provider: the library has no way to ask Python for new ones.
     keys = credentials.keys()
     options = {
         "aws_endpoint": place.base.removesuffix(place.prefix),

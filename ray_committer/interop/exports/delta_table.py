@@ -55,7 +55,7 @@ class Delta:
     @cached_property
     def schema(self) -> pa.Schema:
         """The columns that are in the files."""
-        return pa.schema([one for one in self._columns if one.name not in self.partitioning.types])
+        return pa.schema([field for field in self._columns if field.name not in self.partitioning.types])
 
     @cached_property
     def partitioning(self) -> Partitioning:
@@ -69,6 +69,8 @@ class Delta:
     def commit(self, change: Change, app_id: str) -> None:
         """Write one version of the Delta table; `BeatenError` if another process has written that."""
         added = {file.p for file in change.added}
+        # Delta knows a file by its path: an add replaces it, and a remove beside it would take the new
+        # one away.
         removed = [file for file in change.removed if file.p not in added]
         actions = [
             *_adds(change.added, self.partitioning),
@@ -108,7 +110,7 @@ def create_delta(
     schema: the columns that are in the files, and not the partition columns.
     """
     url, options = delta_url(spec, path), delta_options(spec)
-    columns = pa.schema([*schema, *(pa.field(*one) for one in partitioning.types.items())])
+    columns = pa.schema([*schema, *(pa.field(*column) for column in partitioning.types.items())])
     adds = list(_adds(change.added, partitioning))
     try:
         with _library(shown_url(spec, path)):
@@ -122,6 +124,7 @@ def create_delta(
                 commit_properties=_properties(change, app_id),
             )
     except ExportError:
+        # The library has no error of its own for a table that was made meanwhile.
         if open_delta(spec, path) is None:
             raise
         raise BeatenError from None
@@ -131,16 +134,17 @@ def _adds(files: Sequence[ListedFile], partitioning: Partitioning) -> Iterator[A
     for file in files:
         modified = file.m or 0
         values = partitioning.texts(file)
+        # Without statistics: they are in the footers of the files, and an export reads no data file.
         yield AddAction(file.p, file.z, values, modified, True, _NO_STATISTICS)
 
 
 def _removes(files: Sequence[ListedFile], partitioning: Partitioning) -> Iterator[RemoveAction]:
     """The files that go; without those that cannot be in the Delta table, such as foreign ones that an
     overwrite has removed."""
-    now = time.time_ns() // 1_000_000
+    now_milliseconds = time.time_ns() // 1_000_000
     for file in files:
         with suppress(ExportError):
-            yield RemoveAction(file.p, True, now, file.z, partitioning.texts(file))
+            yield RemoveAction(file.p, True, now_milliseconds, file.z, partitioning.texts(file))
 
 
 def _properties(change: Change, app_id: str) -> CommitProperties:

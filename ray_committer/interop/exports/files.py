@@ -34,23 +34,23 @@ class Change:
     removed: Sequence[ListedFile] = ()
 
 
-def change_of(store: StoreOperations, table: TablePlaces, one: ClaimCommitted) -> Change:
+def change_of(store: StoreOperations, table: TablePlaces, commit: ClaimCommitted) -> Change:
     """What a committed job has changed; `TableLogError` if a file list is missing or damaged."""
 
     def read(files: FileSet) -> list[ListedFile]:
-        claim = one.claim
+        claim = commit.claim
         return read_file_set(store, table, files, job_id=claim.job_id, job_attempt=claim.job_attempt)
 
     return Change(
-        one.version,
-        one.claim.job_id,
-        data_files(read(one.claim.files)),
-        data_files(read(one.removed)),
+        commit.version,
+        commit.claim.job_id,
+        data_files(read(commit.claim.files)),
+        data_files(read(commit.removed)),
     )
 
 
 def data_files(files: Iterable[ListedFile]) -> list[ListedFile]:
-    """Those of some files that readers see."""
+    """The files that readers see."""
     return [file for file in files if not is_hidden(file.p)]
 
 

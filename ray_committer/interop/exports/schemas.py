@@ -64,7 +64,7 @@ def normal_schema(schema: pa.Schema, path: str, *, has_int96: bool = False) -> p
     def normal(name: str, kind: pa.DataType) -> pa.DataType:
         return _normal(kind, has_int96, lambda: _unknown(path, name, kind))
 
-    return pa.schema([pa.field(one.name, normal(one.name, one.type)) for one in schema])
+    return pa.schema([pa.field(field.name, normal(field.name, field.type)) for field in schema])
 
 
 def require_same(known: pa.Schema, found: pa.Schema, path: str) -> None:
@@ -72,12 +72,12 @@ def require_same(known: pa.Schema, found: pa.Schema, path: str) -> None:
 
     A column that the file lacks is null in its rows, for Spark as well.
     """
-    for one in found:
-        at = known.get_field_index(one.name)
-        if at < 0 or known.field(at).type != one.type:
+    for field in found:
+        at = known.get_field_index(field.name)
+        if at < 0 or known.field(at).type != field.type:
             expected = "no such column" if at < 0 else f"the type {known.field(at).type}"
             raise ExportError(
-                f"{path}: column {one.name!r} has the type {one.type}, but the exported table has "
+                f"{path}: column {field.name!r} has the type {field.type}, but the exported table has "
                 f"{expected}: the schema has changed since the first export",
                 "the table itself is as it was, and so is the exported table: add the column there, or "
                 "remove the exported table and run the same command, which exports all files anew",
@@ -85,8 +85,8 @@ def require_same(known: pa.Schema, found: pa.Schema, path: str) -> None:
 
 
 def _normal(kind: pa.DataType, int96: bool, unknown: Callable[[], ExportError]) -> pa.DataType:
-    def inner(one: pa.DataType) -> pa.DataType:
-        return _normal(one, int96, unknown)
+    def inner(kind_inside: pa.DataType) -> pa.DataType:
+        return _normal(kind_inside, int96, unknown)
 
     if kind in _AS_THEY_ARE:
         return kind
@@ -118,7 +118,7 @@ def _nested(
     kind: pa.DataType, inner: Callable[[pa.DataType], pa.DataType], unknown: Callable[[], ExportError]
 ) -> pa.DataType:
     if pa.types.is_struct(kind):
-        return pa.struct([pa.field(one.name, inner(one.type)) for one in kind])
+        return pa.struct([pa.field(field.name, inner(field.type)) for field in kind])
     if pa.types.is_map(kind):
         return pa.map_(inner(kind.key_type), inner(kind.item_type))
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):

@@ -71,7 +71,7 @@ class FileReader:
     """How to read the files of a snapshot; can be sent to other processes.
 
     columns: the partition columns and their types.
-    schema: that of the dataset; without one, that of the first file, with the partition columns.
+    schema: the dataset's; without one, the first file's, with the partition columns.
     """
 
     spec: StoreSpec
@@ -89,6 +89,7 @@ class FileReader:
         values: dict[str, Any] = {}
         for file in files:
             directory = partition_of(file.path)
+            # Once per directory: a cast per file would take longer than opening it.
             if directory not in values:
                 values[directory] = self._values_of(file)
             place = self._place(file)
@@ -108,8 +109,8 @@ class FileReader:
 
     def _schema_of(self, fragments: Sequence[pads.FileFragment]) -> pa.Schema:
         of_file = fragments[0].physical_schema if fragments else pa.schema([])
-        fields = [one for one in of_file if one.name not in self.columns]
-        return pa.schema([*fields, *(pa.field(*one) for one in self.columns.items())])
+        fields = [column for column in of_file if column.name not in self.columns]
+        return pa.schema([*fields, *(pa.field(*column) for column in self.columns.items())])
 
     def _place(self, file: PlacedFile) -> str:
         if self.spec.scheme == "file":
@@ -133,8 +134,8 @@ class FileReader:
         if self.spec.scheme == "s3":
             from ray_committer.stores.s3.arrow import arrow_file_system
 
-            own: pafs.FileSystem = arrow_file_system(self.spec)
-            return own
+            native: pafs.FileSystem = arrow_file_system(self.spec)
+            return native
         return pafs.PyFileSystem(pafs.FSSpecHandler(self._fsspec))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -222,13 +223,13 @@ def _is_integer(text: str) -> bool:
 
 def _format_of(files: Sequence[PlacedFile]) -> str:
     """The format that the names of all files end with; parquet if there are none."""
-    found = {_suffix(file.path) for file in files} or {"parquet"}
-    if len(found) > 1:
+    suffixes = {_suffix(file.path) for file in files} or {"parquet"}
+    if len(suffixes) > 1:
         raise SettingsError(
-            f"files with the suffixes {', '.join(sorted(found))}: cannot be one dataset",
+            f"files with the suffixes {', '.join(sorted(suffixes))}: cannot be one dataset",
             "pass the `format` of all files, or read the directories one by one",
         )
-    return found.pop()
+    return suffixes.pop()
 
 
 def _suffix(path: str) -> str:

@@ -78,6 +78,7 @@ def ray_dataset(
     reader: FileReader, files: Sequence[PlacedFile], sizes: Sequence[int]
 ) -> ray.data.Dataset:
     """The dataset of some files, read in their order by tasks of about equal size."""
+    # One schema for all tasks: each task would else take it from its own first file.
     schema = reader.dataset(files[:1]).schema
     if not files:
         return ray.data.from_arrow(schema.empty_table())
