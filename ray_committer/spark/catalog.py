@@ -40,28 +40,35 @@ class SparkTable(Catalog):
             state = self._session.sessionState()
             self._catalog = state.catalog()
             self._name = state.sqlParser().parseTableIdentifier(quoted_table(table))
-            found = self._metadata()
-            if found.tableType().name() == "VIEW":
+            metadata = self._metadata()
+            if metadata.tableType().name() == "VIEW":
                 raise CatalogTableError(f"{table}: is a view, which has no partitions")
-            columns = found.partitionColumnNames()
+            columns = metadata.partitionColumnNames()
             self.columns = tuple(columns.apply(number) for number in range(columns.size()))
-            self.location = _text_of(self._jvm, found.location())
-            self._found = found
+            self.location = _text_of(self._jvm, metadata.location())
+            self._found = metadata
             self._is_forgotten = False
 
     def add(self, partitions: Sequence[Partition], places: Places) -> None:
-        by_values = all(one.is_found_by_values for one in partitions)
-        there = set() if by_values else set(map(places.path_of, self.known()))
+        by_values = all(partition.is_found_by_values for partition in partitions)
+        known_paths = set() if by_values else set(map(places.path_of, self.known()))
         with self._failures():
-            new = list(self._new([one for one in partitions if one.path not in there], places))
+            new = list(
+                self._new(
+                    [partition for partition in partitions if partition.path not in known_paths], places
+                )
+            )
             for start in range(0, len(new), MOST):
                 some = self._sequence(new[start : start + MOST])
+                # True: partitions that another process has added meanwhile are left as they are.
                 self._catalog.createPartitions(self._name, some, True)
             self._forget_size()
 
     def drop(self, partitions: Sequence[Partition], places: Places) -> None:
-        gone = {one.path for one in partitions}
-        by_values = len(partitions) < MANY and all(one.is_found_by_values for one in partitions)
+        gone = {partition.path for partition in partitions}
+        by_values = len(partitions) < MANY and all(
+            partition.is_found_by_values for partition in partitions
+        )
         specs = [
             known.spec()
             for known in self._listed(partitions if by_values else (None,))
@@ -69,6 +76,8 @@ class SparkTable(Catalog):
         ]
         with self._failures():
             if specs:
+                # Ignore those that are gone, do not purge, and keep the data: the files are the job's
+                # business.
                 self._catalog.dropPartitions(self._name, self._sequence(specs), True, False, True)
                 self._forget_size()
 
@@ -86,6 +95,8 @@ class SparkTable(Catalog):
         try:
             return self._catalog.getTableMetadata(self._name)
         except Exception:
+            # Asked after the failure, since Spark's exceptions for a missing table differ between its
+            # versions.
             if self._catalog.tableExists(self._name):
                 raise
             raise no_such_table(self.table, "the catalog of the Spark session") from None
@@ -106,23 +117,23 @@ class SparkTable(Catalog):
         jvm, old = self._jvm, self._found.storage()
         made = jvm.org.apache.spark.sql.catalyst.catalog.CatalogTablePartition
         format_of_table = [old.productElement(at) for at in range(1, old.productArity())]
-        none, now = jvm.scala.Option.apply(None), time.time_ns() // 1_000_000
+        none, now_milliseconds = jvm.scala.Option.apply(None), time.time_ns() // 1_000_000
         empty = jvm.PythonUtils.toScalaMap({})
-        for one in partitions:
-            place = jvm.org.apache.hadoop.fs.Path(_place(one, places, self.location)).toUri()
+        for partition in partitions:
+            place = jvm.org.apache.hadoop.fs.Path(_place(partition, places, self.location)).toUri()
             storage = old.copy(jvm.scala.Some(place), *format_of_table)
-            yield made(self._spec(one), storage, empty, now, -1, none)
+            yield made(self._spec(partition), storage, empty, now_milliseconds, -1, none)
 
     def _listed(self, partitions: Sequence[Partition | None]) -> Iterator[Any]:
         """The partitions of the catalog that have the values of some, or all for None."""
         with self._failures():
-            for one in partitions:
-                spec = self._jvm.scala.Option.apply(None if one is None else self._spec(one))
-                found = self._catalog.listPartitions(self._name, spec)
-                yield from (found.apply(at) for at in range(found.size()))
+            for partition in partitions:
+                spec = self._jvm.scala.Option.apply(None if partition is None else self._spec(partition))
+                parts = self._catalog.listPartitions(self._name, spec)
+                yield from (parts.apply(at) for at in range(parts.size()))
 
-    def _spec(self, one: Partition) -> Any:
-        values: Mapping[str, str] = dict(one.values)
+    def _spec(self, partition: Partition) -> Any:
+        values: Mapping[str, str] = dict(partition.values)
         return self._jvm.PythonUtils.toScalaMap(values)
 
     def _sequence(self, items: Sequence[Any]) -> Any:
@@ -144,11 +155,11 @@ class SparkTable(Catalog):
             raise CatalogError(f"{self.table}: the JVM of Spark does not answer ({e})") from e
 
 
-def _place(one: Partition, places: Places, location: str) -> str:
-    """Where a partition is. By its values alone, the catalog can find another directory: that of ``07``
-    is ``7`` if the column is an integer."""
+def _place(partition: Partition, places: Places, location: str) -> str:
+    """Where a partition is. By its values alone, the catalog can find another directory: ``7`` for
+    ``07`` if the column is an integer."""
     is_here = places.path_of(location) == ""
-    return f"{location.rstrip('/')}/{one.path}" if is_here else places.place(one)
+    return f"{location.rstrip('/')}/{partition.path}" if is_here else places.place(partition)
 
 
 def _text_of(jvm: Any, uri: Any) -> str:

@@ -43,9 +43,9 @@ def require_own_version(jvm: Any) -> None:
     version = _version(jvm.io.raycommitter.Bridge)
     if version == JAR_PROTOCOL_VERSION:
         return
-    said = "has no protocol version" if version is None else f"has protocol version {version}"
+    what = "has no protocol version" if version is None else f"has protocol version {version}"
     raise SparkDriverError(
-        f"{_location(jvm)}: this ray-committer jar is loaded in the driver and {said}, but this package "
+        f"{_location(jvm)}: this ray-committer jar is loaded in the driver and {what}, but this package "
         f"needs version {JAR_PROTOCOL_VERSION}",
         f"remove it from spark.jars and from Spark's "
         f"jars, or give Spark {jar_path()} instead, and start a new driver",

@@ -107,6 +107,7 @@ class CommitHandler:
 
         `last_error` keeps the error that made the job fail.
         """
+        # Spark aborts a job after its commit failed: the user wants the error of the commit.
         failure = self.last_error
         answer = self._answer(self._abort, request_json)
         self.last_error = failure or self.last_error
@@ -134,7 +135,9 @@ class CommitHandler:
         return msgspec.json.encode(answer).decode()
 
     def _setup(self, request: _Request) -> dict[str, Any]:
+        # Before the set-up: a job whose commit cannot run must not let its tasks work for hours.
         self._settings.check_ready()
+        # Hive would move the files of a job that is not committed, `_temporary` included.
         if request.commit == DEFERRED and _HIVE_STAGING in request.dest:
             raise StoreRefusedError(
                 f"{request.dest}: is a staging directory that Hive moves when the write returns, so its "
@@ -171,12 +174,12 @@ class CommitHandler:
             self._progress(request) as on_event,
             self._ahead.of(request.job_id, files) as executor,
         ):
-            found = common | {"on_event": on_event, "executor": executor}
-            report = self._record_or_commit(request, found)
+            arguments = common | {"on_event": on_event, "executor": executor}
+            report = self._record_or_commit(request, arguments)
         run_id = common["options"].run_id
         if run_id is not None:
-            told = {request.job_id, report.committed_by or request.job_id}
-            jobs_of_spark(request.session, request.batch, run_id).update(told)
+            done_jobs = {request.job_id, report.committed_by or request.job_id}
+            jobs_of_spark(request.session, request.batch, run_id).update(done_jobs)
         if report.committed_by is not None:
             _log.warning("%s", report.notices[-1])
         else:
@@ -193,6 +196,8 @@ class CommitHandler:
         open_table = self._settings.open_table
         if open_table is None or options.catalog_table is None:
             return
+        # A deferred job has no visible partition yet; `ray-committer commit` names the command for it
+        # then.
         if report.outcome is not Outcome.RECORDED:
             self.last_report = catalog_told(
                 report, open_table, request.dest, options=options, storage_options=storage_options
@@ -208,6 +213,8 @@ class CommitHandler:
                 options=replace(self._options(request, conf), job_attempt=request.job_attempt),
                 storage_options=storage_options(request.dest, conf, self._settings.storage_options),
             )
+        # Spark calls abort after each failure. A recorded job is kept, and the answer says how to finish
+        # it.
         except CommitRecordExistsError as e:
             return {"kept": str(e)}
         return {}
@@ -223,6 +230,8 @@ class CommitHandler:
             return commit_job(request.dest, request.job_id, cancel=token, on_report=self._note, **common)
         finally:
             with self._lock:
+                # In any case: a token of a commit that is over would keep its events and its report
+                # alive.
                 self._running.discard(token)
 
     def _progress(self, request: _Request) -> AbstractContextManager[EventSink]:
@@ -274,6 +283,8 @@ def _say(text: str) -> None:
 
 def setup_options(request: _Request, options: CommitOptions) -> CommitOptions:
     """Return the options of a job's set-up; a dynamic overwrite does not know yet what it replaces."""
+    # It stands for partitions that only the commit knows, so that other jobs see an overwrite from the
+    # start.
     partitions = (f"{request.dest}/{ANY_PARTITION}",) if request.dynamic_partition_overwrite else ()
     roots = (*request.replace_paths, *partitions)
     return replace(
@@ -289,6 +300,7 @@ def commit_options(request: _Request, options: CommitOptions) -> CommitOptions:
     is_overwrite = request.dynamic_partition_overwrite or request.replace_paths
     roots = (
         *request.replace_paths,
+        # Locations of partitions outside the destination, which only Spark's catalog knows.
         *(request.absolute_roots if is_overwrite else ()),
         *(f"{request.dest}/{quote_path(path)}" for path in request.partition_paths),
     )

@@ -34,10 +34,11 @@ def job_options(conf: HadoopConf, given: CommitOptions) -> CommitOptions:
     Only Hadoop's setting that leaves out ``_SUCCESS`` always holds. `SettingsError` also if a session or
     a write has set where reports go: stores that are reached there get the driver's credentials.
     """
+    # Read only for its check: who may set it.
     conf.get(*SUMMARY_KEYS)
     hadoop = CommitOptions(**hadoop_options(conf.settings))
-    found = given.over(CommitOptions.from_spark_conf(conf.settings, defaults=hadoop))
-    return found if hadoop.mark_success else found.changed(mark_success=False)
+    chosen = given.over(CommitOptions.from_spark_conf(conf.settings, defaults=hadoop))
+    return chosen if hadoop.mark_success else chosen.changed(mark_success=False)
 
 
 def job_executor(settings: Mapping[str, str], given: ExecutorName | None = None) -> ExecutorName:
@@ -50,8 +51,8 @@ def job_executor(settings: Mapping[str, str], given: ExecutorName | None = None)
                 f"{EXECUTOR_KEY}={name}: is not one of {known}", "set it to one of these"
             )
         executor = name or executor
-    found: ExecutorName = executor
-    return found
+    chosen: ExecutorName = executor
+    return chosen
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,6 +114,7 @@ def install(
     )
     handler = CommitHandler(settings)
     earlier = installed.pop(_id(spark), None)
+    # The token stays the same below, so jobs that are being written go on with the new handler.
     if earlier is not None:
         earlier.restore_signal()
         earlier.handler.release()
@@ -163,6 +164,7 @@ def load_jar(spark: SparkSession) -> None:
         path = jar_path()
         context._jsc.addJar(path)
         loader = context._jvm.Thread.currentThread().getContextClassLoader()
+        # `addJar` is for the executors only. The driver's own class loader takes a URL while it runs.
         loader.addURL(context._jvm.java.io.File(path).toURI().toURL())
         if not _has_bridge(spark):
             raise SparkDriverError(
@@ -232,11 +234,13 @@ def _cancel_on_interrupt(handler: CommitHandler) -> Callable[[], None]:
     previous = signal.getsignal(signal.SIGINT)
 
     def interrupt(number: int, frame: FrameType | None) -> None:
+        # First the commits: the earlier action can raise, and then nobody would cancel them.
         handler.cancel()
         if callable(previous):
             previous(number, frame)
 
     def restore() -> None:
+        # Somebody may have put another handler over this one, and would lose it.
         if signal.getsignal(signal.SIGINT) is interrupt:
             signal.signal(signal.SIGINT, previous)
 

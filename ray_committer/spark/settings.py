@@ -43,8 +43,8 @@ def spark_conf(commit: CommitMode = "ray", store: StoreName | None = None) -> di
     ``commit="spark"`` Spark's own committer is used. `store` adds the settings that tasks need to write
     to that store; it downloads nothing.
     """
-    own = {JAR_KEY: jar_path(), PROTOCOL_KEY: PROTOCOL_CLASS, MODE_KEY: commit}
-    return own | store_settings(store)
+    common = {JAR_KEY: jar_path(), PROTOCOL_KEY: PROTOCOL_CLASS, MODE_KEY: commit}
+    return common | store_settings(store)
 
 
 def driver_conf(

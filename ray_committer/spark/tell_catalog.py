@@ -34,12 +34,12 @@ def catalog_told(
     notice if it failed. Idempotent."""
     try:
         table = open_table(str(options.catalog_table))
-        with open_partitions(dest, options=options, storage_options=storage_options) as found:
-            told = tell_catalog(found, table, _touched(report))
+        with open_partitions(dest, options=options, storage_options=storage_options) as partitions:
+            changes = tell_catalog(partitions, table, _touched(report))
         table.refresh()
     except Exception as e:  # noqa: BLE001 - the job is committed, which no error here may hide
         return _noted(report, e)
-    _log.info("%s: told of %d partitions, %d gone", table.table, len(told.there), len(told.gone))
+    _log.info("%s: told of %d partitions, %d gone", table.table, len(changes.there), len(changes.gone))
     return structs.replace(report, catalog_command="")
 
 

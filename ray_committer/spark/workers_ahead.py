@@ -81,6 +81,7 @@ class WorkersAhead:
             job = self._jobs.get(job_id)
             if job is None or job.is_started:
                 return
+            # Before Ray is asked, which takes seconds: Spark reports the next task meanwhile.
             job.is_started = True
         pool = None
         try:
@@ -88,6 +89,8 @@ class WorkersAhead:
         except Exception as e:  # noqa: BLE001 - the commit reports the error, if it needs Ray at all
             _log.info("no workers were started ahead for %s: %s", job.about, e)
         with self._lock:
+            # Both under the lock: either the commit finds the pool, or this thread sees that the job has
+            # left.
             has_left, job.pool = job.has_left, pool
         if has_left:
             _close(pool)
@@ -136,8 +139,10 @@ class WorkersAhead:
         match pool.readiness():
             case Readiness.READY:
                 return True
+            # The commit would wait for workers anyway: these are further than new ones.
             case Readiness.STARTING:
                 return would_start
+            # For a large job, all of the cluster's workers are worth their start.
             case Readiness.TOO_FEW:
                 return not would_start
             case Readiness.LOST:

@@ -87,6 +87,7 @@ class ChaosExecutor(InlineExecutor):
     def run(self, work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
         waiting = iter(items)
         while window := list(islice(waiting, self.width)):
+            # Within a window only, as on a cluster: no item waits for all others.
             self._random.shuffle(window)
             done = [self._run(work, item) for item in window]
             for outcome in done:
@@ -106,6 +107,7 @@ class ChaosExecutor(InlineExecutor):
 
     def _run(self, work: Work[Result], item: Item) -> _Outcome[Result]:
         chaos = self._random.choice(self._kinds)
+        # Drawn all the same, so that the later draws do not depend on how many workers are left.
         if chaos is Chaos.WORKER_LOST and not self._lives:
             chaos = Chaos.RESULT_LOST
         function = getattr(work, "func", work)
@@ -130,6 +132,8 @@ class ChaosExecutor(InlineExecutor):
         except WorkerDied:
             pass
         finally:
+            # Also if it lived through its calls: its memory is gone, and with it what it knew of
+            # directories.
             self._workers.remove(victim)
         return _try(work, self._worker(), item)
 
@@ -151,6 +155,7 @@ class ChaosExecutor(InlineExecutor):
 
         threads = [threading.Thread(target=run, args=(number,)) for number in range(2)]
         for number, worker in enumerate(workers):
+            # Set before either thread starts, so that the order of the first calls is the seed's, too.
             worker.wait_for_turn = partial(turns.pass_on, number)
         for thread in threads:
             thread.start()

@@ -59,6 +59,7 @@ def abfs_options(
     endpoint = conf.get("fs.azure.abfs.endpoint")
     if endpoint and ":" in endpoint:
         secure = scheme == "abfss" or conf.is_true("fs.azure.always.use.https", default=True)
+        # Hadoop's key is for emulators: only a name with a port is one.
         options["endpoint"] = f"http{'s' if secure else ''}://{endpoint}/{container.account}"
     return options
 
@@ -117,8 +118,8 @@ def _shared_key(container: Container, conf: HadoopConf) -> dict[str, Any]:
 def _sas(container: Container, conf: HadoopConf) -> dict[str, Any]:
     _refuse_provider(container, conf, _SAS_PROVIDER, "sas_token")
     base = "fs.azure.sas.fixed.token"
-    own = f"{base}.{container.name}.{container.host}"
-    keys = (own, *_keys(base, container))
+    of_container = f"{base}.{container.name}.{container.host}"
+    keys = (of_container, *_keys(base, container))
     return {"sas_token": conf.required(_shown(container), *keys, option="sas_token")}
 
 
@@ -133,18 +134,18 @@ def _oauth(container: Container, conf: HadoopConf) -> dict[str, Any]:
 
 def _token_provider(container: Container, conf: HadoopConf) -> str:
     """The provider's class. As in Hadoop, the key of all accounts counts only if their type is OAuth."""
-    own, common = _keys(_PROVIDER, container)
-    found = conf.get(own)
-    if found is None and (conf.get(_AUTH_TYPE) or "").lower() == "oauth":
-        found = conf.get(common)
-    return found or ""
+    of_account, common = _keys(_PROVIDER, container)
+    provider = conf.get(of_account)
+    if provider is None and (conf.get(_AUTH_TYPE) or "").lower() == "oauth":
+        provider = conf.get(common)
+    return provider or ""
 
 
 def _client_secret(container: Container, conf: HadoopConf) -> dict[str, Any]:
     endpoint = _required(container, conf, "client.endpoint", "tenant_id")
     url = urlsplit(endpoint)
     tenant = url.path.strip("/").partition("/")[0]
-    found = {
+    arguments = {
         "tenant_id": tenant,
         "client_id": _required(container, conf, "client.id", "client_id"),
         "client_secret": _required(container, conf, "client.secret", "client_secret"),
@@ -153,9 +154,10 @@ def _client_secret(container: Container, conf: HadoopConf) -> dict[str, Any]:
         key = f"{_OAUTH}.client.endpoint"
         raise refusal(_shown(container), key, "does not name a tenant", "tenant_id")
     login = f"{url.scheme}://{url.netloc}"
+    # Azure's public cloud is what adlfs asks by itself; any other cloud needs a credential object.
     if login == LOGIN:
-        return found
-    return {"credential": AzureIdentity("ClientSecretCredential", {**found, "authority": login})}
+        return arguments
+    return {"credential": AzureIdentity("ClientSecretCredential", {**arguments, "authority": login})}
 
 
 def _managed(container: Container, conf: HadoopConf) -> dict[str, Any]:

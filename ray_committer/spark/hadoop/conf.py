@@ -104,6 +104,7 @@ class HadoopConf:
         """Return the value of the first of `keys` set in a credential provider or in plain text."""
         if self.get_password is None:
             return self.get(*keys)
+        # The path too: a session that names its own provider file would read secrets as the driver.
         self._require_own(PROVIDER_PATH)
         for key in keys:
             self._require_own(key)
@@ -116,9 +117,9 @@ class HadoopConf:
 
         `SettingsError` if none is set; it names the storage option `option` to give instead.
         """
-        found = self.secret(key, *more)
-        if found is not None:
-            return found
+        value = self.secret(key, *more)
+        if value is not None:
+            return value
         hint = ""
         if self.get_password is None and self.get(PROVIDER_PATH):
             hint = f" (it may be in {PROVIDER_PATH}, which only a JVM can read)"
@@ -126,14 +127,16 @@ class HadoopConf:
 
     def _require_own(self, key: str) -> None:
         """`SettingsError` if the session or the write has set a key that only the driver may set."""
+        # What harms nobody else may come from anyone; where secrets go, only from who started the
+        # driver.
         if key not in self.given or any(fnmatchcase(key, allowed) for allowed in OF_ANY_WRITE):
             return
-        own = key if key.startswith("spark.") else f"spark.hadoop.{key}"
+        spark_key = key if key.startswith("spark.") else f"spark.hadoop.{key}"
         raise SettingsError(
             f"{key}: this session or write has set it, but only the driver's own configuration may, "
             f"because it says where credentials or reports go, or which credentials are used; nothing "
             f"was written",
-            f"remove it there, or start the driver with --conf {own}=...",
+            f"remove it there, or start the driver with --conf {spark_key}=...",
         )
 
 
@@ -178,12 +181,13 @@ def _read(lender: Any, configuration: Any) -> HadoopConf:
         from py4j.protocol import Py4JJavaError
 
         try:
-            found: str | None = lender.password(configuration, key)
+            secret: str | None = lender.password(configuration, key)
         except Py4JJavaError as e:
             reason = str(e.java_exception.getMessage())
             raise SettingsError(f"{PROVIDER_PATH}: {key} cannot be read from there: {reason}") from None
-        return found
+        return secret
 
+    # All settings in one call: one call per key would take longer than a small commit.
     text = gzip.decompress(lender.settings(configuration))
-    found = msgspec.json.decode(text, type=_Settings)
-    return HadoopConf(found.conf, password, found.given)
+    decoded = msgspec.json.decode(text, type=_Settings)
+    return HadoopConf(decoded.conf, password, decoded.given)

@@ -69,6 +69,7 @@ def _token_of_connector_2(store: str, conf: HadoopConf) -> Token:
     for name in ("access.token.provider.impl", "access.token.provider"):
         if key := _set_key(conf, name):
             raise refusal(store, key, "names a token provider, which Python cannot call", "token")
+    # The connector's own order: a key that is set but comes later in it is not used by the tasks either.
     if not conf.is_true(*_auth("service.account.enable"), default=True):
         return _token_without_service_account(store, conf)
     if conf.secret(*_auth("service.account.private.key")):
@@ -102,6 +103,7 @@ def _inline_key(store: str, conf: HadoopConf) -> Token:
         "type": "service_account",
         "client_email": required("email"),
         "private_key_id": required("private.key.id"),
+        # In a file of settings, line breaks are written as backslash and n.
         "private_key": required("private.key").replace("\\n", "\n"),
         "token_uri": conf.get("fs.gs.token.server.url") or TOKEN_URL,
     }

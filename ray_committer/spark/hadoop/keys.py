@@ -175,17 +175,17 @@ def hadoop_options(settings: Mapping[str, str]) -> dict[str, Any]:
 
     `SettingsError` if a setting is refused or its value is not valid.
     """
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for key, text in _set_otherwise(settings):
         if key.treatment is Treatment.REFUSED:
             raise SettingsError(f"{key.name}={text}: is refused: {key.why}")
         if key.option is None:
             continue
         try:
-            found[key.option] = key.read(text)
+            options[key.option] = key.read(text)
         except (ValueError, KeyError):
             raise SettingsError(f"{key.name}={text}: is not a value that Hadoop accepts") from None
-    return found
+    return options
 
 
 def ignored_keys(settings: Mapping[str, str]) -> list[str]:
@@ -206,6 +206,7 @@ def _set_otherwise(settings: Mapping[str, str]) -> Iterator[tuple[HadoopKey, str
     """Yield each key whose value is not Hadoop's default, and the value."""
     for key in HADOOP_KEYS:
         text = settings.get(key.name, key.default).strip()
+        # Hadoop's defaults come with every configuration, so only another value was set by somebody.
         if text.lower() != key.default.lower():
             yield key, text
 

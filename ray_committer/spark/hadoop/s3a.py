@@ -60,15 +60,17 @@ def _place(bucket: str, conf: HadoopConf) -> dict[str, Any]:
     """The region, and the address of a server that is not Amazon's."""
     endpoint = (conf.get(*_keys(bucket, "endpoint")) or "").rstrip("/")
     region = conf.get(*_keys(bucket, "endpoint.region"))
+    # "sdk" means that Amazon's SDK finds the region; here botocore does.
     region = None if region == "sdk" else region
     amazon = _AMAZON.fullmatch(endpoint.partition("://")[2] or endpoint)
     if amazon is not None:
+        # Amazon's own address says no more than the region, and botocore knows newer forms of it.
         region, endpoint = region or amazon["region"], ""
     if endpoint and "://" not in endpoint:
         secure = conf.is_true(*_keys(bucket, "connection.ssl.enabled"), default=True)
         endpoint = f"http{'s' if secure else ''}://{endpoint}"
-    found = {"endpoint_url": endpoint, "region": region}
-    return {name: value for name, value in found.items() if value}
+    place = {"endpoint_url": endpoint, "region": region}
+    return {name: value for name, value in place.items() if value}
 
 
 def _credentials(bucket: str, conf: HadoopConf) -> dict[str, Any]:
@@ -78,8 +80,10 @@ def _credentials(bucket: str, conf: HadoopConf) -> dict[str, Any]:
         name = provider.rpartition(".")[2]
         if name == _ANONYMOUS:
             return {"anon": True}
-        if name in _OF_KEYS and (found := _pair(bucket, conf, needs_token=name == _TEMPORARY)):
-            return found
+        if name in _OF_KEYS and (pair := _pair(bucket, conf, needs_token=name == _TEMPORARY)):
+            return pair
+        # From here on botocore would find the same; providers after this one are asked only if it finds
+        # none.
         if name in _FOUND_BY_BOTOCORE:
             return {}
         if name not in _OF_KEYS:
@@ -91,11 +95,11 @@ def _credentials(bucket: str, conf: HadoopConf) -> dict[str, Any]:
 def _pair(bucket: str, conf: HadoopConf, *, needs_token: bool) -> dict[str, Any]:
     """The access key, its secret, and perhaps a session's token; nothing if one of them is not set."""
     names = {"key": "access.key", "secret": "secret.key", "token": "session.token"}
-    found = {option: conf.secret(*_keys(bucket, name)) for option, name in names.items()}
+    values = {option: conf.secret(*_keys(bucket, name)) for option, name in names.items()}
     needed = names if needs_token else ("key", "secret")
-    if not all(found[option] for option in needed):
+    if not all(values[option] for option in needed):
         return {}
-    return {option: found[option] for option in needed}
+    return {option: values[option] for option in needed}
 
 
 def _refuse_encryption(bucket: str, conf: HadoopConf) -> None:

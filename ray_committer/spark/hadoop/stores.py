@@ -40,6 +40,7 @@ def qualify(destination: str, conf: HadoopConf) -> str:
     """Return `destination` with a scheme: a path without one is on ``fs.defaultFS``."""
     if parse_uri(destination).scheme:
         return destination
+    # "file:///" without its slashes is "file:", which needs two of them back.
     default = (conf.get(DEFAULT_FS) or "file:///").rstrip("/")
     return f"{default}{destination}" if not default.endswith(":") else f"{default}//{destination}"
 
@@ -54,9 +55,9 @@ def storage_options(
     """
     url = qualify(destination, conf)
     scheme = parse_uri(url).scheme
-    own = options_of(_NAMES.get(scheme, scheme), given or {})
+    given_here = options_of(_NAMES.get(scheme, scheme), given or {})
     read = _MAPPERS.get(scheme)
-    return {**read(url, conf, own), **own} if read else own
+    return {**read(url, conf, given_here), **given_here} if read else given_here
 
 
 def _hdfs(_url: str, conf: HadoopConf, _given: Mapping[str, Any]) -> dict[str, Any]:
