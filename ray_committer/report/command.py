@@ -30,7 +30,7 @@ def repeat_command(result: CommitResult, options: CommitOptions) -> str:
         ("--reads", options.reads),
         ("--allowed-root", options.allowed_roots),
     ):
-        words += [word for one in directories for word in (name, without_password(one))]
+        words += [word for directory in directories for word in (name, without_password(directory))]
     if options.unfinished is not None and not result.manifests:
         words += ["--unfinished", options.unfinished]
     if options.finish_others and not result.manifests:

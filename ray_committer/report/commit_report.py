@@ -10,7 +10,7 @@ class CommitReport(RunData, frozen=True, kw_only=True):
     """One run of a commit: its `CommitResult`, what its events add to that, and sentences about both.
 
     `started_at` and `ended_at` are times in UTC (ISO 8601, to the second). `host`, `user`, `versions`,
-    `options` and `links` are those of `RunFacts`. `stages`, `files_at` (seconds since the begin, and the
+    `options` and `links` come from `RunFacts`. `stages`, `files_at` (seconds since the begin, and the
     files in place then), `worker_rows` (slowest first), `throttled_spans` and `lost_workers` come from
     the events, at most a few hundred of each; `dropped` counts what was left out, by kind. `findings`
     are sentences with what a person should know about them. `command` runs the commit again, with the

@@ -65,6 +65,8 @@ class _EventLog:
         self._started = time.monotonic()
         self._file: BinaryIO | None = None
         try:
+            # Unbuffered and appending: each event is in the file when it happens, also if the process
+            # dies then.
             self._file = open(path, "ab", buffering=0)  # noqa: SIM115 - closed by the last event
             self._write({"event": "log_opened", "format": FORMAT, "ray_committer": __version__})
         except OSError as e:
@@ -86,6 +88,7 @@ class _EventLog:
             else:
                 return
         self.close()
+        # Outside the lock: what is told may report an event, which comes back here.
         self._tell(failure)
 
     def close(self) -> None:

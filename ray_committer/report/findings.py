@@ -55,16 +55,17 @@ def findings(report: RunData) -> list[str]:
 def stragglers(report: RunData) -> list[Straggler]:
     """The workers that were much slower than the others and delayed the renames, costliest first."""
     rows = [row for row in report.worker_rows if row.busy > 0 and row.files > 0]
+    # Of two workers nobody can say which one is the usual one.
     if len(rows) < 3:
         return []
     usual = median(row.files_per_second for row in rows)
     slow = [row for row in rows if row.files_per_second < SLOW * usual]
-    found = [
+    slow_workers = [
         Straggler(row, row.files_per_second / usual, _cost(report, rows, row, usual)) for row in slow
     ]
     worth = max(WORTH_SECONDS, WORTH_SHARE * report.stage_seconds.get(RENAME_FILES, 0.0))
-    found = [one for one in found if one.cost >= worth]
-    return sorted(found, key=lambda one: one.cost, reverse=True)
+    slow_workers = [straggler for straggler in slow_workers if straggler.cost >= worth]
+    return sorted(slow_workers, key=lambda straggler: straggler.cost, reverse=True)
 
 
 def _cost(report: RunData, rows: list[WorkerRow], slow: WorkerRow, usual: float) -> float:
@@ -78,6 +79,7 @@ def _cost(report: RunData, rows: list[WorkerRow], slow: WorkerRow, usual: float)
     together = max(0.0, min(slow.last, others_ended) - began)
     alone = max(0.0, slow.last - others_ended)
     rate = sum(row.files_per_second for row in rows)
+    # What all would do together if this one were as fast as the median.
     better = rate - slow.files_per_second + usual
     return together * (1 - rate / better) + alone * (1 - slow.files_per_second / better)
 
@@ -120,8 +122,8 @@ def _lost(report: RunData) -> Iterator[str]:
             yield f"{counted(report.shards_requeued, 'shard')} had to be repeated."
         return
     named = ", ".join(
-        f"{_place(one.worker, one.node)} after {one.seconds:,.1f} s"
-        for one in report.lost_workers[:SHOWN]
+        f"{_place(lost_worker.worker, lost_worker.node)} after {lost_worker.seconds:,.1f} s"
+        for lost_worker in report.lost_workers[:SHOWN]
     )
     more = f" and {number - SHOWN:,} more" if number > SHOWN else ""
     yield (
@@ -156,16 +158,16 @@ def _span(span: ThrottledRow) -> str:
 
 
 def _stragglers(report: RunData) -> Iterator[str]:
-    found = stragglers(report)
-    for one in found[:SHOWN]:
-        place = _place(one.row.worker, one.row.node)
+    slow_workers = stragglers(report)
+    for straggler in slow_workers[:SHOWN]:
+        place = _place(straggler.row.worker, straggler.row.node)
         yield (
-            f"{place[:1].upper()}{place[1:]} ran at {one.share:.1g}x the median "
-            f"({one.row.files_per_second:,.0f} files per second); at the median the renames would have "
-            f"ended about {_seconds(one.cost)} earlier."
+            f"{place[:1].upper()}{place[1:]} ran at {straggler.share:.1g}x the median "
+            f"({straggler.row.files_per_second:,.0f} files per second); at the median the renames "
+            f"would have ended about {_seconds(straggler.cost)} earlier."
         )
-    if len(found) > SHOWN:
-        number = len(found) - SHOWN
+    if len(slow_workers) > SHOWN:
+        number = len(slow_workers) - SHOWN
         yield f"{number:,} more {'worker was' if number == 1 else 'workers were'} also slow."
 
 
@@ -174,8 +176,8 @@ def _recovered(report: RunData) -> Iterator[str]:
         if number:
             why = "moved by an earlier run" if report.resumed else "moved, but the answer was lost"
             how = _PROOFS.get(proof, f"by {proof}")
-            told = "" if report.source else f" ({why})"
-            yield f"{counted(number, 'rename')} {_were(number)} found done{told}, proved {how}."
+            reason = "" if report.source else f" ({why})"
+            yield f"{counted(number, 'rename')} {_were(number)} found done{reason}, proved {how}."
 
 
 def _retries(report: RunData) -> Iterator[str]:

@@ -16,44 +16,47 @@ _IDLE_SECONDS = 10.0
 _THROTTLED_SECONDS = 5.0
 
 
-def progress_line(now: Progress) -> str:
+def progress_line(progress: Progress) -> str:
     """The stage, the number of files, their rate, the time left, and what slows the commit down."""
-    parts = [now.stage, seconds_text(now.seconds)]
-    if now.is_renaming and now.total_files:
-        parts.extend([f"{files_text(now)} in place", *size_texts(now), *speed_texts(now)])
-    return ", ".join([*parts, *trouble_texts(now)])
+    parts = [progress.stage, seconds_text(progress.seconds)]
+    if progress.is_renaming and progress.total_files:
+        parts.extend([f"{files_text(progress)} in place", *size_texts(progress), *speed_texts(progress)])
+    return ", ".join([*parts, *trouble_texts(progress)])
 
 
-def files_text(now: Progress) -> str:
+def files_text(progress: Progress) -> str:
     """How many files are in place."""
-    return f"{now.files:,} of {now.total_files:,} files"
+    return f"{progress.files:,} of {progress.total_files:,} files"
 
 
-def size_texts(now: Progress) -> list[str]:
+def size_texts(progress: Progress) -> list[str]:
     """How many bytes are in place, if there are any."""
-    if not now.total_bytes:
+    if not progress.total_bytes:
         return []
-    return [f"{bytes_text(now.bytes)} of {bytes_text(now.total_bytes)}"]
+    return [f"{bytes_text(progress.bytes)} of {bytes_text(progress.total_bytes)}"]
 
 
-def speed_texts(now: Progress) -> list[str]:
+def speed_texts(progress: Progress) -> list[str]:
     """The rate and the time left, or how long no file has been moved."""
-    if now.files == now.total_files:
+    if progress.files == progress.total_files:
         return []
-    if now.idle_seconds >= _IDLE_SECONDS:
-        return [f"none for {seconds_text(now.idle_seconds)}"]
-    if now.seconds_left is None:
+    if progress.idle_seconds >= _IDLE_SECONDS:
+        return [f"none for {seconds_text(progress.idle_seconds)}"]
+    if progress.seconds_left is None:
         return []
-    return [f"{now.rate:,.0f} per second", f"about {seconds_text(ceil(now.seconds_left))} to go"]
+    return [
+        f"{progress.rate:,.0f} per second",
+        f"about {seconds_text(ceil(progress.seconds_left))} to go",
+    ]
 
 
-def trouble_texts(now: Progress) -> list[str]:
+def trouble_texts(progress: Progress) -> list[str]:
     """What a person should know about workers and the store; empty if all is well."""
     texts = []
-    if now.lost:
-        texts.append(f"{counted(now.workers, 'worker')} live, {now.lost} lost")
-    if now.throttled_to is not None and now.throttled_seconds_ago is not None:
-        ago, limit = now.throttled_seconds_ago, f"{now.throttled_to:,.0f} requests per second"
+    if progress.lost:
+        texts.append(f"{counted(progress.workers, 'worker')} live, {progress.lost} lost")
+    if progress.throttled_to is not None and progress.throttled_seconds_ago is not None:
+        ago, limit = progress.throttled_seconds_ago, f"{progress.throttled_to:,.0f} requests per second"
         if ago < _THROTTLED_SECONDS:
             texts.append(f"the store throttles: {limit}")
         else:
@@ -95,6 +98,7 @@ def heartbeat(
         on_event(event)
 
     def run() -> None:
+        # Waits first: a short commit writes no line.
         while not ended.wait(every):
             write(prefix + progress_line(meter.now()))
 

@@ -130,27 +130,27 @@ def _curve(report: RunData) -> str:
         return round(min(100.0, max(0.0, 100 * (at - begin) / max(end - begin, 0.001))), 2)
 
     spans = [
-        f'<rect class="span" x="{percent(one.began)}" y="0" height="100" '
-        f'width="{max(0.4, percent(one.last) - percent(one.began)):.2f}"/>'
-        for one in report.throttled_spans
-        if one.last >= begin and one.began <= end
+        f'<rect class="span" x="{percent(span.began)}" y="0" height="100" '
+        f'width="{max(0.4, percent(span.last) - percent(span.began)):.2f}"/>'
+        for span in report.throttled_spans
+        if span.last >= begin and span.began <= end
     ]
     lost = [
-        f'<path class="lost" d="M{percent(one.seconds)} 0V100"/>'
-        for one in report.lost_workers
-        if begin <= one.seconds <= end
+        f'<path class="lost" d="M{percent(lost_worker.seconds)} 0V100"/>'
+        for lost_worker in report.lost_workers
+        if begin <= lost_worker.seconds <= end
     ]
     points = " ".join(f"{percent(at)},{100 - 100 * files / top:.2f}" for at, files in report.files_at)
-    told = [f"{top:,} files from {short_seconds(begin)} to {short_seconds(end)}"]
+    captions = [f"{top:,} files from {short_seconds(begin)} to {short_seconds(end)}"]
     if seconds := report.stage_seconds.get(RENAME_FILES):
         rate = f"{report.renames_per_second:,.0f} per second"
-        told.append(f"on average {rate} for {short_seconds(seconds)}")
-    told += ["shaded: the store throttled"] if spans else []
-    told += ["dashed: a worker was lost"] if lost else []
+        captions.append(f"on average {rate} for {short_seconds(seconds)}")
+    captions += ["shaded: the store throttled"] if spans else []
+    captions += ["dashed: a worker was lost"] if lost else []
     return (
         '<svg role="img" aria-label="Files in place over time" viewBox="0 0 100 100" '
         f'preserveAspectRatio="none">{"".join(spans)}<polyline points="{points}"/>{"".join(lost)}</svg>'
-        f'<p class="soft">{"; ".join(told)}</p>'
+        f'<p class="soft">{"; ".join(captions)}</p>'
     )
 
 
@@ -159,13 +159,13 @@ def _workers(report: RunData) -> str:
     rows = sorted(report.worker_rows, key=lambda row: row.files_per_second)
     if not rows:
         return ""
-    slow = {(one.row.worker, one.row.process) for one in stragglers(report)}
+    slow = {(straggler.row.worker, straggler.row.process) for straggler in stragglers(report)}
     best = max(row.files_per_second for row in rows) or 1.0
     body = [_worker(row, best, (row.worker, row.process) in slow) for row in rows[:MOST_ROWS]]
-    seen = _SEEN_ROWS if report.executor == "ray" else 0
-    parts = [_worker_table(body[:seen])] if seen else []
-    if rest := body[seen:]:
-        what = "faster workers" if seen else "threads"
+    shown_rows = _SEEN_ROWS if report.executor == "ray" else 0
+    parts = [_worker_table(body[:shown_rows])] if shown_rows else []
+    if rest := body[shown_rows:]:
+        what = "faster workers" if shown_rows else "threads"
         parts.append(f"<details><summary>{len(rest):,} {what}</summary>{_worker_table(rest)}</details>")
     missing = max(0, len(rows) - MOST_ROWS) + report.dropped.get("worker_rows", 0)
     if missing:
@@ -218,6 +218,8 @@ def _text(text: str, most_bytes: int) -> str:
     """Escape text for HTML, in at most `most_bytes` bytes; a text that is cut ends with dots."""
     size, kept = 0, list[str]()
     for character in text:
+        # Character by character, so that an escape is never cut in its middle. Halves of surrogate
+        # pairs, which names of local files can hold, become question marks.
         written = escape(character).encode("utf-8", "replace").decode()
         size += len(written.encode())
         if size > most_bytes:

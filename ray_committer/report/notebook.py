@@ -27,8 +27,8 @@ def notebook_display() -> Display | None:
         return None
     from IPython.display import display
 
-    found: Display = display
-    return found
+    show: Display = display
+    return show
 
 
 @contextmanager
@@ -59,6 +59,7 @@ class _Output:
         self._notices: list[str] = []
         self._handle: Any = None
         with suppress(Exception):
+            # Whatever the front end raises: a commit must not fail because its progress cannot be shown.
             self._handle = display(_plain([]), raw=True, display_id=True)
 
     def notable(self, line: str) -> None:

@@ -87,6 +87,7 @@ def _stages(statistics: IOStatistics) -> Iterator[StageRow]:
 
 def _total(stages: list[StageRow]) -> float:
     """The seconds of the whole run: of the commit and of what came before it, or else of all stages."""
+    # The outer stage contains the others, whose times must not be added once more.
     outer = (*names.BEFORE_COMMIT, names.COMMIT_JOB)
     is_known = any(row.stage == names.COMMIT_JOB for row in stages)
     return sum(row.seconds for row in stages if row.stage in outer or not is_known)

@@ -87,6 +87,7 @@ class ProgressMeter:
     def _note(self, event: Event, now: float) -> None:
         if isinstance(event, StageStarted):
             self._stage = event.stage
+            # It is the rate of renames: the time of loading must not slow it down.
             if event.stage == names.RENAME_FILES:
                 self._recent = _Recent(now)
         elif isinstance(event, JobLoaded):
@@ -141,6 +142,8 @@ class _Recent:
         return self._samples[-1][0]
 
     def add(self, now: float, files: int) -> None:
+        # The newest sample moves on until it is a second after the one before, so that `last_at` is
+        # always exact.
         if len(self._samples) > 1 and now - self._samples[-2][0] < _SAMPLE_SECONDS:
             self._samples.pop()
         self._samples.append((now, files))

@@ -61,6 +61,7 @@ class Recording:
 
     def before(self, sink: EventSink) -> EventSink:
         """Return a sink that records an event and passes it on."""
+        # A caller's sink that fails must not stop a commit between two files.
         sink = unfailing(sink)
 
         def record_and_tell(event: Event) -> None:
@@ -102,41 +103,41 @@ class Recording:
         `command` runs the commit again, and `catalog_command` tells a catalog of its partitions, with
         the values of these `storage_options`.
         """
-        seen = self._seen
-        lost = {(one.worker, one.process) for one in seen.lost}
-        rows = [structs.replace(row, lost=key in lost) for key, row in seen.workers.items()]
+        recorded = self._seen
+        lost = {(lost_worker.worker, lost_worker.process) for lost_worker in recorded.lost}
+        rows = [structs.replace(row, lost=key in lost) for key, row in recorded.workers.items()]
         rows.sort(key=lambda row: row.files_per_second)
-        dropped = {"worker_rows": len(rows) - MOST_ROWS, "lost_workers": len(seen.lost) - MOST_LOST}
+        dropped = {"worker_rows": len(rows) - MOST_ROWS, "lost_workers": len(recorded.lost) - MOST_LOST}
         full = CommitReport(
             **structs.asdict(result),
             **asdict(facts or RunFacts()),
             started_at=self._started_at,
             ended_at=_utc_now(),
-            stages=list(seen.stages),
-            files_at=list(seen.files_at),
+            stages=list(recorded.stages),
+            files_at=list(recorded.files_at),
             worker_rows=rows,
-            throttled_spans=[seen.throttled[number] for number in sorted(seen.throttled)],
-            lost_workers=seen.lost[:MOST_LOST],
-            shards_requeued=seen.requeued,
+            throttled_spans=[recorded.throttled[number] for number in sorted(recorded.throttled)],
+            lost_workers=recorded.lost[:MOST_LOST],
+            shards_requeued=recorded.requeued,
             dropped={name: number for name, number in dropped.items() if number > 0},
             command=command,
             storage_options=list(storage_options),
             catalog_command=catalog_command,
         )
-        found = findings(full)  # from all workers, not only from those that are shown
-        return structs.replace(full, worker_rows=rows[:MOST_ROWS], findings=found)
+        sentences = findings(full)  # from all workers, not only from those that are shown
+        return structs.replace(full, worker_rows=rows[:MOST_ROWS], findings=sentences)
 
     def _note_stage(self, event: StageEnded, now: float) -> None:
         began = self._seen.began.get(event.stage, now - event.seconds)
         self._seen.stages.append(StageRow(began=began, **asdict(event)))
 
     def _note_shard(self, event: ShardRenamed, now: float) -> None:
-        seen = self._seen
+        recorded = self._seen
         key = event.worker, event.process
-        row = seen.workers.get(key) or WorkerRow(
+        row = recorded.workers.get(key) or WorkerRow(
             worker=event.worker, node=event.node, process=event.process
         )
-        seen.workers[key] = structs.replace(
+        recorded.workers[key] = structs.replace(
             row,
             shards=row.shards + 1,
             files=row.files + event.files,
@@ -149,18 +150,21 @@ class Recording:
 
     def _note_files(self, done: int, now: float) -> None:
         """Add a point to the curve, which keeps the last one in each of at most 240 equal times."""
-        seen, points = self._seen, self._seen.files_at
+        recorded, points = self._seen, self._seen.files_at
         if not points:
-            points.append((seen.began.get(RENAME_FILES, now), 0))
+            points.append((recorded.began.get(RENAME_FILES, now), 0))
         began = points[0][0]
-        if len(points) > 1 and int((points[-1][0] - began) / seen.apart) == int(
-            (now - began) / seen.apart
+        if len(points) > 1 and int((points[-1][0] - began) / recorded.apart) == int(
+            (now - began) / recorded.apart
         ):
+            # The last point of each interval stays, so the curve always ends at the newest number.
             points.pop()
         points.append((now, done))
         while len(points) > MOST_POINTS:
-            seen.apart *= 2
-            points[1:] = {int((point[0] - began) / seen.apart): point for point in points[1:]}.values()
+            recorded.apart *= 2
+            points[1:] = {
+                int((point[0] - began) / recorded.apart): point for point in points[1:]
+            }.values()
 
     def _note_lost(self, event: WorkerLost, now: float) -> None:
         self._seen.lost.append(LostWorkerRow(seconds=now, **asdict(event)))

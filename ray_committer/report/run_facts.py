@@ -84,10 +84,10 @@ def _versions(context: JobContext) -> Iterator[tuple[str, str]]:
 
 
 def _options(options: CommitOptions) -> Iterator[tuple[str, str]]:
-    for one in fields(CommitOptions):
-        value = getattr(options, one.name)
-        if value != one.default and one.name not in _FACTS_OF_THE_JOB:
-            yield one.name, _text(value)
+    for option in fields(CommitOptions):
+        value = getattr(options, option.name)
+        if value != option.default and option.name not in _FACTS_OF_THE_JOB:
+            yield option.name, _text(value)
 
 
 def _text(value: Any) -> str:

@@ -85,6 +85,7 @@ class _Spans:
 
         self._tracer = tracer
         self._lock = threading.Lock()
+        # Noted now: the events come from other threads, whose current span is another one.
         self._outside = context.get_current()
         self._open: list[tuple[str, Span]] = []
         self._before: list[_Before] = []
@@ -132,22 +133,27 @@ class _Spans:
         from opentelemetry import trace
 
         before, self._before = self._before, []
+        # Stages before the commit are known to belong to it only when it begins.
         began = before[0].began if before else None
         span = self._tracer.start_span(_span_name(stage), self._outside, start_time=began)
         span.set_attributes(_prefixed(self._of_commit))
         self._open.append((stage, span))
         within = trace.set_span_in_context(span, self._outside)
-        for one in before:
-            inner = self._tracer.start_span(_span_name(one.stage), within, start_time=one.began)
-            inner.end(one.ended)
+        for stage_before in before:
+            inner = self._tracer.start_span(
+                _span_name(stage_before.stage), within, start_time=stage_before.began
+            )
+            inner.end(stage_before.ended)
 
     def _end(self, event: StageEnded) -> None:
         """End the stage's span, and those within it that an interrupt left open."""
         from opentelemetry.trace import Status, StatusCode
 
         if event.stage not in [stage for stage, _ in self._open]:
-            for one in self._before:
-                one.ended = time.time_ns() if one.stage == event.stage else one.ended
+            for stage_before in self._before:
+                stage_before.ended = (
+                    time.time_ns() if stage_before.stage == event.stage else stage_before.ended
+                )
             return
         while True:
             stage, span = self._open.pop()

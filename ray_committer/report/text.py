@@ -148,15 +148,15 @@ def detail_texts(report: RunData) -> Iterator[str]:
 
 def stage_seconds(report: RunData) -> list[tuple[str, float]]:
     """The names and seconds of the stages, of all that was done between them, and of the whole run."""
-    found = [
+    rows = [
         (stage_name(stage), seconds)
         for stage, seconds in report.stage_seconds.items()
         if stage != COMMIT_JOB
     ]
     if report.seconds:
-        within = sum(seconds for _, seconds in found)
-        found += [("other", max(0.0, report.seconds - within)), ("total", report.seconds)]
-    return found
+        within = sum(seconds for _, seconds in rows)
+        rows += [("other", max(0.0, report.seconds - within)), ("total", report.seconds)]
+    return rows
 
 
 def run_texts(report: RunData) -> Iterator[str]:
@@ -182,8 +182,8 @@ def commands(report: RunData) -> list[tuple[str, str]]:
     next_step = "commit it" if report.outcome is Outcome.RECORDED else ""
     if report.outcome is Outcome.FAILED or report.error:
         next_step = "run it again"
-    found = ((next_step, report.command), ("tell the catalog", report.catalog_command))
-    return [(what, command) for what, command in found if what and command]
+    steps = ((next_step, report.command), ("tell the catalog", report.catalog_command))
+    return [(what, command) for what, command in steps if what and command]
 
 
 def values_text(report: RunData) -> str:
@@ -217,9 +217,9 @@ def _stage_lines(report: RunData) -> list[str]:
 
 
 def _command_lines(report: RunData) -> list[str]:
-    if not (found := commands(report)):
+    if not (steps := commands(report)):
         return []
-    lines = ["", *(f"  {what}: {command}" for what, command in found)]
+    lines = ["", *(f"  {what}: {command}" for what, command in steps)]
     return [*lines, *_wrapped(values_text(report))]
 
 
