@@ -31,7 +31,14 @@ from ray_committer.protocol.paths import (
 )
 from ray_committer.protocol.state import UNSTAMPED, Phase
 from ray_committer.stores.at_once import MANY, at_once
-from ray_committer.stores.base import FileStatus, StoreOperations, first_link, is_there, list_there
+from ray_committer.stores.base import (
+    FileStatus,
+    StoreOperations,
+    first_link,
+    is_there,
+    list_there,
+    only_there,
+)
 
 _OWN_NAMES = (MANIFESTS, FROZEN, TASKS, STATE)
 
@@ -182,7 +189,7 @@ def _state_of(seen: Seen) -> AttemptState:
 
 def _listed_state(store: StoreOperations, job: JobAttempt) -> AttemptState:
     try:
-        names = {one.name for one in _certain(store, list_there(store, job.directory))}
+        names = {one.name for one in only_there(store, list_there(store, job.directory))}
     except (FileNotFoundError, NotADirectoryError):
         return AttemptState()
     if not names and not is_there(store, FileStatus(job.directory, is_directory=True)):
@@ -232,14 +239,8 @@ def jobs_and_links(store: StoreOperations, destination: str, found: Temporary) -
     """`list_job_directories` for what `list_temporary` has found."""
     links = [FoundJob(link.rpartition("/")[2], link, closed=linked_path(link)) for link in found.links]
     shown = [FileStatus(path, is_directory=True) for path in found.directories]
-    jobs = jobs_in(store, destination, [one.path for one in _certain(store, shown)])
+    jobs = jobs_in(store, destination, [one.path for one in only_there(store, shown)])
     return sorted((*jobs, *links), key=lambda job: job.directory)
-
-
-def _certain(store: StoreOperations, listed: Iterable[FileStatus]) -> list[FileStatus]:
-    """Those of some listed names that are there; `list_there` is certain on S3 alone."""
-    is_exact = store.capabilities.completes_uploads
-    return [one for one in listed if is_exact or is_there(store, one)]
 
 
 def list_temporary(store: StoreOperations, destination: str) -> Temporary:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from ray_committer.errors import AmbiguousJobError
+from ray_committer.places.choose import output_of
 from ray_committer.protocol.magic_paths import MAGIC, MagicJob, PendingPlace, magic_job_of
 from ray_committer.protocol.manifest import FileEntry
 from ray_committer.protocol.paths import JobAttempt, attempt_number, join, new_job_attempt
@@ -59,10 +60,9 @@ def find_left(
 
 def left_attempts(store: StoreOperations, destination: str, job_id: str) -> list[LeftJob]:
     """The attempts of a job that was left, in either layout, by number; empty if there is none."""
-    if not store.capabilities.completes_uploads:
-        return []
     magic = MagicJob(store.spec.authority, destination, job_id)
-    listed = {one: found for one in magic.directories if (found := _listed(store, one)) is not None}
+    directories = output_of(store).uploading(magic.directories)
+    listed = {one: found for one in directories if (found := _listed(store, one)) is not None}
     if not listed:
         return []
     every = [one for found in listed.values() for one in found]
@@ -76,8 +76,6 @@ def left_attempts(store: StoreOperations, destination: str, job_id: str) -> list
 
 def list_left(store: StoreOperations, destination: str) -> list[str]:
     """The ids of all jobs that were left at a destination, sorted; two requests."""
-    if not store.capabilities.completes_uploads:
-        return []
     found: list[FileStatus] = []
     for status in list_magic(store, destination):
         found += (_listed(store, status.path) or ()) if status.name == MAGIC else [status]
@@ -87,7 +85,8 @@ def list_left(store: StoreOperations, destination: str) -> list[str]:
 
 def list_magic(store: StoreOperations, destination: str) -> list[FileStatus]:
     """The directories of Hadoop's committer at a destination."""
-    found = completing(store).list_prefix(join(destination, MAGIC))
+    places = output_of(store).uploading((join(destination, MAGIC),))
+    found = (one for place in places for one in completing(store).list_prefix(place))
     return [one for one in found if one.is_directory]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ray_committer.places.choose import output_of
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.deleted import NOTHING
 from ray_committer.stores.registry import shown_url
@@ -44,7 +45,7 @@ def report_abort(context: JobContext, *, was_recorded: bool) -> AbortReport:
         directory=shown_url(store.spec, job.directory) if journal.deleted else None,
         files=deleted.files,
         bytes=deleted.bytes,
-        uploads=deleted.uploads if store.capabilities.completes_uploads else None,
+        uploads=output_of(store).count_uploads(lambda: deleted.uploads),
         moved=deleted.moved if was_recorded else 0,
         claim=ended.version if ended else None,
         partitions=tuple(ended.claim.partitions) if ended else (),

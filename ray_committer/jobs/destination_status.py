@@ -33,7 +33,7 @@ from ray_committer.protocol.paths import SUCCESS, TEMPORARY, JobAttempt
 from ray_committer.protocol.state import UNFINISHED
 from ray_committer.protocol.table_paths import DIRECTORY
 from ray_committer.stores.addresses import without_password
-from ray_committer.stores.base import FileStatus, StoreOperations, completing, is_there, list_anew
+from ray_committer.stores.base import FileStatus, StoreOperations, is_there, list_anew, upload_pages
 from ray_committer.stores.registry import shown_url
 
 _DEFAULTS = CommitOptions()
@@ -188,10 +188,8 @@ class _Here:
 
     def uploads(self, vacuum: str) -> tuple[tuple[Leftover, ...], str | None]:
         """The first uploads that are pending, and why they are not known."""
-        if not self.store.capabilities.completes_uploads:
-            return (), None
         try:
-            found = completing(self.store).list_uploads(self.destination).uploads
+            found = next(upload_pages(self.store, self.destination), [])
         except PermissionError:
             return (), f"{self.destination}: no permission to list pending uploads"
         paths = self._shown(one.path for one in found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from ray_committer.job_files.abort_uploads import Upload, job_uploads
 from ray_committer.job_files.commit_record import load_commit_record
@@ -12,6 +13,7 @@ from ray_committer.jobs.abort_report import AbortReport, report_abort
 from ray_committer.jobs.open_job import OpenJob, StorageOptions, open_job
 from ray_committer.jobs.survey_jobs import survey_exactly
 from ray_committer.options import CommitOptions
+from ray_committer.places.choose import output_of
 from ray_committer.protocol.state import UNDECIDED, Phase
 from ray_committer.stages.abort_job import is_nothing, may_be_left, refuse_decided
 from ray_committer.stages.save_commit_record import refuse_foreign_paths
@@ -51,7 +53,7 @@ def plan_abort(
             refuse_decided(context, found.state.phase)
         if is_nothing(found.state) and not may_be_left(context, found.state):
             return report_abort(context, was_recorded=False)
-        uploads = _uploads(found) if context.store.capabilities.completes_uploads else None
+        uploads = output_of(context.store).count_uploads(partial(_uploads, found))
         files = context.store.list_files(job.tasks) if uploads is None else None
         stamp = found.state.seen.state.stamp if found.state.seen else None
         logged = read_jobs_in_log(context.store, job.destination).of(job, stamp)

@@ -20,6 +20,7 @@ from ray_committer.job_files.find_job import not_read
 from ray_committer.job_files.job_state import Seen, read_state
 from ray_committer.job_files.manifests import list_manifest_files, read_listed
 from ray_committer.job_files.other_jobs import OtherJob, read_other
+from ray_committer.places.choose import output_of
 from ray_committer.protocol.manifest import TaskManifest, decode_manifest, stamp_of
 from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.record import ClaimedTable, decode_record
@@ -233,8 +234,7 @@ def entries_left(
     """The entries of a manifest whose files are not moved yet; `pending` is from `pending_marks`."""
     own = manifest.task_attempt_dir
     directory = store_path(own, store.spec) if own else job.tasks
-    is_renamed = not store.capabilities.completes_uploads
-    there = {status.path for status in store.list_files(directory)} if is_renamed else set()
+    there = {status.path for status in output_of(store).list_files(directory)}
     for entry in entries(manifest, store.spec):
         upload = entry.upload
         if entry.source in there or (upload and mark(entry.dest, upload.id) in pending):

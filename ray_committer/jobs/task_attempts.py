@@ -12,9 +12,9 @@ from typing import BinaryIO
 from ray_committer.errors import PathError, RayCommitterError, StoreRefusedError, TaskCommitError
 from ray_committer.jobs.open_job import StorageOptions, located_errors, open_here
 from ray_committer.options import CommitOptions, CommittedTask
+from ray_committer.places.choose import output_of
 from ray_committer.protocol.iostatistics import duration
 from ray_committer.protocol.paths import JobAttempt, is_inside, join, new_job_attempt, parent
-from ray_committer.protocol.state import UNSTAMPED
 from ray_committer.protocol.statistic_names import TASK_SETUP
 from ray_committer.protocol.uri import normal_path
 from ray_committer.stages.abort_task import abort_task
@@ -146,8 +146,7 @@ def task_attempt(
         directory, stamp = setup_task(store, job, task_attempt_id)
         setup = duration(TASK_SETUP, round((time.monotonic() - began) * 1000))
     running = TaskAttempt(store, job, task_attempt_id, directory)
-    if store.capabilities.completes_uploads:
-        running.uploads = TaskUploads(store, directory, None if stamp == UNSTAMPED else stamp)
+    running.uploads = output_of(store).open(directory, stamp)
     try:
         yield running
     except BaseException as e:

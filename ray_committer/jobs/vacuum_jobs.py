@@ -28,9 +28,10 @@ from ray_committer.job_files.gone_jobs import list_gone, state_inside
 from ray_committer.job_files.magic_jobs import find_left
 from ray_committer.job_files.other_jobs import read_others
 from ray_committer.job_files.watch import until_certain
+from ray_committer.places.choose import places_of
 from ray_committer.protocol.paths import MANIFESTS, TASKS, JobAttempt, join
 from ray_committer.protocol.state import WITH_RECORD, Phase
-from ray_committer.stores.base import FileStatus, StoreOperations, completing
+from ray_committer.stores.base import FileStatus, StoreOperations
 
 DOCTOR_PREFIX = "doctor-"
 """The prefix of the directories of ``ray-committer doctor``; a killed doctor leaves its directory."""
@@ -180,8 +181,8 @@ def _looked_at(store: StoreOperations, remains: Remains, limit: int) -> Remains:
 
 def _directory_times(store: StoreOperations, remains: Remains) -> list[int]:
     """Change times of directories, if the store has them; a task that just began has no files yet."""
-    if store.capabilities.completes_uploads:  # there, the mark of a directory is an object
-        objects = completing(store).list_objects(remains.directory)
+    objects = places_of(store).list_job(remains.directory)
+    if objects is not None:  # the mark of a directory is an object
         return [one.modified_milliseconds for one in objects if one.modified_milliseconds is not None]
     own = store.get_status(remains.directory)
     inner = _list(store, remains.directory)

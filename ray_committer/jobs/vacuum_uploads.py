@@ -53,8 +53,6 @@ def vacuum_uploads(
     """
     refuse_young(older_than_seconds)
     with open_here(dest, options, storage_options) as (store, destination):
-        if not store.capabilities.completes_uploads:
-            return []
         now = time.time_ns() // 1_000_000
         found = find_orphans(
             store, destination, older_than_seconds=older_than_seconds, now_milliseconds=now

@@ -109,6 +109,11 @@ class Places(ABC):
     def can_count(self, directory: str) -> bool:
         """Whether a listing of a directory is little beside its deletion."""
 
+    @property
+    def cleanup_ends_attempts(self) -> bool:
+        """Whether the clean-up of a job finds its other attempts by `list_job`, and ends them."""
+        return False
+
     def list_job(self, directory: str) -> tuple[FileStatus, ...] | None:
         """All files below the directory of a job, and the marks of directories, from one listing; None
         on a store where that would list the job's data."""

@@ -30,5 +30,9 @@ class Uploads(FlatObjects):
     def can_count(self, directory: str) -> bool:
         return False  # the files of its tasks are uploads
 
+    @property
+    def cleanup_ends_attempts(self) -> bool:
+        return True
+
     def list_job(self, directory: str) -> tuple[FileStatus, ...] | None:
         return tuple(completing(self.store).list_objects(directory))

@@ -96,9 +96,7 @@ def may_be_left(context: JobContext, state: AttemptState) -> bool:
 def remove_aborted(context: JobContext, seen: Seen) -> None:
     """End the claim of an aborted job in the log of its table, and delete the job's directory."""
     context.journal.ended_claim = _release_claim(context, seen)
-    left = 0
-    if context.store.capabilities.completes_uploads and seen.state.stamp == UNSTAMPED:
-        left = _remove_left(context)
+    left = _remove_left(context) if seen.state.stamp == UNSTAMPED else 0
     return_success_of_another(context.store, context.job, seen)
     gone = take_away(context.store, context.job, seen)
     if gone is not None:

@@ -15,6 +15,7 @@ from ray_committer.errors import ManifestError
 from ray_committer.job_files.find_job import read_attempt_state
 from ray_committer.job_files.magic_jobs import LeftJob, Pendingset, uploads_in
 from ray_committer.job_files.success import is_noted
+from ray_committer.places.choose import output_of
 from ray_committer.places.settle import put
 from ray_committer.protocol.magic_paths import MagicJob
 from ray_committer.protocol.manifest import FileEntry, encode_manifest
@@ -57,7 +58,7 @@ def remove_left(store: StoreOperations, job: JobAttempt, *, is_committed: bool) 
     magic = MagicJob(store.spec.authority, job.destination, job.job_id)
     aborted = 0
     visible: list[str] = []
-    for directory in magic.directories:
+    for directory in output_of(store).uploading(magic.directories):
         files = store.list_files(directory)
         own = [one for one in files if is_committed or _number(directory, one.path) == job.number]
         if files and not own:

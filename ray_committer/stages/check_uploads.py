@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from hashlib import blake2b
 
+from ray_committer.places.choose import output_of
 from ray_committer.protocol.actions import Place
 from ray_committer.protocol.fingerprints import WIDTH, common, fingerprint, fingerprints
 from ray_committer.protocol.paths import join
@@ -49,9 +50,9 @@ def check_uploads(
     context: JobContext, manifests: Sequence[ManifestRef], allowed_roots: Sequence[str] = ()
 ) -> None:
     """`ManifestError` names uploads of a job that are gone; nothing is done on a store with renames."""
-    if not context.store.capabilities.completes_uploads or not any(one.files for one in manifests):
+    roots = output_of(context.store).uploading((context.job.destination, *allowed_roots))
+    if not roots or not any(one.files for one in manifests):
         return
-    roots = (context.job.destination, *allowed_roots)
     there = _list(context, roots, KEPT)
     if there.tally == _tally_of_job(context, manifests):
         _warn(context, any_is_old=bool(there.old))

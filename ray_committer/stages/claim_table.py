@@ -18,6 +18,7 @@ from ray_committer.errors import CommitStateUnknownError, PreflightError, RayCom
 from ray_committer.job_files.commands import abort_command
 from ray_committer.job_files.job_state import Seen
 from ray_committer.job_files.owners import is_alive, owner_of
+from ray_committer.places.choose import output_of
 from ray_committer.protocol.claims import (
     MOST_PARTITIONS,
     Obstacle,
@@ -34,7 +35,6 @@ from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import Patience, withdraw
 from ray_committer.stages.end_claim import end_claim
-from ray_committer.stages.find_table import refuse_to_keep
 from ray_committer.stages.keep_replaced_files import refuse_what_cannot_be_kept
 from ray_committer.stages.list_new_files import relative
 from ray_committer.stages.load_manifests import LoadedManifests
@@ -153,7 +153,7 @@ def begin_turn(
     keeps = context.options.keep_replaced
     keeps = definition.keep_replaced if keeps is None else keeps
     if keeps:
-        refuse_to_keep(context.store, context.job.destination)
+        output_of(context.store).refuse_to_keep(context.job.destination)
     claim = _claim_of(context, state, base, loaded, roots, run)
     claim = structs.replace(claim, keeps=keeps, run_id=claim.run_id or run_id)
     if context.options.table_work is not None:  # it depends on what its plan has seen, at any level

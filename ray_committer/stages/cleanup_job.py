@@ -58,9 +58,9 @@ def cleanup_job(context: JobContext, seen: Seen, record: CommitRecord | None) ->
 
 def end_other_attempts(context: JobContext) -> bool:
     """Abort the other attempts of a committed job, which must not outlive it; idempotent. False, with a
-    notice, if the store refused to; then nothing must be cleaned up. On a store that completes uploads,
-    the clean-up does it, by its own listing."""
-    if context.store.capabilities.completes_uploads and context.options.cleanup:
+    notice, if the store refused to; then nothing must be cleaned up. Where the clean-up lists the whole
+    job, it does this itself."""
+    if context.places.cleanup_ends_attempts and context.options.cleanup:
         return True
     try:
         abort_other_attempts(context.store, context.job)

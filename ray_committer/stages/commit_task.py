@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection
 
-from ray_committer.errors import TaskCommitError
+from ray_committer.places.choose import output_of
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import IOStatistics, aggregate, duration, sample
 from ray_committer.protocol.manifest import (
@@ -24,7 +24,7 @@ from ray_committer.protocol.uri import Location, format_uri
 from ray_committer.stages.save_task_manifest import ATTEMPTS, save_task_manifest
 from ray_committer.stages.scan_task_attempt_directory import Scan, scan_task_attempt_directory
 from ray_committer.stores.base import StoreOperations
-from ray_committer.work.upload_file import TaskUploads, closed_uploads, is_own_file, save_copy
+from ray_committer.work.upload_file import TaskUploads
 
 
 def commit_task(
@@ -48,9 +48,10 @@ def commit_task(
     """
     began = time.monotonic()
     directory = job.task_attempt(task_attempt_id)
-    if store.capabilities.completes_uploads:
-        _refuse_other_files(store, directory)
-        scan = Scan(uploads.entries() if uploads is not None else closed_uploads(store, directory))
+    output = output_of(store)
+    closed = output.closed(directory, uploads)
+    if closed is not None:
+        scan = Scan(closed)
     else:
         scan = scan_task_attempt_directory(store, directory, job.destination, named)
     manifest = TaskManifest(
@@ -67,8 +68,7 @@ def commit_task(
         },
         iostatistics=(None if statistics is None else _with_amounts(statistics, scan, began)),
     )
-    if store.capabilities.completes_uploads and stamp != UNSTAMPED:
-        save_copy(store, directory, encode_manifest(manifest))
+    output.save_copy(directory, stamp, encode_manifest(manifest))
     saved = save_task_manifest(
         store,
         job,
@@ -95,13 +95,3 @@ def _with_amounts(found: IOStatistics, scan: Scan, began: float) -> IOStatistics
     ):
         found = aggregate(found, one)
     return found
-
-
-def _refuse_other_files(store: StoreOperations, directory: str) -> None:
-    """`TaskCommitError` names a file that is no note of an upload: nothing can move it."""
-    for status in store.list_files(directory):
-        if not is_own_file(status.name):
-            raise TaskCommitError(
-                f"{status.path}: was written here, and S3 has no rename that could move it",
-                "write it with attempt.open()",
-            )

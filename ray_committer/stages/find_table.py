@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ray_committer.errors import SettingsError, StoreRefusedError, TaskCommitError
+from ray_committer.errors import SettingsError, TaskCommitError
 from ray_committer.job_files.job_state import Seen, StateChangedError, join_table
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import UNSTAMPED, Phase, TableBase
@@ -57,13 +57,4 @@ def require_table(job: JobAttempt, seen: Seen) -> None:
             f"cannot be kept",
             "nothing was changed: make it one with: ray-committer table init DEST, or do not set "
             "keep_replaced",
-        )
-
-
-def refuse_to_keep(store: StoreOperations, destination: str) -> None:
-    """`StoreRefusedError` on a store without renames, where the old files would have to be copied."""
-    if store.capabilities.completes_uploads:
-        raise StoreRefusedError(
-            f"{destination}: the files that a job replaces cannot be kept there: S3 has no rename",
-            "nothing was changed: use --no-keep-replaced; versions of the bucket keep deleted files",
         )

@@ -8,8 +8,8 @@ from functools import partial
 
 from ray_committer.errors import PreflightError
 from ray_committer.job_files.find_job import refuse_links
+from ray_committer.places.choose import output_of
 from ray_committer.protocol.hidden_names import is_of_file_system
-from ray_committer.protocol.magic_paths import is_magic
 from ray_committer.protocol.paths import TEMPORARY, ancestors, parent
 from ray_committer.protocol.record import ReplacedFile
 from ray_committer.protocol.table_paths import DELTA_LOG, DIRECTORY, is_in_log
@@ -128,11 +128,11 @@ def _list_directory(
     except NotADirectoryError:
         no_directories.append(directory)
         return []
-    is_on_s3 = store.capabilities.completes_uploads
+    output = output_of(store)
     return [
         status
         for status in statuses
         if not status.name.startswith(SPARK_STAGING)
-        and not (is_on_s3 and is_magic(status.name))
+        and not output.is_of_committer(status.name)
         and not is_of_file_system(status.name)
     ]

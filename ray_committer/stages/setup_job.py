@@ -23,7 +23,7 @@ from ray_committer.job_files.job_state import Seen, StateChangedError, advance, 
 from ray_committer.job_files.other_jobs import OtherJob, Others, finish_first, other_jobs
 from ray_committer.job_files.watch import until_certain
 from ray_committer.options import Unfinished
-from ray_committer.places.choose import places_of
+from ray_committer.places.choose import output_of, places_of
 from ray_committer.protocol.hidden_names import is_hidden
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import UNDECIDED, Intent, Phase, new_state
@@ -39,7 +39,7 @@ from ray_committer.stages.end_others import (
     unfinished_beside,
     would_repeat,
 )
-from ray_committer.stages.find_table import find_table, refuse_to_keep, require_table
+from ray_committer.stages.find_table import find_table, require_table
 from ray_committer.stages.old_success import forget_earlier_success
 from ray_committer.stages.other_attempts import refuse_other_attempts
 from ray_committer.stages.other_tables import refuse_partitions_of_tables
@@ -187,7 +187,7 @@ def _finish(
         seen = find_table(store, job, seen, run_id)
         if needs_table:
             require_table(job, seen)
-            refuse_to_keep(store, job.destination)
+            output_of(store).refuse_to_keep(job.destination)
         forget_earlier_success(store, job, seen)
         _refuse_ended(store, job, seen)
     except FileNotFoundError:  # perhaps since the job is gone

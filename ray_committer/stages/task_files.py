@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
+from ray_committer.places.choose import output_of
 from ray_committer.protocol.paths import join, parent
-from ray_committer.protocol.state import UNSTAMPED
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.output import open_output
 from ray_committer.work.upload_file import TaskUploads
@@ -40,7 +40,4 @@ class TaskFiles:
 
 def task_files(store: StoreOperations, destination: str, directory: str, stamp: str) -> TaskFiles:
     """The files of a task attempt that was just set up in `directory`, of the job with this `stamp`."""
-    uploads: TaskUploads | None = None
-    if store.capabilities.completes_uploads:
-        uploads = TaskUploads(store, directory, None if stamp == UNSTAMPED else stamp)
-    return TaskFiles(store, destination, directory, uploads)
+    return TaskFiles(store, destination, directory, output_of(store).open(directory, stamp))

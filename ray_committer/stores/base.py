@@ -299,6 +299,12 @@ def is_there(store: StoreOperations, listed: FileStatus) -> bool:
     return is_certain or store.get_status(listed.path) is not None
 
 
+def only_there(store: StoreOperations, listed: Iterable[FileStatus]) -> list[FileStatus]:
+    """What is there of what `list_there` has shown: on S3 it shows nothing else."""
+    is_exact = store.capabilities.completes_uploads
+    return [one for one in listed if is_exact or is_there(store, one)]
+
+
 @dataclass(frozen=True, slots=True)
 class PendingUpload:
     """An upload that is neither completed nor aborted: where its file will be, when it began, and by

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from ray_committer.errors import JobNotFoundError, SettingsError
 from ray_committer.jobs.open_job import StorageOptions, open_here
 from ray_committer.options import CommitOptions
+from ray_committer.places.choose import output_of
 from ray_committer.protocol.file_list import NO_FILES
 from ray_committer.protocol.partition_types import columns_of
 from ray_committer.protocol.table_entry import (
@@ -21,7 +22,6 @@ from ray_committer.protocol.table_entry import (
     TableDone,
 )
 from ray_committer.protocol.table_paths import TablePlaces
-from ray_committer.stages.find_table import refuse_to_keep
 from ray_committer.stores.base import StoreOperations
 from ray_committer.table_jobs.make_table import make_table
 from ray_committer.tables.log import find_head, read_definition, read_entries, version_gone
@@ -80,7 +80,7 @@ def init_table(
     level, columns = _level(isolation), columns_of(partition_types or {})
     with open_here(dest, options, storage_options) as (store, destination):
         if keep_replaced:
-            refuse_to_keep(store, destination)
+            output_of(store).refuse_to_keep(destination)
         now = time.time_ns() // 1_000_000
         definition = TableDefinition(
             table_id=new_table_id(),

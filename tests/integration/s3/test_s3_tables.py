@@ -17,9 +17,9 @@ from ray_committer.errors import (
     StoreUnavailableError,
 )
 from ray_committer.options import CommitOptions, CommittedTask
+from ray_committer.places.choose import output_of
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.table_paths import DraftName
-from ray_committer.stages.find_table import refuse_to_keep
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stages.task_files import TaskFiles
 from ray_committer.stores.base import StoreSpec
@@ -247,4 +247,4 @@ def test_old_files_cannot_be_kept_and_that_is_said_before_anything_is_done(fake_
     write_job(store, job, {0: {"a": b"1"}})
     with pytest.raises(StoreRefusedError, match="cannot be kept"):
         run_commit(store, job, keeps)
-    refuse_to_keep(MemoryStore(), "/table")
+    output_of(MemoryStore()).refuse_to_keep("/table")
