@@ -52,11 +52,10 @@ if TYPE_CHECKING:
     from ray_committer.protocol.record import ConflictMode
     from ray_committer.report.commit_report import CommitReport
     from ray_committer.stages.commit_result import Outcome
-    from ray_committer.table_jobs.export_delta import export_delta
     from ray_committer.table_jobs.resolve_claim import ResolvedClaim, resolve_claim
     from ray_committer.table_jobs.scan_table import ScannedClaim, TableScan, scan_table
     from ray_committer.table_jobs.snapshot import Snapshot, snapshot
-    from ray_committer.table_jobs.table import LoggedEntry, init_table, table_log
+    from ray_committer.table_jobs.table import LoggedEntry, export_delta, init_table, table_log
     from ray_committer.table_jobs.table_changes import (
         CommittedJob,
         TableChange,
@@ -155,7 +154,7 @@ _ELSEWHERE = {
     "__version__": "version",
     "changes": "table_jobs.table_changes",
     "drop_partition": "table_jobs.table_maintenance",
-    "export_delta": "table_jobs.export_delta",
+    "export_delta": "table_jobs.table",
     "history": "table_jobs.table_changes",
     "init_table": "table_jobs.table",
     "list_jobs": "jobs.list_jobs",

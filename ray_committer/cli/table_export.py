@@ -11,7 +11,7 @@ from ray_committer.cli import options as shared
 from ray_committer.cli.command import Command
 from ray_committer.cli.print import count_text, print_result
 from ray_committer.interop.exports.result import Exported
-from ray_committer.table_jobs.export_delta import export_delta
+from ray_committer.table_jobs.table import export_delta
 
 
 @click.command("export-delta", cls=Command)

@@ -1,21 +1,46 @@
-"""Abort uploads that belong to no job, on a store where a file is an upload until it is completed."""
+"""Abort uploads below a destination that belong to no job, on a store where a file is an upload.
+
+A process can die between the request that begins an upload and the note of it. A listing of uploads
+shows the name, the id, the beginning and the user of each, and nothing of its job. So an upload is an
+orphan only if no job names it and its newest part is old. What a job names is left alone at any age, and
+so is everything if one of the files that name uploads cannot be read. Hadoop's S3A committer notes an
+upload when its file is closed, so everything is left alone while a job of it changes.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
+from ray_committer.errors import ManifestError, RayCommitterError
+from ray_committer.job_files.abort_uploads import Upload, job_uploads
+from ray_committer.job_files.find_job import list_job_directories, not_read
+from ray_committer.job_files.magic_jobs import list_magic, uploads_in
 from ray_committer.jobs.open_job import StorageOptions, open_here
-from ray_committer.jobs.orphaned_uploads import Orphan, find_orphans
 from ray_committer.jobs.vacuum import WEEK_SECONDS, refuse_young
 from ray_committer.options import CommitOptions
+from ray_committer.protocol.magic_paths import MAGIC, PENDING, PENDINGSET, magic_job_of
+from ray_committer.protocol.paths import TEMPORARY, ancestors, is_inside, join
 from ray_committer.stores.at_once import streamed
-from ray_committer.stores.base import StoreOperations
+from ray_committer.stores.base import (
+    FileStatus,
+    PendingUpload,
+    StoreOperations,
+    completing,
+    pending_uploads,
+)
 from ray_committer.work.end_upload import end_upload
+from ray_committer.work.entries import store_path
 
 _DEFAULTS = CommitOptions()
 _ENDED = "it was completed or aborted in the meantime"
 _COMPLETED = "a file came to its place in the meantime, so it may have been completed"
+_CHANGES = (
+    "a job of Hadoop's S3A committer has changed recently, and not all of its uploads are noted yet"
+)
+_ANOTHER = "{path} may be another table, because it holds {name}: run vacuum there"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,3 +100,115 @@ def _settle(store: StoreOperations, orphan: Orphan, now: int, *, dry_run: bool) 
         began_by=upload.began_by,
         reason=reason,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """An upload that no job names: the bytes of its parts, and when it began or its newest part came.
+    `kept` says why it must stay nevertheless."""
+
+    upload: PendingUpload
+    bytes: int
+    newest_milliseconds: int
+    kept: str | None = None
+
+
+def find_orphans(
+    store: StoreOperations, destination: str, *, older_than_seconds: float, now_milliseconds: int
+) -> Iterator[Orphan]:
+    """The uploads below `destination` that no job names, if no part was added to them for that time.
+
+    Jobs at the directories above the destination can write there, too. The uploads are listed before any
+    job is looked at: what a job begins after that is too young.
+    """
+    limit = now_milliseconds - round(older_than_seconds * 1000)
+    found = {
+        (one.path, one.id): one
+        for one in pending_uploads(store, destination)
+        if one.began_milliseconds is not None and one.began_milliseconds < limit
+    }
+    reason = None
+    for place in dict.fromkeys((destination, *ancestors(destination, "/"), "/")) if found else ():
+        reason = reason or _without_named(store, place, found, limit)
+    measure = partial(_measured, store, _Neighbours(store, destination), reason)
+    orphans = streamed(store, measure, list(found.values()))
+    yield from (one for one in orphans if one is not None and one.newest_milliseconds < limit)
+
+
+def _without_named(
+    store: StoreOperations, destination: str, found: dict[Upload, PendingUpload], limit: int
+) -> str | None:
+    """Take away from `found` what the jobs of a destination name; return why the rest may be theirs."""
+    try:
+        for upload in _named(store, destination):
+            found.pop(upload, None)
+        files = _magic_files(store, destination)
+        for named in streamed(store, partial(_named_by_magic, store, destination), files):
+            for upload in named:
+                found.pop(upload, None)
+        now = {one.path for one in _magic_files(store, destination)} if files else set()
+    except RayCommitterError as e:
+        return e.what
+    except PermissionError as e:
+        return not_read(e, destination)
+    except FileNotFoundError:  # a task has committed meanwhile
+        return _CHANGES
+    if now != {one.path for one in files}:  # also between two pages of the first listing
+        return _CHANGES
+    changes = (one.modified_milliseconds for one in files)
+    return _CHANGES if any(one is None or one >= limit for one in changes) else None
+
+
+def _magic_files(store: StoreOperations, destination: str) -> list[FileStatus]:
+    return [one for magic in list_magic(store, destination) for one in store.list_files(magic.path)]
+
+
+def _named(store: StoreOperations, destination: str) -> Iterator[Upload]:
+    """The uploads that the jobs of a destination name; ``PermissionError`` for one that is closed."""
+    for found in list_job_directories(store, destination):
+        for attempt in found.opened().attempts:
+            yield from job_uploads(store, attempt)
+
+
+def _named_by_magic(store: StoreOperations, destination: str, status: FileStatus) -> list[Upload]:
+    magic = magic_job_of(store.spec.authority, destination, status.path)
+    if magic is not None and magic.place_of(status.path) is not None:
+        files = uploads_in(store, magic, status)
+        return [(store_path(one.d, store.spec), one.u or "") for one in files]
+    if status.size and status.name.endswith((PENDING, PENDINGSET)):
+        raise ManifestError(f"{status.path}: names uploads, but it is not known of which job")
+    return []
+
+
+class _Neighbours:
+    """Looks, once per directory, whether a directory below the destination is a table of its own."""
+
+    def __init__(self, store: StoreOperations, destination: str) -> None:
+        self._store, self._destination = store, destination
+        self._own = (f"{join(destination, TEMPORARY)}/", join(destination, MAGIC))
+        self._known: dict[str, str | None] = {}
+
+    def reason(self, path: str) -> str | None:
+        """Why an upload may belong to another table; None if it does not."""
+        if path.startswith(self._own):
+            return None
+        above = [one for one in ancestors(path, "/") if is_inside(one, self._destination)]
+        return next((reason for one in above if (reason := self._look(one))), None)
+
+    def _look(self, directory: str) -> str | None:
+        if directory not in self._known:
+            found = completing(self._store).list_prefix(join(directory, "_"))
+            name = min((one.name for one in found), default=None)
+            self._known[directory] = _ANOTHER.format(path=directory, name=name) if name else None
+        return self._known[directory]
+
+
+def _measured(
+    store: StoreOperations, neighbours: _Neighbours, reason: str | None, upload: PendingUpload
+) -> Orphan | None:
+    """Ask for the parts of an upload; None if it is gone."""
+    parts = completing(store).uploaded_parts(upload.path, upload.id)
+    if parts is None:
+        return None
+    newest = max(upload.began_milliseconds or 0, parts.newest_milliseconds or 0)
+    return Orphan(upload, parts.bytes, newest, reason or neighbours.reason(upload.path))

@@ -1,20 +1,23 @@
-"""Tables with a log: make one, and show its log."""
+"""Tables with a log: make one, show its log, and export it as a Delta table."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ray_committer.errors import JobNotFoundError, SettingsError
+from ray_committer.interop.exports import run
+from ray_committer.interop.exports.result import Exported
 from ray_committer.jobs.open_job import StorageOptions, open_here
 from ray_committer.options import CommitOptions
 from ray_committer.places.choose import output_of
 from ray_committer.protocol.file_list import NO_FILES
-from ray_committer.protocol.partition_types import columns_of
 from ray_committer.protocol.table_entry import (
     Isolation,
     LogEntry,
+    PartitionColumn,
     TableAbort,
     TableClaim,
     TableCommit,
@@ -29,6 +32,24 @@ from ray_committer.tables.put import new_table_id
 
 _DEFAULTS = CommitOptions()
 _KINDS = {TableClaim: "claim", TableCommit: "commit", TableDone: "done", TableAbort: "abort"}
+
+TYPES = (
+    "string",
+    "boolean",
+    "tinyint",
+    "smallint",
+    "int",
+    "bigint",
+    "float",
+    "double",
+    "date",
+    "timestamp",
+)
+"""The types of partition columns without arguments, in Spark's words;
+``decimal(10,2)`` and ``varchar(5)`` are also known."""
+_SYNONYMS = ("byte", "short", "integer", "long", "real", "timestamp_ntz")
+_WITH_ARGUMENTS = re.compile(r"decimal\((\d{1,2})(,\d{1,2})?\)|(var)?char\(\d+\)", re.ASCII)
+_MOST_DIGITS = 38
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +134,22 @@ def table_log(
         return [_logged(version, entry) for version, entry in entries]
 
 
+def export_delta(
+    dest: str, *, options: CommitOptions = _DEFAULTS, storage_options: StorageOptions | None = None
+) -> Exported:
+    """Export what is new in a table with a log to the Delta table in the same directory; idempotent.
+
+    The first export names all files of the table, and each later one what jobs have changed since. No
+    data file is written, and of data files only footers are read. Several processes can
+    export a table at once: each version is exported once.
+
+    `ExportError` if the table cannot be exported: the table itself does not change.
+    `JobNotFoundError` if `dest` is not a table with a log.
+    """
+    with open_here(dest, options, storage_options) as (store, destination):
+        return run.export_table(store, TablePlaces(destination))
+
+
 def require_table(store: StoreOperations, destination: str) -> tuple[TablePlaces, TableDefinition]:
     """The table at `destination`; `JobNotFoundError` if it has no log."""
     table = TablePlaces(destination)
@@ -144,3 +181,20 @@ def _logged(version: int, entry: LogEntry) -> LoggedEntry:
         named = entry.removed if isinstance(entry, TableCommit) else NO_FILES
         found = replace(found, claim=entry.claim, kept=isinstance(entry, TableCommit) and entry.kept)
     return replace(found, files=named.files, bytes=named.bytes)
+
+
+def columns_of(types: Mapping[str, str]) -> list[PartitionColumn]:
+    """The partition columns with these types, in order; `SettingsError` if a type is not known."""
+    return [PartitionColumn(name, _known(name, text)) for name, text in types.items()]
+
+
+def _known(name: str, text: str) -> str:
+    kind = text.lower().replace(" ", "")
+    parametrised = _WITH_ARGUMENTS.fullmatch(kind)
+    digits = int(parametrised[1]) if parametrised and parametrised[1] else 1
+    if not name or not (parametrised or kind in (*TYPES, *_SYNONYMS)) or not 1 <= digits <= _MOST_DIGITS:
+        raise SettingsError(
+            f"partition column {name}={text}: is not a type of a partition column",
+            f"nothing was done: use one of {', '.join(TYPES)}, decimal(10,2), varchar(10)",
+        )
+    return kind

@@ -10,20 +10,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
 import pyarrow as pa
 
-from ray_committer.errors import ExportError
+from ray_committer.errors import ExportError, TableLogError
 from ray_committer.interop.exports.beaten import BeatenError, until_done
 from ray_committer.interop.exports.columns import partitioning_of
-from ray_committer.interop.exports.cursor import Cursor, read_cursor, save_cursor
 from ray_committer.interop.exports.delta_log import refuse_others
 from ray_committer.interop.exports.delta_table import Delta, create_delta, open_delta
 from ray_committer.interop.exports.files import Change, change_of, data_files, require_parquet
 from ray_committer.interop.exports.result import Exported
 from ray_committer.interop.exports.schemas import require_same, schema_of_file
+from ray_committer.places.settle import put
 from ray_committer.protocol.file_list import ListedFile, partition_of
 from ray_committer.protocol.paths import join
-from ray_committer.protocol.table_entry import TableDefinition
+from ray_committer.protocol.state import new_nonce
+from ray_committer.protocol.table_entry import TableDefinition, decode_content, encode_content
 from ray_committer.protocol.table_paths import DELTA_LOG, TablePlaces
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.changes import committed_since
@@ -182,3 +184,38 @@ def _not_ours(table: TablePlaces) -> ExportError:
         "nothing was changed: if nobody needs that Delta table, remove this directory and run the same "
         "command",
     )
+
+
+class Cursor(msgspec.Struct, frozen=True, kw_only=True, tag="export"):
+    """How far an export of the table `table_id` has come.
+
+    It decides nothing that the Delta table can decide itself. It can be lost, or be behind: then more is
+    read, and nothing is exported twice.
+
+    version: the last version of the table that was exported.
+    target: the id of the Delta table: another one at the same place has another id.
+    target_version: the version of the Delta table afterwards.
+    """
+
+    table_id: str
+    version: int
+    target: str
+    target_version: int
+
+
+def read_cursor(store: StoreOperations, table: TablePlaces) -> Cursor | None:
+    """Read the cursor of a table's export; None if there is none that can be read."""
+    path = table.delta_cursor
+    try:
+        return decode_content(store.read(path), _DECODER, path)
+    except (FileNotFoundError, TableLogError):
+        return None
+
+
+def save_cursor(store: StoreOperations, table: TablePlaces, cursor: Cursor) -> None:
+    """Replace the cursor of a table's export in one step; idempotent."""
+    temporary = table.temporary(new_nonce())
+    put(store, table.delta_cursor, encode_content(cursor), temporary=temporary)
+
+
+_DECODER = msgspec.json.Decoder(Cursor)

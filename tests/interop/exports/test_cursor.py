@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ray_committer.interop.exports.cursor import Cursor, read_cursor, save_cursor
+from ray_committer.interop.exports.delta import Cursor, read_cursor, save_cursor
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import MemoryStore
 from tests.tables.support import TABLE, table_on

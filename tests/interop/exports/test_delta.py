@@ -19,7 +19,7 @@ from msgspec import structs
 import ray_committer
 from ray_committer.errors import ExportError
 from ray_committer.interop.exports import delta_table
-from ray_committer.interop.exports.cursor import read_cursor
+from ray_committer.interop.exports.delta import read_cursor
 from ray_committer.limits import waiting
 from ray_committer.protocol.file_list import ListedFile
 from ray_committer.protocol.table_paths import TablePlaces

@@ -6,9 +6,9 @@ import pytest
 
 from ray_committer.errors import SettingsError
 from ray_committer.interop.readers.arrow import arrow_type
-from ray_committer.protocol.partition_types import NAMES, columns_of
+from ray_committer.table_jobs.table import TYPES, columns_of
 
-KNOWN = [*NAMES, "long", "Decimal(10, 2)", "decimal(38)", "varchar(5)", "char(1)", "timestamp_ntz"]
+KNOWN = [*TYPES, "long", "Decimal(10, 2)", "decimal(38)", "varchar(5)", "char(1)", "timestamp_ntz"]
 
 
 @pytest.mark.parametrize("text", KNOWN)
