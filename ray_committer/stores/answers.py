@@ -142,17 +142,17 @@ def is_page(answer: HttpAnswer) -> bool:
 
 def headers_of(lines: list[bytes]) -> dict[str, str]:
     """Return the headers of the last response, without trailers; interim ones may come before it."""
-    found: dict[str, str] = {}
+    headers: dict[str, str] = {}
     is_head = False
     for line in lines:
         name, colon, value = line.decode("latin-1").partition(":")
         if name.startswith("HTTP/"):
-            found, is_head = {}, True
+            headers, is_head = {}, True
         elif is_head and colon:
-            found[name.lower()] = value.strip()
+            headers[name.lower()] = value.strip()
         else:
             is_head = False
-    return found
+    return headers
 
 
 def raise_if_unanswered(path: str, what: str, status: int, headers: Mapping[str, str]) -> None:

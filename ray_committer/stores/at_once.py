@@ -29,6 +29,7 @@ def at_once(
 ) -> list[_Result]:
     """The results of a request for each item, in order; one after the other on local files, and if there
     are not at least so many."""
+    # A local file system answers sooner than a thread starts.
     if store.capabilities.renames_are_local or len(items) < least:
         return list(map(request, items))
     with ThreadPoolExecutor(min(THREADS, len(items))) as pool:

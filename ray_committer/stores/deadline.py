@@ -41,6 +41,7 @@ class DeadlineThreads:
         self._all_seconds = seconds
         self._seconds = seconds if first_seconds is None else first_seconds
         self._idle: list[_Helper] = []
+        # Not at exit: a daemon thread that hangs in native code would hold the interpreter.
         weakref.finalize(self, _end, self._idle).atexit = False
 
     def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -54,6 +55,7 @@ class DeadlineThreads:
         except TimeoutError:
             helper.end()
             raise
+        # The store has answered, so from now on it is only slow, and not absent.
         self._seconds = self._all_seconds
         self._idle.append(helper)
         if error is not None:

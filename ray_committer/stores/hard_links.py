@@ -26,13 +26,14 @@ def denied_links(paths: Sequence[str]) -> list[str]:
 def _may_link(path: str) -> bool:
     """Return whether a file is this user's, or a plain one that this user can read and write."""
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
         return True
-    if found.st_uid == os.geteuid():
+    if status.st_uid == os.geteuid():
         return True
-    sets_id = found.st_mode & stat.S_ISUID or found.st_mode & _SET_GROUP == _SET_GROUP
-    is_plain = stat.S_ISREG(found.st_mode) and not sets_id
+    # A link to such a program would keep it after its owner has removed it.
+    sets_id = status.st_mode & stat.S_ISUID or status.st_mode & _SET_GROUP == _SET_GROUP
+    is_plain = stat.S_ISREG(status.st_mode) and not sets_id
     return is_plain and os.access(path, os.R_OK | os.W_OK, effective_ids=True)
 
 

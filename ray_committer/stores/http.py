@@ -103,6 +103,8 @@ class HttpClient:
         would fail in the same way: a certificate, a proxy that wants a password, an answer with more
         than `most_bytes`.
         """
+        # A fork shares its parent's sockets. They are kept and not closed, since closing sends TLS'
+        # farewell on them.
         if self._process != os.getpid():
             self._of_parent, self._idle, self._process = self._idle, [], os.getpid()
         try:
@@ -118,6 +120,7 @@ class HttpClient:
             raise self._error(e, path, method, url, seconds) from None
         finally:
             self._idle.append(connection)
+        # Any answer will do: the server is there.
         self._seconds = self._deadline_seconds
         if answer.status == _PROXY_REFUSES:
             raise _refused_by_proxy(path, method, url, answer.status)
@@ -138,10 +141,10 @@ class HttpClient:
         if number in _MALFORMED:
             return StoreUnusableError(errno.EINVAL, f"{method}: {_MALFORMED[number]}", path)
         if number in _UNTRUSTED:
-            said = f"{what}: its certificate is not trusted ({text})"
+            reason = f"{what}: its certificate is not trusted ({text})"
             by = self._trusted or "the certificates of this system"
             advice = f"add the certificate of its authority to {by}, or name a file that has it"
-            return StoreUnusableError(errno.EACCES, f"{said}: {advice}", path)
+            return StoreUnusableError(errno.EACCES, f"{reason}: {advice}", path)
         if number == pycurl.E_SSL_CONNECT_ERROR and _NO_TLS.search(text):
             advice = "check whether the address begins with http:// or https:// as the server expects"
             return StoreUnusableError(errno.EPROTO, f"{what}: no TLS there ({text}): {advice}", path)
@@ -226,6 +229,7 @@ class _Connection:
         else:
             curl.setopt(pycurl.HTTPGET, 1)
         curl.setopt(pycurl.NOBODY, method == "HEAD")
+        # After the options above, each of which sets a method of its own.
         curl.setopt(pycurl.CUSTOMREQUEST, method)
         curl.setopt(pycurl.HTTPHEADER, [*_NOT_ADDED, *map(": ".join, headers.items())])
         # Ctrl-C reaches only the main thread, and there only while Python code runs.
@@ -255,6 +259,7 @@ class _Connection:
 
     def _may_send(self, *_: object) -> int:
         """Refuse to send a request again, as libcurl does if a kept connection has been closed."""
+        # A rename that was sent may have been done: sent again, it would fail and look like a conflict.
         sent_before, self._sent = self._sent, True
         return int(pycurl.PREREQFUNC_ABORT if sent_before else pycurl.PREREQFUNC_OK)
 
@@ -264,8 +269,8 @@ def _trust(named: str | None) -> dict[int, str]:
     if named:
         return {pycurl.CAPATH if os.path.isdir(named) else pycurl.CAINFO: named}
     system = ssl.get_default_verify_paths()
-    found = {pycurl.CAINFO: system.cafile or certifi.where()}
-    return found | ({pycurl.CAPATH: system.capath} if system.capath else {})
+    trusted = {pycurl.CAINFO: system.cafile or certifi.where()}
+    return trusted | ({pycurl.CAPATH: system.capath} if system.capath else {})
 
 
 def _proceed(*_: object) -> int:

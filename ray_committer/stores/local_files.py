@@ -21,6 +21,7 @@ def read_regular(path: str) -> bytes:
     _check(path, os.lstat(path))  # before it is opened: to open a device can have an effect
     with open(_opened(path, os.O_RDONLY), "rb") as file:
         _check(path, os.fstat(file.fileno()))
+        # One byte more than allowed: the size was checked, but the file may have grown since.
         data = file.read(MOST_FILE_BYTES + 1)
     if len(data) > MOST_FILE_BYTES:
         raise _refused(path, "grows while it is read")
@@ -49,15 +50,15 @@ def _opened(path: str, flags: int) -> int:
         raise
 
 
-def _check(path: str, found: os.stat_result) -> None:
-    if stat.S_ISDIR(found.st_mode):
+def _check(path: str, status: os.stat_result) -> None:
+    if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-    if stat.S_ISLNK(found.st_mode):
+    if stat.S_ISLNK(status.st_mode):
         raise _refused(path, "is a symbolic link")
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise _refused(path, "is not a regular file")
-    if found.st_size > MOST_FILE_BYTES:
-        raise _refused(path, f"has {found.st_size} bytes")
+    if status.st_size > MOST_FILE_BYTES:
+        raise _refused(path, f"has {status.st_size} bytes")
 
 
 def _refused(path: str, what: str) -> OSError:

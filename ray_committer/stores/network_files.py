@@ -39,6 +39,8 @@ class Mounts:
         directory; None if that is not a network file system."""
         device = _device(path)
         if device not in self._kinds:
+            # By device: the table of mounts can have thousands of lines, and a commit asks for each
+            # directory.
             self._kinds[device] = network_kind(_type_of(path))
         return self._kinds[device]
 
@@ -96,6 +98,7 @@ def remove_names(path: str) -> bool:
 def _make_and_remove_a_name(directory: str) -> None:
     path = os.path.join(directory, f"{LOOK_PREFIX}{uuid.uuid4().hex}")
     try:
+        # Exclusive: it is the change of the directory that makes the client ask the server again.
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except NotADirectoryError:
         return

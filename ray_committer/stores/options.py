@@ -119,11 +119,11 @@ def with_flags(scheme: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return options whose flags are true or false and no texts: to a client of Python, the text
     ``"false"`` is true. `SettingsError` for a flag with another value."""
     flags, mixed = _FLAGS.get(scheme, ()), _FLAG_OR_TEXT.get(scheme, ())
-    found = dict(options)
+    converted = dict(options)
     for name, value in options.items():
         if (name in flags and value is not None) or (name in mixed and _is_flag(value)):
-            found[name] = is_true(name, value)
-    return found
+            converted[name] = is_true(name, value)
+    return converted
 
 
 def is_true(name: str, value: object) -> bool:
@@ -158,7 +158,7 @@ def options_of(scheme: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: value
         for name, value in options.items()
-        if is_known(scheme, name) or not any(is_known(other, name) for other in OPTIONS)
+        if is_known(scheme, name) or not any(is_known(known_scheme, name) for known_scheme in OPTIONS)
     }
 
 

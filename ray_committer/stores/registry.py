@@ -92,6 +92,7 @@ def resolve_destination(
             f"{scheme}:...: is a database, not a directory",
             "for jobs whose rows go into a table, use `ray-committer records`",
         )
+    # Before any error below: each of them names the destination.
     shown = without_password(destination)
     if _CHAIN.match(destination):
         raise StoreRefusedError(
@@ -114,6 +115,7 @@ def resolve_destination(
     if scheme in ("s3", "gs", "abfs"):
         _refuse_secrets(scheme, location.authority, shown)
     options = with_flags(scheme, storage_options or {})
+    # One spelling for one place: jobs that write to the same directory must find each other.
     spec = StoreSpec(scheme, _normal_authority(scheme, location.authority, options), options)
     _check_supported(spec, shown)
     return spec, location.path
@@ -226,9 +228,10 @@ class OpenStores:
 
     def get(self, how: Hashable, open_it: Callable[[], StoreOperations]) -> StoreOperations:
         """Return the store that was opened in the way `how`, or open it."""
+        # The environment holds credentials and addresses, and a test or a notebook changes it.
         key = how, os.getpid(), tuple(os.environ.items())
         now = self._clock()
-        fresh = {one: (until, store) for one, (until, store) in self._found.items() if until > now}
+        fresh = {way: (until, store) for way, (until, store) in self._found.items() if until > now}
         if key not in fresh:
             fresh[key] = now + OPEN_SECONDS, open_it()
         self._found = fresh
@@ -243,9 +246,9 @@ open_stores = OpenStores()
 
 
 def _open(spec: StoreSpec, shown: str, retry_seconds: float) -> StoreOperations:
-    own = None if spec.scheme in _EXTRAS else own_store(spec.scheme)
-    if own is not None:
-        return _open_own(own, spec, shown)
+    entry_point = None if spec.scheme in _EXTRAS else own_store(spec.scheme)
+    if entry_point is not None:
+        return _open_own(entry_point, spec, shown)
     try:
         return _open_remote(spec, retry_seconds)
     except ModuleNotFoundError as e:
@@ -292,26 +295,26 @@ def own_store(scheme: str) -> EntryPoint | None:
     """Return the entry point of the installed package that has a store for `scheme`."""
     from importlib.metadata import entry_points  # most commits are to a store of this package
 
-    found = {one.value: one for one in entry_points(group=_OWN_STORES, name=scheme)}
-    if len(found) > 1:
+    entries = {entry.value: entry for entry in entry_points(group=_OWN_STORES, name=scheme)}
+    if len(entries) > 1:
         raise StoreRefusedError(
-            f"{scheme}://: several installed packages have a store for it: {', '.join(sorted(found))}",
+            f"{scheme}://: several installed packages have a store for it: {', '.join(sorted(entries))}",
             "uninstall all but one",
         )
-    return next(iter(found.values()), None)
+    return next(iter(entries.values()), None)
 
 
-def _open_own(own: EntryPoint, spec: StoreSpec, shown: str) -> StoreOperations:
+def _open_own(entry_point: EntryPoint, spec: StoreSpec, shown: str) -> StoreOperations:
     try:
-        opened = own.load()
+        opened = entry_point.load()
     except (ImportError, AttributeError) as e:
         raise StoreRefusedError(
-            f"{shown}: its store {own.value} cannot be loaded on {platform.node()}: {e}",
+            f"{shown}: its store {entry_point.value} cannot be loaded on {platform.node()}: {e}",
             "install the package of that store on all nodes",
         ) from e
     if not callable(opened):
         raise StoreRefusedError(
-            f"{shown}: the entry point {own.value} is not a function that opens a store",
+            f"{shown}: the entry point {entry_point.value} is not a function that opens a store",
             "name one in the package, as MODULE:FUNCTION",
         )
     store: StoreOperations = opened(spec)
@@ -325,6 +328,6 @@ def _check_supported(spec: StoreSpec, shown: str) -> None:
         return
     known = ", ".join(f"{scheme}://" for scheme in ("file", *_EXTRAS))
     install = f"write to one of these, or install a package that has a store for it on {platform.node()}"
-    other = (f"only {known} are known to rename safely", install)
-    why, instead = _REFUSED.get(spec.scheme, other)
+    default = (f"only {known} are known to rename safely", install)
+    why, instead = _REFUSED.get(spec.scheme, default)
     raise StoreRefusedError(f"{shown}: cannot be committed to: {why}", instead)

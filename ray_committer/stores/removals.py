@@ -32,14 +32,15 @@ def what_stays(directory: str, files: Sequence[str]) -> dict[str, str]:
     """Say, by path, why no file can be taken out of a directory or, if only some of its `files` cannot,
     why each of these cannot; empty if nothing shows that, or if the directory is gone."""
     try:
-        found = os.stat(directory)
+        status = os.stat(directory)
     except (FileNotFoundError, NotADirectoryError):
         return {}
+    # Before the permission: an attribute stops root as well, whom `access` always lets through.
     if _attributes(directory) & (_IMMUTABLE | _APPEND_ONLY):
         return {directory: _FIXED}
     if not os.access(directory, os.W_OK | os.X_OK, effective_ids=True):
         return {directory: _DENIED}
-    is_kept = bool(found.st_mode & stat.S_ISVTX) and found.st_uid != os.geteuid()
+    is_kept = bool(status.st_mode & stat.S_ISVTX) and status.st_uid != os.geteuid()
     is_sticky = is_kept and not acts_as_owner()
     reasons = ((path, _why_it_stays(path, is_sticky=is_sticky)) for path in files)
     return {path: why for path, why in reasons if why is not None}
@@ -49,6 +50,7 @@ def _why_it_stays(path: str, *, is_sticky: bool) -> str | None:
     attributes = _attributes(path)
     if attributes & (_IMMUTABLE | _APPEND_ONLY):
         return _FIXED
+    # A mount point can be no old file: a rename of it fails with EBUSY, also for root.
     if attributes & _MOUNT_ROOT:
         return _MOUNTED
     if is_sticky and _is_of_another(path):

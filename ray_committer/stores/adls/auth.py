@@ -98,21 +98,25 @@ class SharedKey:
 def string_to_sign(account: str, method: str, url: str, headers: Mapping[str, str]) -> str:
     """Return the text to sign with SharedKey; since version 2015-02-21 a length of 0 is left empty."""
     length, kind, match, none_match, interval = (headers.get(name, "") for name in _SIGNED_HEADERS)
+    # The server computes the text with an empty length; with "0" every request without a body is
+    # refused.
     length = "" if length == "0" else length
-    own = "".join(f"{name}:{headers[name]}\n" for name in sorted(headers) if name.startswith("x-ms-"))
+    service_headers = "".join(
+        f"{name}:{headers[name]}\n" for name in sorted(headers) if name.startswith("x-ms-")
+    )
     path, _, query = url[url.index("/", url.index("//") + 2) :].partition("?")
     pairs = sorted((name.lower(), value) for name, value in parse_qsl(query, keep_blank_values=True))
     asked = "".join(f"\n{name}:{value}" for name, value in pairs)
     return (
         f"{method}\n\n\n{length}\n\n{kind}\n\n\n{match}\n{none_match}\n\n{interval}\n"
-        f"{own}/{account}{path}{asked}"
+        f"{service_headers}/{account}{path}{asked}"
     )
 
 
 class Bearer:
     """A token of Microsoft Entra ID, fetched once for all threads and again before it expires.
 
-    `get_token` is that of ``azure.core.credentials.TokenCredential``.
+    `get_token` is as in ``azure.core.credentials.TokenCredential``.
     """
 
     query = ""
@@ -132,6 +136,7 @@ class Bearer:
 
     def renew(self, refused: Mapping[str, str]) -> bool:
         with self._lock:
+            # Another thread may have fetched a token meanwhile: then its token is tried first.
             if refused.get("Authorization") == f"Bearer {self._token}":
                 try:
                     self._fetch(claims=_ANEW)
@@ -151,14 +156,16 @@ class Bearer:
                 try:
                     self._fetch()
                 except OSError:
+                    # A server of tokens that is down for a moment stops nobody while the old token is
+                    # valid.
                     if self._clock() >= self._expires:
                         raise
             return self._token
 
     def _fetch(self, **how: str) -> None:
         try:
-            found = self._get_token(SCOPE, **how)
-            self._token, self._expires = found.token, float(found.expires_on)
+            issued = self._get_token(SCOPE, **how)
+            self._token, self._expires = issued.token, float(issued.expires_on)
         except ClientAuthenticationError as e:
             raise PermissionError(errno.EACCES, f"no token was issued: {e.message}", SCOPE) from e
         except (AzureError, *_MISREAD) as e:

@@ -39,6 +39,7 @@ def connect(options: Mapping[str, Any], account: str, host: str) -> Connection:
 
     `StoreRefusedError` if they lead to another account, or would send a token unencrypted.
     """
+    # fsspec's cache would return an object with the credentials of an earlier call.
     given = {**_for_adlfs(options, account, host), "skip_instance_cache": True}
     if ENDPOINT in options:
         endpoint = str(options[ENDPOINT])
@@ -51,11 +52,11 @@ def connect(options: Mapping[str, Any], account: str, host: str) -> Connection:
         ) from None  # its text may hold the connection string
     client = system.service_client
     url = urlsplit(client.url)
-    found = client.account_name
-    if found is not None and found != account:
+    resolved_account = client.account_name
+    if resolved_account is not None and resolved_account != account:
         raise StoreRefusedError(
             f"abfs://{host}: the URL names the account {account}, but the storage options or the "
-            f"environment name {found}",
+            f"environment name {resolved_account}",
             f"set them for {account}",
         )
     blob = f"{url.scheme}://{url.netloc}{url.path.rstrip('/')}"
@@ -63,12 +64,13 @@ def connect(options: Mapping[str, Any], account: str, host: str) -> Connection:
     if ENDPOINT in options:
         blob = dfs.replace(urlsplit(dfs).netloc, blob_host(urlsplit(dfs).netloc), 1)
     authorization = _authorization(system, url.query)
+    # A signature shows nothing of the key; a token or a SAS can be used by whoever reads it on its way.
     is_open = urlsplit(dfs).scheme != "https" and urlsplit(dfs).hostname not in _LOOPBACK
     if is_open and not isinstance(authorization, SharedKey):
         raise StoreRefusedError(
             f"abfs://{host}: a token or a SAS would be sent unencrypted to the endpoint", "use https"
         )
-    return Connection(found or account, dfs, blob, authorization)
+    return Connection(resolved_account or account, dfs, blob, authorization)
 
 
 def reader_options(options: Mapping[str, Any], account: str, host: str) -> dict[str, Any]:
@@ -79,20 +81,20 @@ def reader_options(options: Mapping[str, Any], account: str, host: str) -> dict[
     given = _for_adlfs(options, account, host)
     if ENDPOINT not in options:
         return given
-    found = connect(options, account, host)
-    name, secret = f"AccountName={found.account}", found.authorization
+    connection = connect(options, account, host)
+    name, secret = f"AccountName={connection.account}", connection.authorization
     if isinstance(secret, SharedKey):
-        settings = [name, f"AccountKey={secret.key}", f"BlobEndpoint={found.blob}"]
+        settings = [name, f"AccountKey={secret.key}", f"BlobEndpoint={connection.blob}"]
         return {**given, "connection_string": ";".join(settings)}
     if isinstance(secret, Bearer):
-        if not found.blob.startswith("https://"):
+        if not connection.blob.startswith("https://"):
             raise StoreRefusedError(
-                f"{found.dfs}: adlfs, which reads the files, sends a token only by https",
+                f"{connection.dfs}: adlfs, which reads the files, sends a token only by https",
                 "use an https endpoint or an account key",
             )
-        return {**given, "account_host": found.blob.removeprefix("https://")}
+        return {**given, "account_host": connection.blob.removeprefix("https://")}
     sas = [f"SharedAccessSignature={secret.query}"] if secret.query else []
-    return {**given, "connection_string": ";".join([name, f"BlobEndpoint={found.blob}", *sas])}
+    return {**given, "connection_string": ";".join([name, f"BlobEndpoint={connection.blob}", *sas])}
 
 
 def _for_adlfs(options: Mapping[str, Any], account: str, host: str) -> dict[str, Any]:
@@ -132,8 +134,8 @@ class _Tokens:
         self._credential = credential
 
     def get(self, *scopes: str, **how: str) -> Any:
-        found = self._credential.get_token(*scopes, **how)
-        return sync(get_loop(), _awaited, found) if isawaitable(found) else found
+        issued = self._credential.get_token(*scopes, **how)
+        return sync(get_loop(), _awaited, issued) if isawaitable(issued) else issued
 
 
 async def _awaited(found: Awaitable[Any]) -> Any:

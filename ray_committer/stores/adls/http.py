@@ -76,6 +76,7 @@ class AdlsHttp:
         """
         if query:
             url = f"{url}?{urlencode(query, quote_via=quote, safe='')}"
+        # Apart from the URL that is signed, which must not contain it.
         sas = f"{'&' if query else '?'}{self._sas}" if self._sas else ""
         authorization = self.connection.authorization
 
@@ -104,14 +105,15 @@ class AdlsHttp:
         self._client.close()
 
     def _refused(self, answer: HttpAnswer, path: str) -> CredentialsRefusedError:
-        said = f"{answer.status} {error_code(answer)}".rstrip()
+        refusal = f"{answer.status} {error_code(answer)}".rstrip()
         account, shown = self.connection.account, self.connection.authorization.shown
-        text = f"the account {account} refuses {shown} ({said})"
+        text = f"the account {account} refuses {shown} ({refusal})"
         return CredentialsRefusedError(errno.EACCES, text, path)
 
 
 def quote_name(path: str) -> str:
     """Quote `path`; calls ``urllib.parse.quote``, which is slow, only where it is needed."""
+    # "=" as in `p=1` is the only special character of most paths.
     return path.replace("=", "%3D") if _PLAIN.fullmatch(path) else quote(path)
 
 

@@ -40,10 +40,10 @@ def normal_authority(authority: str, options: Mapping[str, Any], environment: Ma
 
 def is_same_container(authority: str, normal: str) -> bool:
     """Return whether a manifest's `authority` is the container `normal`; it can lack the account."""
-    found = parse_authority(authority)
-    if not found.host:
-        return found.name == parse_authority(normal).name
-    return f"{found.name}@{found.host}" == normal
+    named = parse_authority(authority)
+    if not named.host:
+        return named.name == parse_authority(normal).name
+    return f"{named.name}@{named.host}" == normal
 
 
 def dfs_host(host: str) -> str:

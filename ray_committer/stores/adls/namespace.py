@@ -32,6 +32,7 @@ def require_hierarchical_namespace(http: AdlsHttp, retry_seconds: float) -> None
             continue
         if is_hierarchical:
             return
+        # None is another answer: this request does not show it, and the next one is made.
         if is_hierarchical is False:
             raise StoreRefusedError(
                 f"abfs://{http.container}@{http.connection.account}: the account has no hierarchical "
@@ -70,6 +71,7 @@ def _by_account(http: AdlsHttp) -> Told:
 def _by_root(http: AdlsHttp) -> Told:
     query = {"action": "getAccessControl", "upn": "false"}
     answer = http.path("HEAD", "//", query, shown="/")
+    # What the service answers to a flat account: it has no access control lists.
     if answer.status == 400:
         return False, answer
     return (True if answer.status == 200 and "x-ms-acl" in answer.headers else None), answer

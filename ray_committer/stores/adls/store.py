@@ -83,7 +83,7 @@ class AdlsStore(NamedStates):
 
     def list_files(self, path: str) -> list[FileStatus]:
         try:
-            return [found for found in self._list(path, recursive=True) if not found.is_directory]
+            return [status for status in self._list(path, recursive=True) if not status.is_directory]
         except FileNotFoundError:
             return []
 
@@ -94,6 +94,8 @@ class AdlsStore(NamedStates):
         _checked(self._http.path("PUT", path, {"resource": "file"}), path)
         for start in range(0, len(data), APPEND_BYTES):
             part = data[start : start + APPEND_BYTES]
+            # The flush goes with the last part: until then readers see an empty file, and afterwards all
+            # of it.
             is_last = start + len(part) == len(data)
             query = {"action": "append", "position": str(start), "flush": "true" if is_last else "false"}
             _checked(self._http.path("PATCH", path, query, data=part), path)
@@ -116,6 +118,7 @@ class AdlsStore(NamedStates):
     def mkdirs(self, path: str) -> None:
         if path == "/":
             return
+        # Without the condition the service would replace a file that is there by a directory.
         answer = self._http.path("PUT", path, {"resource": "directory"}, {"If-None-Match": "*"})
         if error_code(answer) != "PathAlreadyExists":
             _checked(answer, path)
@@ -148,6 +151,7 @@ class AdlsStore(NamedStates):
         while True:
             answer = self._http.path("DELETE", path, query)
             if _is_nothing(answer):
+                # Gone between two pages: this call, or another process, has deleted the rest.
                 return "continuation" in query
             token = _checked(answer, path).headers.get("x-ms-continuation")
             if not token:
@@ -185,7 +189,7 @@ class AdlsStore(NamedStates):
             if error_code(answer) == "PathConflict":
                 raise NotADirectoryError(errno.ENOTDIR, "is a file", path)
             page = decoded(_checked(answer, path), _Page, path, strict=False)
-            require_inside((found.name for found in page.paths), below, "name")
+            require_inside((listed_path.name for listed_path in page.paths), below, "name")
             yield from map(_listed, page.paths)
             token = answer.headers.get("x-ms-continuation")
             if not token:
@@ -210,15 +214,15 @@ class _Page(msgspec.Struct):
 prepare(_Page)
 
 
-def _listed(found: _Path) -> FileStatus:
-    if found.content_length < 0:
-        raise bad_field(f"/{found.name}", "contentLength", str(found.content_length))
+def _listed(entry: _Path) -> FileStatus:
+    if entry.content_length < 0:
+        raise bad_field(f"/{entry.name}", "contentLength", str(entry.content_length))
     return file_status(
-        f"/{found.name}",
-        is_directory=found.is_directory,
-        size=found.content_length,
-        modified_milliseconds=_milliseconds(found.last_modified, f"/{found.name}"),
-        etag=bare_etag(found.etag),
+        f"/{entry.name}",
+        is_directory=entry.is_directory,
+        size=entry.content_length,
+        modified_milliseconds=_milliseconds(entry.last_modified, f"/{entry.name}"),
+        etag=bare_etag(entry.etag),
     )
 
 
@@ -242,6 +246,7 @@ def _milliseconds(date: str | None, path: str) -> int | None:
 
 @lru_cache(maxsize=1024)
 def _of_date(date: str) -> int:
+    # Whole seconds: the header has no more, and a listing must show the same time.
     return int(parsedate_to_datetime(date).timestamp()) * 1000
 
 

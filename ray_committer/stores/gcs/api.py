@@ -199,6 +199,7 @@ class GcsBucket:
         end, part = start + len(data), (session, start)
         total = str(end) if is_last else "*"
         kept: int | None = start
+        # Only after a part whose answer was lost: to ask each time would double the requests.
         if part in self._sent:
             kept = self._send(name, session, f"bytes */{total}", b"")
         self._sent.add(part)
@@ -208,6 +209,7 @@ class GcsBucket:
             before, rest = kept, data[kept - start :]
             bounds = f"{kept}-{end - 1}" if rest else "*"
             kept = self._send(name, session, f"bytes {bounds}/{total}", rest)
+            # No progress, and no error: without an end this loop would send the same bytes for ever.
             if kept is not None and kept <= before:
                 raise StoreUnavailableError(f"/{name}", "the store has not taken a part of the object")
         self._sent.discard(part)
@@ -247,13 +249,14 @@ class GcsBucket:
         """
         first = next(iter(generations))
         paths = [
-            self._deletion(*one).removeprefix(self._credentials.base) for one in generations.items()
+            self._deletion(*item).removeprefix(self._credentials.base) for item in generations.items()
         ]
         body = encode_batch("DELETE", paths)
         answer = self._ask("POST", self._batches, first, data=body, headers=BATCH_HEADERS)
+        # Noted for all later deletions: the answer of a server does not change.
         if answer.status in _NO_BATCHES:
             self.has_batches = False
-            return sum(self.delete_unless_new(*one) for one in generations.items()) > 0
+            return sum(self.delete_unless_new(*item) for item in generations.items()) > 0
         answers = decode_batch(_checked(answer, first), f"/{first}", len(generations))
         return sum(map(_is_deleted, generations.items(), answers)) > 0
 
@@ -266,6 +269,7 @@ class GcsBucket:
         `folders` adds the names of folders. A page can be empty although another one follows.
         """
         wanted = {"prefix": prefix, "maxResults": str(limit)}
+        # Only what is needed: the full description of an object is many times as long.
         wanted["fields"] = f"nextPageToken,items({_FIELDS})" + (",prefixes" if delimiter else "")
         if delimiter:
             wanted["delimiter"] = delimiter
@@ -275,7 +279,7 @@ class GcsBucket:
         while True:
             answer = self._request("GET", self._objects + self._query(**wanted), prefix)
             page = decoded(answer, GcsPage, f"/{prefix}")
-            require_inside((one.name for one in page.items), prefix, "name")
+            require_inside((listed_object.name for listed_object in page.items), prefix, "name")
             require_inside(page.prefixes, prefix, "prefixes")
             yield page
             if not page.next_page_token:
@@ -363,6 +367,7 @@ class GcsBucket:
 
         signed = self._credentials.headers(path)
         answer, refused = send(signed), self._credentials.shown
+        # Once: a token can be revoked before it expires, but a second refusal is about the credentials.
         if answer.status == 401 and (renewed := self._credentials.renewed(signed, path)):
             answer, refused = send(renewed), f"{refused}, also a new one"
         if answer.status == 401:
@@ -384,6 +389,8 @@ def _is_deleted(named: tuple[str, str | None], answer: HttpAnswer) -> bool:
 
 def _raise_if_throttled(answer: HttpAnswer, path: str) -> None:
     """Raise `ThrottledError` for throttling that only the text of an answer shows."""
+    # "rateLimitExceeded" and "userRateLimitExceeded", which Google sends with the status of a missing
+    # right.
     if answer.status == 403 and b"ateLimitExceeded" in answer.body:
         raise ThrottledError(path)
 
@@ -405,14 +412,14 @@ def _checked(answer: HttpAnswer, name: str, dest: str | None = None) -> HttpAnsw
     """Return a successful answer; raise an error with the bucket's message for any other."""
     if 200 <= answer.status < 300:
         return answer
-    other = None if dest is None else f"/{dest}"
-    raise OSError(_NUMBERS.get(answer.status, errno.EIO), _said(answer), f"/{name}", None, other)
+    other_path = None if dest is None else f"/{dest}"
+    raise OSError(_NUMBERS.get(answer.status, errno.EIO), _said(answer), f"/{name}", None, other_path)
 
 
 def _said(answer: HttpAnswer) -> str:
     """Return the message of a refusal."""
     try:
-        said = msgspec.json.decode(answer.body, type=_Failure).error.message
+        message = msgspec.json.decode(answer.body, type=_Failure).error.message
     except msgspec.MsgspecError:
-        said = ""
-    return f"{said or 'the store refused the request'} (HTTP {answer.status})"
+        message = ""
+    return f"{message or 'the store refused the request'} (HTTP {answer.status})"

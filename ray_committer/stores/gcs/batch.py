@@ -37,12 +37,14 @@ def encode_batch(method: str, paths: Sequence[str]) -> bytes:
 def decode_batch(answer: HttpAnswer, path: str, calls: int) -> list[HttpAnswer]:
     """Return the answers to `calls` calls; `StoreUnavailableError` with `path` if some are missing."""
     try:
-        found = [one for part in _parts(answer) if (one := _decode(part)) is not None]
+        answers = [call_answer for part in _parts(answer) if (call_answer := _decode(part)) is not None]
     except (ValueError, LookupError):  # the content type is invalid
-        found = []
-    if len(found) != calls:
-        raise StoreUnavailableError(path, f"the store answered {len(found)} of {calls} calls of a batch")
-    return found
+        answers = []
+    if len(answers) != calls:
+        raise StoreUnavailableError(
+            path, f"the store answered {len(answers)} of {calls} calls of a batch"
+        )
+    return answers
 
 
 def _parts(answer: HttpAnswer) -> list[Message]:

@@ -86,18 +86,20 @@ class GcsCredentials:
 
         A token is fetched once for all threads.
         """
-        own = self._credentials.credentials
-        if own is None:
+        token_source = self._credentials.credentials
+        if token_source is None:
             return None
         with self._lock:
             _, headers = self._signed
+            # Another thread was refused with the same token and has renewed it already.
             if _token_of(headers) != _token_of(refused):
                 return headers
 
             def refresh(fresh: dict[str, str]) -> None:
+                # A session of its own: those of requests are not made for several threads.
                 with requests.Session() as session:
-                    own.refresh(Request(session))
-                own.apply(fresh)
+                    token_source.refresh(Request(session))
+                token_source.apply(fresh)
 
             try:
                 return self._sign(refresh, path)
@@ -162,5 +164,5 @@ def _user_project(filesystem: GCSFileSystem) -> str | None:
     """Return the project that pays for requests to a bucket whose owner does not."""
     if not filesystem.requester_pays:
         return None
-    own = filesystem.requester_pays
-    return own if isinstance(own, str) else str(filesystem.project)
+    payer = filesystem.requester_pays
+    return payer if isinstance(payer, str) else str(filesystem.project)

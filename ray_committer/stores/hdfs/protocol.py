@@ -60,10 +60,12 @@ def remote_error(exception: str, message: str, path: str, dest: str | None = Non
     """
     name = exception.rpartition(".")[2].rpartition("$")[2]
     text = message.partition("\n")[0]
+    # HDFS calls for patience by an exception: nothing was done, so the request may be made again.
     if name in _TOO_BUSY:
         return ThrottledError(path)
     if name in _NOT_SERVING:
         return StoreUnavailableError(path, f"{name}: {text}")
+    # By the exception's name and not by its text: texts differ between releases of Hadoop.
     number = _number(name, text)
     if number is None:
         return OSError(errno.EIO, f"{name}: {text}", path, None, dest)
@@ -77,6 +79,7 @@ def permissions(storage_options: Mapping[str, Any]) -> tuple[int, int]:
         bits = int(umask, 8)
     except ValueError as e:
         raise StoreRefusedError(f"{UMASK}: {umask!r} is not an octal number", "write it like 027") from e
+    # The NameNode sets what the client sends, so without this all files would be writable for everybody.
     return 0o666 & ~bits, 0o777 & ~bits
 
 
@@ -90,7 +93,7 @@ def capabilities(storage_options: Mapping[str, Any]) -> StoreCapabilities:
 
 def files_below(list_status: Callable[[str], list[FileStatus]], path: str) -> list[FileStatus]:
     """List all files below a directory; a directory that disappears meanwhile has none."""
-    found, level = [], [path]
+    files, level = [], [path]
     while level:
         below: list[str] = []
         for directory in level:
@@ -98,10 +101,10 @@ def files_below(list_status: Callable[[str], list[FileStatus]], path: str) -> li
                 listed = list_status(directory)
             except (FileNotFoundError, NotADirectoryError):
                 continue
-            found += [status for status in listed if not status.is_directory]
+            files += [status for status in listed if not status.is_directory]
             below += [status.path for status in listed if status.is_directory]
         level = below
-    return found
+    return files
 
 
 def denied_removals(delete_file: Callable[[str], object], directory: str) -> dict[str, str]:

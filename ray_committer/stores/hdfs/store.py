@@ -53,7 +53,7 @@ T = TypeVar("T")
 class HdfsStore(NamedStates):
     """`StoreOperations` on ``hdfs://``; 0.06 to 0.1 milliseconds of CPU per rename.
 
-    `storage_options` are Hadoop's own settings; those of ``HADOOP_CONF_DIR`` are also read.
+    `storage_options` are Hadoop's own settings; the files in ``HADOOP_CONF_DIR`` are also read.
     """
 
     def __init__(
@@ -79,12 +79,13 @@ class HdfsStore(NamedStates):
 
     def list_status(self, path: str) -> list[FileStatus]:
         statuses = self._client.list_status(path)
-        found: list[FileStatus] = []
+        listed: list[FileStatus] = []
+        # The client reads the listing page by page, so each page has a deadline of its own.
         while batch := self._call(path, lambda: list(islice(statuses, LISTED_AT_ONCE))):
-            found += map(_status, batch)
-        if len(found) == 1 and found[0].path == path:
+            listed += map(_status, batch)
+        if len(listed) == 1 and listed[0].path == path:
             raise not_a_directory(path)
-        return found
+        return listed
 
     def list_files(self, path: str) -> list[FileStatus]:
         return files_below(self.list_status, path)
@@ -174,6 +175,8 @@ def _open(spec: StoreSpec) -> hdfs_native.Client:
     try:
         return hdfs_native.Client(f"hdfs://{spec.authority}", settings)
     except RuntimeError as e:
+        # No name service of this name is configured, so the authority is a host: the default port is
+        # missing.
         if "No NameNode hosts" not in str(e):
             raise StoreRefusedError(
                 without_password(f"hdfs://{spec.authority}: cannot be opened: {e}"),
@@ -187,6 +190,7 @@ def _error(error: OSError | RuntimeError, path: str) -> OSError:
     text = str(error).partition("\n")[0]
     if type(error) in _NAMED:
         return remote_error(_NAMED[type(error)], text, path)
+    # The client shows the Java exception only in this text.
     if match := _RPC_ERROR.match(str(error)):
         exception, message = match.groups()
         return remote_error(exception, message.partition(r"\n")[0], path)
@@ -197,10 +201,10 @@ def _error(error: OSError | RuntimeError, path: str) -> OSError:
     return StoreUnavailableError(path, text)
 
 
-def _status(found: hdfs_native.FileStatus) -> FileStatus:
+def _status(info: hdfs_native.FileStatus) -> FileStatus:
     return FileStatus(
-        path=found.path,
-        is_directory=found.isdir,
-        size=found.length,
-        modified_milliseconds=found.modification_time,
+        path=info.path,
+        is_directory=info.isdir,
+        size=info.length,
+        modified_milliseconds=info.modification_time,
     )

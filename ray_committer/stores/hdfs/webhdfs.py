@@ -115,14 +115,15 @@ class WebHdfsStore(NamedStates):
 
     def get_status(self, path: str) -> FileStatus | None:
         try:
-            found = self._ask(_File, "GET", "GETFILESTATUS", path)
+            file = self._ask(_File, "GET", "GETFILESTATUS", path)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        return _status(path, found.file_status)
+        return _status(path, file.file_status)
 
     def list_status(self, path: str) -> list[FileStatus]:
-        found = self._ask(_Listing, "GET", "LISTSTATUS", path)
-        listed = found.file_statuses.file_status
+        listing = self._ask(_Listing, "GET", "LISTSTATUS", path)
+        listed = listing.file_statuses.file_status
+        # The listing of a file is the file itself, with an empty name.
         if any(not status.path_suffix for status in listed):
             raise not_a_directory(path)
         for status in listed:
@@ -147,6 +148,8 @@ class WebHdfsStore(NamedStates):
             self._create(path, path, data)
             return
         above, _, name = path.rpartition("/")
+        # The DataNode gets a plain name in the same directory; the NameNode then renames it to the right
+        # one.
         plain = name if _PLAIN.fullmatch(name) else uuid.uuid4().hex
         self._create(f"{self._numbered(above or '/')}/{plain}", path, data)
         if plain != name:
@@ -215,6 +218,7 @@ class WebHdfsStore(NamedStates):
 
     def _rename(self, source: str, **options: str) -> None:
         answer = self._call("PUT", "RENAME", source, **options)
+        # HttpFS answers with a body, also to a rename that it did not make.
         if answer.body and not decoded(answer, _Done, source).boolean:  # the NameNode's body is empty
             text = "the server did not rename it"
             raise OSError(errno.EIO, text, source, None, options["destination"])
@@ -232,13 +236,14 @@ class WebHdfsStore(NamedStates):
 
     def _elsewhere(self, answer: HttpAnswer, path: str) -> str:
         """Return the URL of a redirection; gateways can omit the host or the quoting."""
+        # Headers are bytes: a gateway that quotes nothing sends the name in UTF-8.
         location = quote(answer.headers["location"].encode("latin-1"), safe=_IN_URLS)
         return read_field(partial(urljoin, self._root), location, "Location", path)
 
     def _numbered(self, path: str) -> str:
         """Return a path by number to what is at `path`; `path` itself if there are no numbers."""
-        found = self._ask(_File, "GET", "GETFILESTATUS", path).file_status
-        return f"/.reserved/.inodes/{found.file_id}" if found.file_id else path
+        status = self._ask(_File, "GET", "GETFILESTATUS", path).file_status
+        return f"/.reserved/.inodes/{status.file_id}" if status.file_id else path
 
     def _ask(self, kind: type[T], method: str, operation: str, path: str, **options: str) -> T:
         return decoded(self._call(method, operation, path, **options), kind, path)
@@ -279,8 +284,8 @@ class WebHdfsStore(NamedStates):
 def fsspec_options(spec: StoreSpec) -> dict[str, Any]:
     """Return the options with which fsspec's own client is the same user as this store."""
     options, who = spec.storage_options, _who(spec.storage_options)
-    found = {_FSSPEC_NAMES[name]: value for name, value in who.items()}
-    return found | {name: options[name] for name in ("data_proxy",) if name in options}
+    identity = {_FSSPEC_NAMES[name]: value for name, value in who.items()}
+    return identity | {name: options[name] for name in ("data_proxy",) if name in options}
 
 
 def _who(options: Mapping[str, Any]) -> dict[str, str]:
@@ -293,23 +298,23 @@ def _who(options: Mapping[str, Any]) -> dict[str, str]:
 def _error(answer: HttpAnswer, path: str, dest: str | None) -> OSError:
     """Make the error for a refused request; only the NameNode's own exception counts."""
     try:
-        told = msgspec.json.decode(answer.body, type=_Failure).remote_exception
+        failure = msgspec.json.decode(answer.body, type=_Failure).remote_exception
     except (msgspec.MsgspecError, UnicodeDecodeError):
         if answer.status == 401:
             return PermissionError(errno.EACCES, "WebHDFS requires other credentials", path)
         text = f"the server that answered {answer.status} is not WebHDFS; check its address"
         return OSError(errno.EIO, text, path)
-    return remote_error(told.exception, told.message, path, dest)
+    return remote_error(failure.exception, failure.message, path, dest)
 
 
-def _status(path: str, found: _Status) -> FileStatus:
-    if found.length < 0:
-        raise bad_field(path, "length", str(found.length))
+def _status(path: str, status: _Status) -> FileStatus:
+    if status.length < 0:
+        raise bad_field(path, "length", str(status.length))
     return FileStatus(
         path=path,
-        is_directory=found.type == "DIRECTORY",
-        is_link=found.type == "SYMLINK",
-        size=found.length,
-        modified_milliseconds=found.modification_time,
-        file_id=str(found.file_id) if found.file_id else None,
+        is_directory=status.type == "DIRECTORY",
+        is_link=status.type == "SYMLINK",
+        size=status.length,
+        modified_milliseconds=status.modification_time,
+        file_id=str(status.file_id) if status.file_id else None,
     )

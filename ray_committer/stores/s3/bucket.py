@@ -94,6 +94,7 @@ class S3Bucket:
         An object that is gone, or has another etag, is left out; any other error is raised at the end.
         """
         body = xml.deletion(named)
+        # S3 requires it for this request, whatever else protects the body.
         md5 = b64encode(hashlib.md5(body, usedforsecurity=False).digest()).decode()
         headers = {"content-md5": md5, "content-type": "application/xml"}
         first = named[0][0]
@@ -102,6 +103,7 @@ class S3Bucket:
         )
         for name, failure in xml.failed_deletions(answer, f"/{first}"):
             raise_if_passing(200, failure, f"/{name}")
+            # Both say that the object that was named is not there any more: then there is nothing to do.
             if failure.code not in ("PreconditionFailed", "NoSuchKey"):
                 raise refusal(200, failure, name, "DELETE")
 
@@ -117,7 +119,7 @@ class S3Bucket:
         while True:
             answer = self._ask("GET", "", query, shown=prefix)
             page = xml.page_of(checked(answer, prefix, "LIST"), f"/{prefix}")
-            require_inside((one.name for one in page.objects), prefix, "Key")
+            require_inside((listed.name for listed in page.objects), prefix, "Key")
             require_inside(page.prefixes, prefix, "Prefix")
             yield page
             if not page.token:
@@ -146,8 +148,11 @@ class S3Bucket:
         if answer.status == 200:
             return _confirmed(answer, name)
         code = xml.failure_of(answer).code
+        # It says nothing of the object: whether the upload was completed or aborted, only a look shows.
         if answer.status == 404 and code == "NoSuchUpload":
             return Answer.NO_UPLOAD
+        # 404 with "NoSuchKey": the object that was to be replaced is gone, so the condition does not
+        # hold.
         if answer.status == 412 or (answer.status == 404 and code == "NoSuchKey"):
             return Answer.TAKEN
         raise refusal(answer.status, xml.failure_of(answer), name, "POST")
@@ -212,7 +217,7 @@ class S3Bucket:
             page = self._ask_for_uploads(query, prefix)
         except StoreUnavailableError:
             page = self._ask_for_uploads({**query, "encoding-type": "url"}, prefix)
-        require_inside((one.name for one in page.uploads), prefix, "Key")
+        require_inside((upload.name for upload in page.uploads), prefix, "Key")
         return page
 
     def _ask_for_uploads(self, query: Mapping[str, str], prefix: str) -> xml.UploadPage:
@@ -227,6 +232,7 @@ def _has_no_upload(answer: HttpAnswer) -> bool:
 
 def _confirmed(answer: HttpAnswer, name: str) -> Answer:
     """What an answer with status 200 means, which can hold an error."""
+    # S3 begins this answer before the work is done: status 200 alone proves nothing.
     if answer.body.endswith(_COMPLETED) or xml.is_root(answer, "CompleteMultipartUploadResult"):
         return Answer.DONE
     if xml.is_root(answer, "Error"):

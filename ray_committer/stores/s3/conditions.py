@@ -55,6 +55,7 @@ def _check_writes(bucket: S3Bucket, probe: str) -> None:
         except (FileExistsError, FileNotFoundError):
             continue
         raise _ignored(bucket, _WRITES)
+    # A condition that holds: some servers refuse every conditional write.
     bucket.put(probe, b"probe", old=etag)
 
 
@@ -75,6 +76,8 @@ def _check_uploads(bucket: S3Bucket, probe: str) -> None:
         if bucket.complete(CompleteUpload(f"/{probe}", upload, (part,))) is Answer.DONE:
             raise _ignored(bucket, "completes an upload over an object although it must not replace one")
     finally:
+        # Also if the server has completed it: a pending upload costs money, and nobody would look for
+        # it.
         bucket.abort(probe, upload)
 
 

@@ -77,15 +77,16 @@ class Credentials:
         if self._fixed is not None or self.is_anonymous:
             return None
         with self._lock:
+            # The session too, since a profile or a role may have changed on disk.
             self._session = self._found = None
-        found = self.keys()
-        return found if found != refused else None
+        keys = self.keys()
+        return keys if keys != refused else None
 
     def setting(self, name: str) -> str | None:
         """Return a setting of the user's profile or environment."""
         session = self._in_use()
-        found = session.get_config_variable(name) or session.get_scoped_config().get(name)
-        return str(found) if found else None
+        value = session.get_config_variable(name) or session.get_scoped_config().get(name)
+        return str(value) if value else None
 
     def domain(self, region: str) -> str:
         """Return the domain of the servers of a region, such as ``amazonaws.com``."""
@@ -98,15 +99,15 @@ class Credentials:
         return self._session
 
     def _find(self) -> Any:
-        found = self._in_use().get_credentials()
-        if found is None:
+        credentials = self._in_use().get_credentials()
+        if credentials is None:
             raise CredentialsRefusedError(
                 errno.EACCES,
                 "no credentials are found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a "
                 "profile, on all nodes",
                 f"/{self._bucket}",
             )
-        return found
+        return credentials
 
 
 def _is_login_over(error: Exception) -> bool:
@@ -122,8 +123,8 @@ def new_session(bucket: str, profile: str | None) -> Any:
 
     try:
         session = Session(profile=profile)
-        if own := os.environ.get("AWS_REGION"):  # of the other SDKs; botocore knows another name
-            session.set_config_variable("region", own)
+        if aws_region := os.environ.get("AWS_REGION"):  # of the other SDKs; botocore knows another name
+            session.set_config_variable("region", aws_region)
         session.get_scoped_config()
     except BotoCoreError as e:
         raise StoreRefusedError(f"s3://{bucket}: {e}", "name a profile that is on all nodes") from e
@@ -135,6 +136,8 @@ def find_place(bucket: str, options: Mapping[str, Any], credentials: Credentials
     region = str(options.get("region") or credentials.setting("region") or DEFAULT_REGION)
     named, endpoint = _endpoint(options, credentials)
     by_path = options.get("path_style")
+    # Other servers seldom have a name for each bucket, and a dot in a bucket's name breaks the
+    # certificate.
     is_by_path = bool(endpoint) or "." in bucket if by_path is None else is_true("path_style", by_path)
     address = endpoint or f"https://s3.{region}.{credentials.domain(region)}"
     url = server_address(f"s3://{bucket}", named, address)

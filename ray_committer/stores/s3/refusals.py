@@ -48,8 +48,8 @@ def refusal(status: int, failure: xml.Failure, name: str, what: str) -> OSError:
     number = _NUMBERS.get(status, errno.EIO)
     if failure.code == "AccessDenied":
         number = errno.EACCES
-    said = failure.message or failure.code or "the store refused the request"
+    message = failure.message or failure.code or "the store refused the request"
     right = f"; it needs the right {_RIGHTS[what]}" if number == errno.EACCES else ""
     return OSError(
-        number, f"{said} (HTTP {status} {failure.code}){right}".replace(" )", ")"), f"/{name}"
+        number, f"{message} (HTTP {status} {failure.code}){right}".replace(" )", ")"), f"/{name}"
     )

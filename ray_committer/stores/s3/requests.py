@@ -75,6 +75,7 @@ class SignedRequests:
         keys = self._credentials.keys()
         answer = send(keys)
         failure = self._failure(keys, method, answer, path)
+        # Only keys that have ended are renewed: after a wrong signature new ones would be refused, too.
         if failure.code in _EXPIRED and (newer := self._credentials.renewed(keys)) is not None:
             answer = send(newer)
             failure = self._failure(newer, method, answer, path)
@@ -113,7 +114,7 @@ class SignedRequests:
             method, url, path=shown, headers=sent, data=data, most_bytes=most_bytes
         )
         is_told = answer.status < 400 or answer.status == 404
-        if is_told and not any(one.startswith("x-amz") for one in answer.headers):
+        if is_told and not any(header.startswith("x-amz") for header in answer.headers):
             if method == "HEAD":
                 self._send(keys, "GET", "", _ANY, None, {}, shown)
             raise _not_of_s3(answer, shown)  # it must not count as done, or as nothing there
@@ -121,6 +122,8 @@ class SignedRequests:
 
     def _raise_if_refused(self, answer: HttpAnswer, failure: xml.Failure, path: str) -> None:
         """Raise for answers that have nothing to do with the object that was asked for."""
+        # First the region: a request to the wrong one fails with errors that look like wrong
+        # credentials.
         region = answer.headers.get("x-amz-bucket-region") or failure.region or self.place.region
         is_redirected = 300 <= answer.status < 400 and answer.status != 304
         if answer.status >= 400 and region != self.place.region:  # HEAD has no code
@@ -137,9 +140,9 @@ class SignedRequests:
                 path,
             )
         if failure.code in _REFUSED:
-            said = f"{failure.code}: {failure.message}"
+            text = f"{failure.code}: {failure.message}"
             raise CredentialsRefusedError(
-                errno.EACCES, f"the store refuses the credentials ({said})", path
+                errno.EACCES, f"the store refuses the credentials ({text})", path
             )
         raise_if_passing(answer.status, failure, path)
 
@@ -184,6 +187,7 @@ def raise_if_passing(status: int, failure: xml.Failure, path: str) -> None:
     """
     if failure.code in _BUSY:
         raise ThrottledError(path)
+    # As when there is no answer: what the other request did is not known.
     if status == 409 or failure.code in (*_UNANSWERED, *_UNDER_WAY):
         raise StoreUnavailableError(path, f"the store answered {status} {failure.code}".rstrip())
 

@@ -29,11 +29,11 @@ class S3Settings:
 
     def clock_seconds(self) -> float | None:
         before = time.time()
-        told = self._bucket.look().headers.get("date")
+        date = self._bucket.look().headers.get("date")
         middle = (before + time.time()) / 2
-        if not told:
+        if not date:
             return None
-        return read_field(parsedate_to_datetime, told, "Date", "/").timestamp() - middle
+        return read_field(parsedate_to_datetime, date, "Date", "/").timestamp() - middle
 
     def _text(self, setting: str, element: str) -> str | None:
         root = self._bucket.setting(setting)

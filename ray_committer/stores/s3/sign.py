@@ -23,7 +23,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.~-]*")
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The keys that sign requests: `token` is that of a session, or None."""
+    """The keys that sign requests: `token` belongs to a session, or is None."""
 
     access: str
     secret: str
@@ -59,6 +59,7 @@ def signed_headers(
     named = {**sent, "host": host}
     ordered = _ordered(tuple(named))
     names = ";".join(ordered)
+    # The rule of the signature: blanks around a value are cut off, and several count as one.
     lines = "\n".join([f"{name}:{' '.join(named[name].split())}" for name in ordered])
     request = f"{method}\n{path}\n{query}\n{lines}\n\n{names}\n{payload_hash}"
     scope = f"{moment[:8]}/{region}/s3/aws4_request"
@@ -84,8 +85,8 @@ def quoted(name: str) -> str:
 
     Many names have the directory of a partition, and that alone has characters to be quoted.
     """
-    above, slash, own = name.rpartition("/")
-    return f"{_quoted_directory(above)}{slash}{own if _PLAIN.fullmatch(own) else _quote(own)}"
+    above, slash, last = name.rpartition("/")
+    return f"{_quoted_directory(above)}{slash}{last if _PLAIN.fullmatch(last) else _quote(last)}"
 
 
 @lru_cache(maxsize=1024)

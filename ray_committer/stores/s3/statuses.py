@@ -15,29 +15,29 @@ from ray_committer.stores.s3.bucket import STAMP_HEADER
 def listed(page: xml.Page) -> list[FileStatus]:
     """The directories and files in a page of a listing, without the mark of the listed directory."""
     directories = [FileStatus(f"/{name[:-1]}", is_directory=True) for name in page.prefixes]
-    return directories + [status_of(one) for one in page.objects if not one.name.endswith("/")]
+    return directories + [status_of(entry) for entry in page.objects if not entry.name.endswith("/")]
 
 
-def children(own: str, objects: Iterable[xml.Listed]) -> dict[str, FileStatus]:
+def children(prefix: str, objects: Iterable[xml.Listed]) -> dict[str, FileStatus]:
     """What is directly in the directory with this prefix, by path, if these objects are below it."""
-    found: dict[str, FileStatus] = {}
-    for one in objects:
-        name, slash, _ = one.name[len(own) :].partition("/")
+    statuses: dict[str, FileStatus] = {}
+    for entry in objects:
+        name, slash, _ = entry.name[len(prefix) :].partition("/")
         if name or slash:
-            path = f"/{own}{name}"
-            found[path] = FileStatus(path, is_directory=True) if slash else status_of(one)
-    return found
+            path = f"/{prefix}{name}"
+            statuses[path] = FileStatus(path, is_directory=True) if slash else status_of(entry)
+    return statuses
 
 
-def status_of(found: xml.Listed) -> FileStatus:
+def status_of(entry: xml.Listed) -> FileStatus:
     """The status of an object in a listing."""
     return FileStatus(
-        path=f"/{found.name}",
+        path=f"/{entry.name}",
         is_directory=False,
-        size=found.size,
-        modified_milliseconds=milliseconds(found.modified, f"/{found.name}"),
-        etag=found.etag,
-        version=found.etag,
+        size=entry.size,
+        modified_milliseconds=milliseconds(entry.modified, f"/{entry.name}"),
+        etag=entry.etag,
+        version=entry.etag,
     )
 
 

@@ -33,7 +33,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page of a listing; `token` is that of the next page, or empty."""
+    """One page of a listing; `token` leads to the next page, or is empty."""
 
     objects: list[Listed]
     prefixes: list[str]
@@ -107,6 +107,7 @@ def deletion(named: Iterable[tuple[str, str | None]]) -> bytes:
 
 
 def _escaped(name: str) -> str:
+    # A parser turns bare line breaks into blanks or "\n": the server would delete another name, or none.
     return escape(name, {"\r": "&#13;", "\n": "&#10;", "\t": "&#9;"})
 
 
@@ -116,15 +117,17 @@ def page_of(answer: HttpAnswer, path: str) -> Page:
     decode = _decoder(root)
     objects = [
         Listed(
-            decode(_needed(one, "Key", path)),
-            read_field(whole_number, _text(one, "Size"), "Size", path),
-            _needed(one, "ETag", path).strip('"'),
-            _text(one, "LastModified"),
+            decode(_needed(element, "Key", path)),
+            read_field(whole_number, _text(element, "Size"), "Size", path),
+            _needed(element, "ETag", path).strip('"'),
+            _text(element, "LastModified"),
         )
-        for one in root.findall("Contents")
+        for element in root.findall("Contents")
     ]
-    objects = [one for one in objects if one.etag or not one.name.endswith("/")]  # no mark has none
-    prefixes = [decode(_needed(one, "Prefix", path)) for one in root.findall("CommonPrefixes")]
+    objects = [
+        entry for entry in objects if entry.etag or not entry.name.endswith("/")
+    ]  # no mark has none
+    prefixes = [decode(_needed(element, "Prefix", path)) for element in root.findall("CommonPrefixes")]
     is_cut = _text(root, "IsTruncated") == "true"
     return Page(objects, prefixes, _needed(root, "NextContinuationToken", path) if is_cut else "")
 
@@ -135,14 +138,15 @@ def upload_page_of(answer: HttpAnswer, path: str) -> UploadPage:
     decode = _decoder(root)
     uploads = [
         Upload(
-            decode(_needed(one, "Key", path)),
-            _needed(one, "UploadId", path),
-            _text(one, "Initiated"),
-            _text(one, "Initiator/DisplayName") or _text(one, "Initiator/ID"),
+            decode(_needed(element, "Key", path)),
+            _needed(element, "UploadId", path),
+            _text(element, "Initiated"),
+            _text(element, "Initiator/DisplayName") or _text(element, "Initiator/ID"),
         )
-        for one in root.findall("Upload")
+        for element in root.findall("Upload")
     ]
     is_cut = _text(root, "IsTruncated") == "true"
+    # Some servers send markers of a last page, too.
     if not is_cut:
         return UploadPage(uploads, None)
     markers = decode(_needed(root, "NextKeyMarker", path)), _text(root, "NextUploadIdMarker")
@@ -153,8 +157,8 @@ def parts_page_of(answer: HttpAnswer, path: str) -> PartsPage:
     """Read a page of the parts of an upload; `StoreUnavailableError` if the answer is not one."""
     root = parsed(answer, path, *PARTS)
     parts = [
-        (read_field(whole_number, _text(one, "Size"), "Size", path), _text(one, "LastModified"))
-        for one in root.findall("Part")
+        (read_field(whole_number, _text(element, "Size"), "Size", path), _text(element, "LastModified"))
+        for element in root.findall("Part")
     ]
     is_cut = _text(root, "IsTruncated") == "true"
     return PartsPage(parts, _needed(root, "NextPartNumberMarker", path) if is_cut else "")
@@ -165,27 +169,27 @@ def abort_rules_of(configuration: ElementTree.Element) -> list[AbortRule]:
     rules = configuration.findall("Rule")
     return [
         AbortRule(
-            _text(one, "Filter/And/Prefix") or _text(one, "Filter/Prefix") or _text(one, "Prefix"),
+            _text(rule, "Filter/And/Prefix") or _text(rule, "Filter/Prefix") or _text(rule, "Prefix"),
             read_field(whole_number, days, "DaysAfterInitiation", "/"),
         )
-        for one in rules
-        if _text(one, "Status") == "Enabled"
-        and (days := _text(one, "AbortIncompleteMultipartUpload/DaysAfterInitiation"))
+        for rule in rules
+        if _text(rule, "Status") == "Enabled"
+        and (days := _text(rule, "AbortIncompleteMultipartUpload/DaysAfterInitiation"))
     ]
 
 
 def upload_id_of(answer: HttpAnswer, path: str) -> str:
     """Read the id of an upload that has begun."""
-    found = _text(parsed(answer, path, "InitiateMultipartUploadResult"), "UploadId")
-    if not found:
+    upload_id = _text(parsed(answer, path, "InitiateMultipartUploadResult"), "UploadId")
+    if not upload_id:
         raise foreign_answer(answer, path)
-    return found
+    return upload_id
 
 
 def failed_deletions(answer: HttpAnswer, path: str) -> Iterator[tuple[str, Failure]]:
     """Read which objects a deletion of many did not delete, and why."""
-    for one in parsed(answer, path, "DeleteResult").findall("Error"):
-        yield _text(one, "Key"), Failure(_text(one, "Code"), _text(one, "Message"))
+    for element in parsed(answer, path, "DeleteResult").findall("Error"):
+        yield _text(element, "Key"), Failure(_text(element, "Code"), _text(element, "Message"))
 
 
 def failure_of(answer: HttpAnswer) -> Failure:
@@ -230,8 +234,8 @@ def _root(answer: HttpAnswer) -> ElementTree.Element | None:
     root = _parse(answer)
     if root is None:
         return None
-    for one in root.iter():
-        one.tag = one.tag.rpartition("}")[2]
+    for element in root.iter():
+        element.tag = element.tag.rpartition("}")[2]
     return root
 
 
@@ -241,10 +245,10 @@ def _text(element: ElementTree.Element, name: str) -> str:
 
 def _needed(element: ElementTree.Element, name: str, path: str) -> str:
     """Return the text of an element that every answer has."""
-    found = _text(element, name)
-    if not found:
+    text = _text(element, name)
+    if not text:
         raise bad_field(path, name, "")
-    return found
+    return text
 
 
 def _decoder(root: ElementTree.Element) -> Callable[[str], str]:
