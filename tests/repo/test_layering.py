@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,23 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
+MOST_ROOMS = 22
+GROUND = {"errors", "events", "version"}
+"""The modules that everybody knows. Together they are one room."""
+
+
 def test_imports_point_one_way():
     command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout
+
+
+def test_there_are_few_rooms_and_no_two_import_each_other():
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    floors = next(one for one in contracts if one["name"] == "Imports point one way")["layers"]
+    rooms = {room for floor in floors for room in floor.split(" | ")}
+    assert not [room for room in rooms if ":" in room]
+    assert len(rooms - GROUND) + 1 <= MOST_ROOMS
 
 
 SLOW = {"click", "fsspec", "numpy", "pyarrow", "pyspark", "ray", "rich"}
