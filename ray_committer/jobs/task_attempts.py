@@ -12,7 +12,7 @@ from typing import BinaryIO
 from ray_committer.errors import PathError, RayCommitterError, StoreRefusedError, TaskCommitError
 from ray_committer.jobs.open_job import StorageOptions, located_errors, open_here
 from ray_committer.options import CommitOptions, CommittedTask
-from ray_committer.places.choose import output_of
+from ray_committer.places.choose import needed, output_of
 from ray_committer.protocol.iostatistics import duration
 from ray_committer.protocol.paths import JobAttempt, is_inside, join, new_job_attempt, parent
 from ray_committer.protocol.statistic_names import TASK_SETUP
@@ -93,10 +93,10 @@ class TaskAttempt:
                 f"({self.store.capabilities.max_path_length} bytes)",
                 "use a shorter destination, partition values or file name",
             )
-        if self.store.capabilities.has_directories:
+        for above in needed(self.store, (parent(path),)):
             if self.store.get_status(self.directory) is None:  # not to be made again after an abort
                 raise FileNotFoundError(self.directory)
-            self.store.mkdirs(parent(path))
+            self.store.mkdirs(above)
         self.named.add(path)
         return path
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ray_committer.places.base import Places
 from ray_committer.places.directories import MovedDirectories
 from ray_committer.places.objects import FlatObjects
@@ -21,3 +23,9 @@ def places_of(store: StoreOperations) -> Places:
 def output_of(store: StoreOperations) -> RenamedOutput:
     """The output of tasks on a store."""
     return (UploadedOutput if store.capabilities.completes_uploads else RenamedOutput)(store)
+
+
+def needed(store: StoreOperations, directories: Iterable[str]) -> tuple[str, ...]:
+    """Those of some directories that must be there before a file can be in them: all, or none at all
+    where a path is no more than the name of an object."""
+    return tuple(directories) if store.capabilities.has_directories else ()

@@ -19,6 +19,7 @@ from ray_committer.errors import (
 )
 from ray_committer.executors.directories import Directories
 from ray_committer.job_files.other_jobs import destinations_above
+from ray_committer.places.choose import needed
 from ray_committer.protocol.fingerprints import fingerprint, fingerprints
 from ray_committer.protocol.paths import TEMPORARY, ancestors, is_inside, is_within, temporary_directory
 from ray_committer.protocol.record import Claim, ManifestRef
@@ -76,11 +77,10 @@ def check_destinations(
     """Check the directories that the job writes to, except those that it replaces: by a listing of each
     where that is cheap, otherwise only whether a file is in the place of one. The claims `before` the
     job's own need room in the directories."""
-    replaced, capabilities = set(replaced_roots), context.store.capabilities
+    replaced = set(replaced_roots)
     wanted = [path for path in directories if not is_within(path, replaced)]
-    if not capabilities.listing_is_cheap:
-        blocking = _files_in_place(context, wanted) if capabilities.has_directories else {}
-        return Destinations(blocking=blocking)
+    if not context.store.capabilities.listing_is_cheap:
+        return Destinations(blocking=_files_in_place(context, needed(context.store, wanted)))
     most = most_held(context, manifests, before)
     work = partial(_look, directories=context.executor.directories, most=most)
     groups = context.until_cancelled(batches(context.executor, wanted))

@@ -11,6 +11,7 @@ from functools import partial
 
 from ray_committer.errors import CommitConflictError, CommitStateUnknownError
 from ray_committer.executors.directories import Directories
+from ray_committer.places.choose import needed
 from ray_committer.stages.check_places import blocking_file, in_the_way
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import StoreOperations
@@ -26,7 +27,7 @@ def create_output_directories(context: JobContext) -> int:
 
     `CommitConflictError` for a file in the way. A store without directories needs none.
     """
-    if not context.store.capabilities.has_directories:
+    if not needed(context.store, (context.job.destination,)):
         return 0
     directories = context.executor.directories
     leaves = left = directories.plan()

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from ray_committer.errors import CommitStateUnknownError, PreflightError, some_of
+from ray_committer.places.choose import needed
 from ray_committer.places.settle import settle
 from ray_committer.protocol.paths import join, parent
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
@@ -107,9 +108,8 @@ def _fits(store: StoreOperations, place: str) -> bool:
 
 
 def _make_places(context: JobContext, places: Sequence[tuple[str, str]]) -> None:
-    if not context.store.capabilities.has_directories:
-        return
-    work = context.until_cancelled(batches(context.executor, _directories(places)))
+    directories = needed(context.store, _directories(places))
+    work = context.until_cancelled(batches(context.executor, directories))
     for _ in context.executor.run(_make_directories, work):
         pass
     context.check_cancelled()

@@ -16,6 +16,7 @@ from contextlib import suppress
 from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError, ManifestError
 from ray_committer.job_files.job_state import Seen
 from ray_committer.job_files.success import attempt_of, success_if_told
+from ray_committer.places.choose import needed
 from ray_committer.protocol.paths import SUCCESS, JobAttempt, join, parent
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.protocol.success import SuccessData, decode_success
@@ -138,7 +139,7 @@ def find_old_success(context: JobContext, replaced_roots: Collection[str]) -> Re
         if context.store.capabilities.renames_are_local:  # elsewhere who writes there can also remove it
             refuse(check_removals(context, (status.path,)))
         return replaced_file(status)
-    if context.store.capabilities.has_directories and context.job.destination not in replaced_roots:
+    if needed(context.store, (status.path,)) and context.job.destination not in replaced_roots:
         raise is_taken({status.path: "is a directory where the job needs a file"})
     return None
 
@@ -159,9 +160,9 @@ def success_aside(context: JobContext, record: CommitRecord) -> list[Old]:
 
 def make_place_of_success(context: JobContext, record: CommitRecord) -> None:
     """Make the place aside, before the job is recorded; a store without directories needs none."""
-    for _, place in success_aside(context, record):
-        if context.store.capabilities.has_directories:
-            context.store.mkdirs(parent(place))
+    places = (parent(place) for _, place in success_aside(context, record))
+    for directory in needed(context.store, places):
+        context.store.mkdirs(directory)
 
 
 def put_old_success_aside(context: JobContext, record: CommitRecord) -> None:

@@ -20,6 +20,7 @@ from ray_committer.errors import (
     RayCommitterError,
 )
 from ray_committer.options import CommittedTask
+from ray_committer.places.choose import needed
 from ray_committer.protocol.fingerprints import fingerprints
 from ray_committer.protocol.paths import ancestors, is_within, join, parent
 from ray_committer.protocol.record import ManifestRef, ReplacedFile
@@ -112,8 +113,8 @@ def look_at_data(
         errors += check_removals(context, (file.path for file in old.files))
     written = _written_again(context, loaded, old)
     errors += check_items(context, loaded.manifests, written_to, seen.held, old.files, written, before)
-    needed = _with_ancestors(directories) if context.store.capabilities.has_directories else set()
-    blocking = seen.blocking | _blocked_by_old(context, old, needed)
+    made = _with_ancestors(needed(context.store, directories))
+    blocking = seen.blocking | _blocked_by_old(context, old, made)
     taken = _taken_by_old(old, written) | _without(seen.taken, old)
     if blocking := _without_covered(blocking, data):
         errors.append(is_blocked(context.store, blocking))
@@ -124,7 +125,7 @@ def look_at_data(
     return OldFiles(
         tuple(file for file in old.files if file.path not in written),
         tuple(file for file in old.files if file.path in written),
-        _emptied(context, old, roots.replaced, needed),
+        _emptied(context, old, roots.replaced, made),
         destinations=tuple(sorted(others)),
     )
 
@@ -277,8 +278,7 @@ def _without(taken: dict[str, str], old: OldData) -> dict[str, str]:
 def _written_again(context: JobContext, loaded: LoadedManifests, old: OldData) -> frozenset[str]:
     """The old files and directories with the same paths as new files of the job."""
     names = {file.path for file in old.files}
-    if context.store.capabilities.has_directories:
-        names.update(old.directories)
+    names.update(needed(context.store, old.directories))
     suspects = context.executor.directories.written(fingerprints(names)) if names else frozenset()
     if not suspects:
         return frozenset()
@@ -292,26 +292,24 @@ def _taken_by_old(old: OldData, written: frozenset[str]) -> dict[str, str]:
     return dict.fromkeys(written - files, "is a directory where the job needs a file")
 
 
-def _blocked_by_old(context: JobContext, old: OldData, needed: set[str]) -> dict[str, str]:
-    """The old files in the place of `needed` directories, as problems by path.
+def _blocked_by_old(context: JobContext, old: OldData, made: set[str]) -> dict[str, str]:
+    """The old files in the place of directories that are to be made, as problems by path.
 
     The directories are made before old data is removed.
     """
     files = {file.path for file in old.files}
-    blocking = {path: in_the_way(context.store, path) for path in files & needed}
-    for root in needed.intersection(old.no_directories):
+    blocking = {path: in_the_way(context.store, path) for path in files & made}
+    for root in made.intersection(old.no_directories):
         blocking |= what_blocks(context.store, root)
     return blocking
 
 
 def _emptied(
-    context: JobContext, old: OldData, roots: Collection[str], needed: Collection[str]
+    context: JobContext, old: OldData, roots: Collection[str], made: Collection[str]
 ) -> tuple[str, ...]:
     """The replaced directories, but for the destination, into which the job writes nothing."""
-    if not context.store.capabilities.has_directories:
-        return ()
-    kept = {context.job.destination, *needed, *old.no_directories}
-    return tuple(sorted({*old.directories, *roots} - kept))
+    kept = {context.job.destination, *made, *old.no_directories}
+    return needed(context.store, sorted({*old.directories, *roots} - kept))
 
 
 def _with_ancestors(directories: Collection[str]) -> set[str]:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from functools import partial
 
 from ray_committer.errors import CommitStateUnknownError
+from ray_committer.places.choose import needed
 from ray_committer.places.settle import settle
 from ray_committer.protocol.paths import TAKEN_BACK_SUFFIX, join, parent
 from ray_committer.protocol.record import CommitRecord, ManifestRef
@@ -42,19 +43,17 @@ Numbered = tuple[int, ManifestRef]
 
 def make_place(context: JobContext, record: CommitRecord, place: str) -> None:
     """Make the directories of an undo, before the state that names them exists."""
-    if not context.store.capabilities.has_directories:
-        return
     directories = [place, *(join(place, str(number)) for number in range(len(record.manifests)))]
-    for _ in context.executor.run(_make_directories, batches(context.executor, directories)):
+    made = batches(context.executor, needed(context.store, directories))
+    for _ in context.executor.run(_make_directories, made):
         pass
     sync_place(context, place)
 
 
 def is_place_lost(store: StoreOperations, place: str) -> bool:
     """Whether the directories of an undo are gone, such as after a power cut."""
-    return store.capabilities.has_directories and all(
-        store.get_status(path) is None for path in (place, place + CLOSED_SUFFIX)
-    )
+    directories = needed(store, (place, place + CLOSED_SUFFIX))
+    return bool(directories) and all(store.get_status(path) is None for path in directories)
 
 
 def take_back(context: JobContext, record: CommitRecord, place: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-from ray_committer.places.choose import output_of
+from ray_committer.places.choose import needed, output_of
 from ray_committer.protocol.paths import join, parent
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.output import open_output
@@ -33,8 +33,8 @@ class TaskFiles:
         """Where a new file is written, on a store with renames; its directory is made."""
         path = join(self.directory, name)
         self.named.add(path)
-        if self.store.capabilities.has_directories:
-            self.store.mkdirs(parent(path))
+        for directory in needed(self.store, (parent(path),)):
+            self.store.mkdirs(directory)
         return path
 
 

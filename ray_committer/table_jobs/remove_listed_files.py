@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ray_committer.errors import CommitStateUnknownError
+from ray_committer.places.choose import needed
 from ray_committer.places.settle import settle
 from ray_committer.protocol.file_list import ListedFile
 from ray_committer.protocol.paths import join, parent
@@ -103,8 +104,7 @@ def keep_listed_files(
         return Removal()
     kept = [str(one) for one in found if not one.is_proved]
     places = [(one.status, table.kept(claim, one.file.p)) for one in found if one.is_proved]
-    if store.capabilities.has_directories:
-        at_once(store, store.mkdirs, sorted({parent(place) for _, place in places}))
+    at_once(store, store.mkdirs, needed(store, sorted({parent(place) for _, place in places})))
     moved = at_once(store, lambda one: _move(store, *one), places)
     _remove_empty_directories(store, table, files)
     return Removal(sum(moved), tuple(kept))
@@ -254,6 +254,6 @@ def _remove_empty_directories(
     for directory in sorted(paths, key=lambda path: path.count("/"), reverse=True):
         with suppress(FileNotFoundError):
             sync(store, directory)
-        if store.capabilities.has_directories:
+        for empty in needed(store, (directory,)):
             with suppress(OSError):  # in use, or not this user's: it is empty, so nothing is lost
-                store.remove_empty_directory(directory)
+                store.remove_empty_directory(empty)

@@ -13,6 +13,7 @@ from contextlib import suppress
 from uuid import uuid4
 
 from ray_committer.errors import TableLogGoneError
+from ray_committer.places.choose import needed
 from ray_committer.places.settle import settle
 from ray_committer.protocol.paths import join, parent
 from ray_committer.protocol.state import new_nonce
@@ -71,8 +72,9 @@ class Draft:
         The caller has read the file before to its end.
         """
         path = self._table.entry(version)
-        if version % BLOCK == 0 and self._store.capabilities.has_directories:
-            self._store.mkdirs(self._table.block(version // BLOCK))
+        first = version % BLOCK == 0
+        for directory in needed(self._store, (self._table.block(version // BLOCK),) if first else ()):
+            self._store.mkdirs(directory)
         return decode_entries(self.put(path, encode_entries(entries)), path)
 
     def write(self, entries: Sequence[LogEntry]) -> None:
@@ -137,9 +139,8 @@ def init_table(
     if store.capabilities.completes_uploads:
         completing(store).check_conditions(table.temporary(new_nonce()))
     store.mkdirs(table.block(0))  # on every store: its absence shows that the log was deleted
-    if store.capabilities.has_directories:
-        for directory in (table.temporaries, table.file_lists):
-            store.mkdirs(directory)
+    for directory in needed(store, (table.temporaries, table.file_lists)):
+        store.mkdirs(directory)
     _delete_drafts(store, table)
     with Draft(store, table) as draft:
         data = draft.put(table.definition, encode_content(definition))

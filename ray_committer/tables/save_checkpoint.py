@@ -11,6 +11,7 @@ from hashlib import sha256
 from itertools import chain, islice
 
 from ray_committer.errors import RayCommitterError, TableLogError
+from ray_committer.places.choose import needed
 from ray_committer.places.settle import put, settle
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.state import new_nonce
@@ -137,8 +138,8 @@ def _save_parts(
 ) -> list[Part] | None:
     """Save the parts after some changes that are not there yet, a few at the same time; None if an old
     one cannot be read."""
-    if store.capabilities.has_directories:
-        store.mkdirs(table.parts)
+    for directory in needed(store, (table.parts,)):
+        store.mkdirs(directory)
 
     def save(new: tuple[Part, bytes]) -> None:
         _save_part(store, table, *new)
