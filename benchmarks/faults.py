@@ -53,8 +53,8 @@ from ray_committer.executors.ray.cluster import NAMESPACE
 from ray_committer.executors.ray.executor import RayExecutor, RayPool
 from ray_committer.limits.permits import Permits
 from ray_committer.protocol import statistic_names as names
+from ray_committer.protocol.commit_result import CommitResult
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
-from ray_committer.stages.commit_result import CommitResult
 from ray_committer.testing import run_commit
 from ray_committer.work.worker import Worker
 

@@ -28,9 +28,9 @@ import ray_committer
 from ray_committer import CommitOptions
 from ray_committer.executors.ray.executor import RayExecutor, RayPool
 from ray_committer.limits.permits import Permits
+from ray_committer.protocol.commit_result import CommitResult
 from ray_committer.protocol.manifest import STAMP, DirEntry, FileEntry, TaskManifest, encode_manifest
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
-from ray_committer.stages.commit_result import CommitResult
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore

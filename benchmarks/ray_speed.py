@@ -15,8 +15,8 @@ import harness
 from ray_committer import CommitOptions
 from ray_committer.executors.ray.executor import RayPool
 from ray_committer.executors.threads import ThreadsExecutor
+from ray_committer.protocol.commit_result import CommitResult
 from ray_committer.protocol.paths import JobAttempt
-from ray_committer.stages.commit_result import CommitResult
 from ray_committer.testing import run_commit
 from ray_committer.work.worker import Worker
 

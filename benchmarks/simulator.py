@@ -35,8 +35,8 @@ from ray_committer.executors.ray.executor import RayExecutor, RayPool
 from ray_committer.executors.threads import ThreadsExecutor
 from ray_committer.job_files.find_job import read_state_and_manifests
 from ray_committer.jobs.estimate import WRITE
+from ray_committer.protocol.commit_result import CommitResult
 from ray_committer.protocol.paths import JobAttempt
-from ray_committer.stages.commit_result import CommitResult
 from ray_committer.testing import run_commit
 from ray_committer.work.worker import Worker
 

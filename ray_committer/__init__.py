@@ -48,10 +48,10 @@ if TYPE_CHECKING:
     from ray_committer.jobs.vacuum_uploads import VacuumedUpload, vacuum_uploads
     from ray_committer.jobs.validate import Evidence, Validation, validate_job
     from ray_committer.options import CommitOptions, CommittedTask
+    from ray_committer.protocol.commit_result import Outcome
     from ray_committer.protocol.file_list import ListedFile
     from ray_committer.protocol.record import ConflictMode
     from ray_committer.report.commit_report import CommitReport
-    from ray_committer.stages.commit_result import Outcome
     from ray_committer.table_jobs.resolve_claim import ResolvedClaim, resolve_claim
     from ray_committer.table_jobs.scan_table import ScannedClaim, TableScan, scan_table
     from ray_committer.table_jobs.snapshot import Snapshot, snapshot
@@ -139,7 +139,7 @@ _ELSEWHERE = {
     "JobSummary": "jobs.list_jobs",
     "ListedFile": "protocol.file_list",
     "LoggedEntry": "table_jobs.table",
-    "Outcome": "stages.commit_result",
+    "Outcome": "protocol.commit_result",
     "PlannedRename": "jobs.job_plan",
     "ResolvedClaim": "table_jobs.resolve_claim",
     "ScannedClaim": "table_jobs.scan_table",

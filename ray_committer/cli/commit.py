@@ -19,10 +19,10 @@ from ray_committer.events import CancelToken
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.jobs.commit import commit_job
 from ray_committer.options import CommitOptions
+from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.report.commit_report import CommitReport
 from ray_committer.report.text import report_json, report_lines
-from ray_committer.stages.commit_result import Outcome
 
 
 @click.command(cls=Command)

@@ -8,9 +8,9 @@ from functools import partial
 
 import click
 
+from ray_committer.protocol.commit_result import Outcome
 from ray_committer.report.commit_report import CommitReport
 from ray_committer.report.text import verdict_line
-from ray_committer.stages.commit_result import Outcome
 
 _COLOURS = {True: "green", False: "red", None: "yellow"}
 

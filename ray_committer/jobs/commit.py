@@ -35,6 +35,7 @@ from ray_committer.jobs.open_job import (
 )
 from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.promises.lines import Diagnosis
+from ray_committer.protocol.commit_result import CommitResult
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.state import WITH_RECORD
@@ -47,7 +48,6 @@ from ray_committer.stages import abort_job as abort_job_stage
 from ray_committer.stages import commit_job as commit_job_stage
 from ray_committer.stages import setup_job as setup_job_stage
 from ray_committer.stages import undo_job as undo_job_stage
-from ray_committer.stages.commit_result import CommitResult
 from ray_committer.stages.end_others import EndJob
 from ray_committer.stages.ended_jobs import refuse_logged
 from ray_committer.stages.save_summary_report import save_abort_report

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 
 from ray_committer.options import CommitOptions
+from ray_committer.protocol.commit_result import CommitResult, Outcome
 from ray_committer.protocol.partitions import is_partition
 from ray_committer.protocol.record import ConflictMode
-from ray_committer.stages.commit_result import CommitResult, Outcome
 from ray_committer.stores.addresses import without_password
 
 MOST_NAMED = 100

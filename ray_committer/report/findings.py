@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
+from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.recovery import Proof
 from ray_committer.protocol.statistic_names import COMMIT_JOB, RENAME_FILES
 from ray_committer.report.amounts import counted
 from ray_committer.report.progress import stage_name
 from ray_committer.report.run_data import RunData, ThrottledRow, WorkerRow
-from ray_committer.stages.commit_result import Outcome
 
 SLOW = 0.5
 """A worker below this share of the median rate is a straggler, if it also cost time."""

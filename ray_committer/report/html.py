@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.statistic_names import COMMIT_JOB, RENAME_FILES
 from ray_committer.report.amounts import bytes_text, short_seconds
 from ray_committer.report.findings import stragglers
@@ -22,7 +23,6 @@ from ray_committer.report.text import (
     values_text,
     verdict,
 )
-from ray_committer.stages.commit_result import Outcome
 from ray_committer.version import __version__
 
 MOST_ROWS = 200

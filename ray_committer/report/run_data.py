@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ray_committer.stages.commit_result import CommitResult
+from ray_committer.protocol.commit_result import CommitResult
 
 
 class StageRow(msgspec.Struct, frozen=True, kw_only=True):

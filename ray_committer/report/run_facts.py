@@ -12,7 +12,7 @@ from typing import Any
 
 from ray_committer.options import CommitOptions
 from ray_committer.protocol import statistic_names as names
-from ray_committer.stages.commit_result import CommitResult
+from ray_committer.protocol.commit_result import CommitResult
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.addresses import without_password
 from ray_committer.stores.registry import shown_url

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import msgspec
 
+from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.statistic_names import COMMIT_JOB
 from ray_committer.report.amounts import bytes_text, counted, short_seconds
 from ray_committer.report.progress import stage_name
 from ray_committer.report.run_data import RunData
-from ray_committer.stages.commit_result import Outcome
 
 WIDTH = 80
 UNKNOWN = "-"

@@ -20,6 +20,7 @@ from ray_committer.errors import CommitRecordExistsError, RayCommitterError, Sto
 from ray_committer.events import CancelToken, EventSink
 from ray_committer.jobs.commit import abort_job, commit_job, record_job, setup_job
 from ray_committer.options import CommitOptions, CommittedTask
+from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.paths import ANY_PARTITION
 from ray_committer.protocol.prepared import prepare
 from ray_committer.protocol.record import ConflictMode
@@ -32,8 +33,7 @@ from ray_committer.spark.hadoop.stores import storage_options
 from ray_committer.spark.job_settings import HandlerSettings, job_options
 from ray_committer.spark.tell_catalog import catalog_told
 from ray_committer.spark.workers_ahead import WorkersAhead
-from ray_committer.stages.commit_result import Outcome
-from ray_committer.stages.run_session import in_batch, jobs_of_spark
+from ray_committer.tables.run_session import in_batch, jobs_of_spark
 
 _log = logging.getLogger(__name__)
 

@@ -28,9 +28,9 @@ from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.check_items import most_held
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.find_destinations import find_destinations
-from ray_committer.stages.other_tables import holds_table
 from ray_committer.stores.base import FileStatus, StoreOperations, file_system, first_link, list_anew
 from ray_committer.stores.registry import store_command
+from ray_committer.tables.other_tables import holds_table
 from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker
 

@@ -32,6 +32,7 @@ from ray_committer.job_files.job_state import Seen, StateChangedError, adopt_sta
 from ray_committer.job_files.other_jobs import read_other
 from ray_committer.job_files.owners import at_work
 from ray_committer.protocol import statistic_names as names
+from ray_committer.protocol.commit_result import CommitResult, Outcome
 from ray_committer.protocol.iostatistics import count
 from ray_committer.protocol.record import CommitRecord, ConflictMode
 from ray_committer.protocol.state import UNDECIDED, Intent, JobState, Phase, new_nonce
@@ -48,7 +49,6 @@ from ray_committer.stages.commit_in_table import (
     version_of,
 )
 from ray_committer.stages.commit_progress import CommitProgress
-from ray_committer.stages.commit_result import CommitResult, Outcome
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.coordinator_loss import load_with_coordinator, with_coordinator
 from ray_committer.stages.declare_job import Patience, busy, wait_for_declaration
@@ -82,7 +82,6 @@ from ray_committer.stages.run_once import (
     key_of,
     run_id_of,
 )
-from ray_committer.stages.run_session import session_of
 from ray_committer.stages.save_commit_record import refuse_aborted, refuse_foreign_paths
 from ray_committer.stages.save_success_file import (
     WrittenSuccess,
@@ -93,6 +92,7 @@ from ray_committer.stages.save_summary_report import save_summary_report
 from ray_committer.stages.throttling import note_limit
 from ray_committer.stages.touched_directories import touched_directories
 from ray_committer.stores.base import FileStatus
+from ray_committer.tables.run_session import session_of
 
 
 @dataclass(slots=True)

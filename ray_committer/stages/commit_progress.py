@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from ray_committer.errors import CommitStateUnknownError, JobGoneError, RayCommitterError
 from ray_committer.limits.ratelimit import LimitStatistics
 from ray_committer.protocol import statistic_names as names
+from ray_committer.protocol.commit_result import CommitResult, Outcome
 from ray_committer.protocol.record import CommitRecord
-from ray_committer.stages.commit_result import CommitResult, Outcome
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.remove_replaced_files import Removal
 from ray_committer.stages.rename_files import Renamed

@@ -22,13 +22,13 @@ from ray_committer.job_files.find_job import list_job_directories
 from ray_committer.job_files.gone_jobs import find_gone, is_gone_committed
 from ray_committer.job_files.job_state import Seen
 from ray_committer.job_files.success import is_noted, success_if_told
+from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.paths import JobAttempt, temporary_directory
 from ray_committer.protocol.state import JobState, Phase
 from ray_committer.protocol.success import SuccessData
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.claim_table import digest_of
 from ray_committer.stages.cleanup_job import finish_cleanup
-from ray_committer.stages.commit_result import Outcome
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.save_commit_record import refuse_aborted
 from ray_committer.stores.base import FileStatus, StoreOperations

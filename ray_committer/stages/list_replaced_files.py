@@ -15,8 +15,8 @@ from ray_committer.protocol.record import ReplacedFile
 from ray_committer.protocol.table_paths import DELTA_LOG, DIRECTORY, is_in_log
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.old_files import replaced_file
-from ray_committer.stages.other_tables import holds_table
 from ray_committer.stores.base import FileStatus, StoreOperations, list_anew
+from ray_committer.tables.other_tables import holds_table
 from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker
 

@@ -37,11 +37,11 @@ from ray_committer.stages.mode_roots import ModeRoots, roots_of_mode
 from ray_committer.stages.old_files_aside import make_places_aside
 from ray_committer.stages.old_success import find_old_success, make_place_of_success
 from ray_committer.stages.other_attempts import abort_older_attempts
-from ray_committer.stages.other_tables import refuse_partitions_of_tables
 from ray_committer.stages.preflight import OldFiles, look_at_data
 from ray_committer.stages.save_commit_record import save_commit_record, write_commit_record
 from ray_committer.stages.sync_to_disk import sync_manifests
 from ray_committer.stores.base import network_file_system, real_path
+from ray_committer.tables.other_tables import refuse_partitions_of_tables
 from ray_committer.tables.release import release_own
 
 MOST_WRITES = 100

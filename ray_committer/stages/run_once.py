@@ -18,11 +18,11 @@ from ray_committer.protocol.table_entry import TableClaim
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_runs import CommittedRun, digest_of_work
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.run_session import Key, second_write, session_of
 from ray_committer.stores.base import StoreOperations, write_once
 from ray_committer.stores.registry import shown_url
 from ray_committer.tables import checkpoint
 from ray_committer.tables.log import read_definition
+from ray_committer.tables.run_session import Key, second_write, session_of
 from ray_committer.tables.runs import claim_of_run, read_run
 
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from ray_committer.errors import CommitConflictError, PathError, some_of
 from ray_committer.options import CommittedTask
 from ray_committer.protocol.claims import fold_partitions
+from ray_committer.protocol.commit_result import CommitResult
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.table_entry import WriteMode
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_work import TableWork
-from ray_committer.stages.commit_result import CommitResult
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.list_new_files import relative
 from ray_committer.stores.base import StoreOperations

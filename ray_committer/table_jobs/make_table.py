@@ -28,13 +28,13 @@ from ray_committer.protocol.table_entry import (
 )
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import ClaimInFlight
-from ray_committer.stages.other_tables import refuse_tables_above
 from ray_committer.stores.base import StoreOperations
 from ray_committer.table_jobs.table_files import as_listed, list_table
 from ray_committer.tables.append import decide
 from ray_committer.tables.checkpoint import read_files
 from ray_committer.tables.file_sets import save_file_set
 from ray_committer.tables.log import read_definition, read_entries
+from ray_committer.tables.other_tables import refuse_tables_above
 from ray_committer.tables.put import complete_table, init_table, put_entry
 from ray_committer.tables.release import how_to_end
 

@@ -14,9 +14,9 @@ from ray_committer.protocol.paths import TEMPORARY, join
 from ray_committer.protocol.recovery import Expectation, Proof, prove
 from ray_committer.protocol.table_paths import DIRECTORY, TablePlaces, is_in_log
 from ray_committer.stages.list_new_files import relative
-from ray_committer.stages.other_tables import holds_table
 from ray_committer.stores.at_once import at_once
 from ray_committer.stores.base import FileStatus, StoreOperations, list_anew
+from ray_committer.tables.other_tables import holds_table
 
 AT_ONCE = 1_000
 """The number of directories whose listings are held at once."""

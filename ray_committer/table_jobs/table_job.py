@@ -25,6 +25,7 @@ from ray_committer.job_files.job_state import read_state
 from ray_committer.job_files.other_jobs import last_sign
 from ray_committer.job_files.owners import at_work, has_ended
 from ray_committer.options import CommittedTask
+from ray_committer.protocol.commit_result import CommitResult
 from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.state import new_nonce
@@ -32,7 +33,6 @@ from ray_committer.protocol.table_work import TableWork
 from ray_committer.stages.abort_job import abort_job
 from ray_committer.stages.abort_task import abort_task
 from ray_committer.stages.commit_job import commit_job
-from ray_committer.stages.commit_result import CommitResult
 from ray_committer.stages.commit_task import commit_task
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.heartbeat import heartbeat, signing_off

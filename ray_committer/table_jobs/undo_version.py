@@ -20,13 +20,13 @@ from ray_committer.errors import (
 )
 from ray_committer.options import CommittedTask
 from ray_committer.protocol.claims import common_partitions
+from ray_committer.protocol.commit_result import CommitResult
 from ray_committer.protocol.file_list import FileSet, ListedFile
 from ray_committer.protocol.paths import parent
 from ray_committer.protocol.table_entry import WriteMode
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import ClaimCommitted, follow
 from ray_committer.protocol.table_work import TableWork
-from ray_committer.stages.commit_result import CommitResult
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.read_files import find_read_files
 from ray_committer.stages.task_files import TaskFiles

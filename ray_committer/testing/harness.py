@@ -13,12 +13,12 @@ from ray_committer.job_files.find_job import AttemptState, read_attempt_state, w
 from ray_committer.job_files.job_state import StateChangedError, advance, read_state
 from ray_committer.job_files.other_jobs import OtherJob
 from ray_committer.options import CommitOptions
+from ray_committer.protocol.commit_result import CommitResult
 from ray_committer.protocol.paths import SUCCESS, TEMPORARY, JobAttempt, join, parent
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.state import UNSTAMPED, Phase
 from ray_committer.stages.abort_job import abort_job
 from ray_committer.stages.commit_job import commit_job
-from ray_committer.stages.commit_result import CommitResult
 from ray_committer.stages.commit_task import commit_task
 from ray_committer.stages.context import DRIVER_THREADS, JobContext
 from ray_committer.stages.end_others import End, EndJob

@@ -22,8 +22,8 @@ from ray_committer.promises.renames import ONE_WINS
 from ray_committer.promises.states import CHANGES_ONCE
 from ray_committer.promises.uploads import ONE_COMPLETES
 from ray_committer.protocol.actions import Answer, CompleteUpload
+from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.paths import join, new_job_attempt, parent
-from ray_committer.stages.commit_result import Outcome
 from ray_committer.stores.base import StoreOperations, completing, pending_uploads
 from ray_committer.testing.faults import SimulatedCrash, StoreCall, WrappedStore, crash_at
 from ray_committer.testing.harness import put_file, run_commit, visible_files, write_job

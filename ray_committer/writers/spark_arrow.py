@@ -16,7 +16,7 @@ from ray_committer.executors.choose import ExecutorName
 from ray_committer.jobs.open_job import StorageOptions
 from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.report.commit_report import CommitReport
-from ray_committer.stages.run_session import in_batch, jobs_of_spark
+from ray_committer.tables.run_session import in_batch, jobs_of_spark
 from ray_committer.writers import job as arrow_job
 from ray_committer.writers.arrow import pa
 from ray_committer.writers.files import FileLayout

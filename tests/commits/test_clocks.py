@@ -20,10 +20,10 @@ from ray_committer.job_files import owners
 from ray_committer.job_files.job_state import read_state
 from ray_committer.jobs.destination_status import destination_status
 from ray_committer.limits import waiting
+from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import Claim, Heartbeat, decode_record, encode
 from ray_committer.protocol.state import Phase
-from ray_committer.stages.commit_result import Outcome
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import StoreCall
 from tests.opening import moves_a_file, opening

@@ -19,12 +19,12 @@ from ray_committer.errors import (
 from ray_committer.job_files.find_job import read_attempt_state
 from ray_committer.job_files.job_state import read_state
 from ray_committer.options import CommitOptions
+from ray_committer.protocol.commit_result import CommitResult, Outcome
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.state import Phase
 from ray_committer.protocol.table_entry import TableCommit
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.commit_job import commit_job
-from ray_committer.stages.commit_result import CommitResult, Outcome
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.log import read_entries

@@ -11,9 +11,9 @@ from ray_committer.errors import (
     CommitStateUnknownError,
 )
 from ray_committer.job_files.find_job import read_attempt_state
+from ray_committer.protocol.commit_result import CommitResult
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.stages.commit_job import commit_job
-from ray_committer.stages.commit_result import CommitResult
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import (
     MemoryStore,

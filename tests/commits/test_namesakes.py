@@ -15,11 +15,11 @@ import pytest
 from ray_committer.errors import CommitConflictError, CommitStateUnknownError
 from ray_committer.job_files.find_job import read_attempt_state
 from ray_committer.options import CommitOptions
+from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.paths import new_job_attempt, parent
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.stages import rename_files
 from ray_committer.stages.commit_job import commit_job
-from ray_committer.stages.commit_result import Outcome
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import (
     Identity,

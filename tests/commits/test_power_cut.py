@@ -10,10 +10,10 @@ import pytest
 
 from ray_committer.job_files.find_job import read_attempt_state
 from ray_committer.options import CommitOptions
+from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.paths import is_inside, join, new_job_attempt, parent
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.state import Phase
-from ray_committer.stages.commit_result import Outcome
 from ray_committer.stores.base import FileStatus
 from ray_committer.testing import (
     Identity,

@@ -14,9 +14,9 @@ from ray_committer.errors import CommitConflictError, RayCommitterError, Setting
 from ray_committer.job_files.job_state import read_state
 from ray_committer.limits.waiting import Waiting
 from ray_committer.options import CommitOptions, Unfinished
+from ray_committer.protocol.commit_result import CommitResult, Outcome
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.record import ConflictMode
-from ray_committer.stages.commit_result import CommitResult, Outcome
 from ray_committer.stores.base import StoreOperations
 from ray_committer.table_jobs.resolve_claim import resolve_on
 from ray_committer.table_jobs.undo_version import plan_undo, undo_version

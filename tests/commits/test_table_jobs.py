@@ -23,6 +23,7 @@ from ray_committer.events import CancelToken
 from ray_committer.job_files.find_job import list_job_directories
 from ray_committer.job_files.job_state import adopt_state, advance, read_state
 from ray_committer.options import CommitOptions
+from ray_committer.protocol.commit_result import CommitResult
 from ray_committer.protocol.file_list import ListedFile
 from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt, parent, temporary_directory
 from ray_committer.protocol.record import ConflictMode
@@ -35,7 +36,6 @@ from ray_committer.protocol.table_entry import (
     TableDefinition,
     WriteMode,
 )
-from ray_committer.stages.commit_result import CommitResult
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.take_away import sweep_all_gone
 from ray_committer.stores.base import StoreOperations

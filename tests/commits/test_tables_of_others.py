@@ -14,10 +14,10 @@ from ray_committer.protocol.record import ConflictMode, ReplacedFile
 from ray_committer.protocol.state import Phase
 from ray_committer.protocol.table_paths import DIRECTORY, TablePlaces
 from ray_committer.stages.other_attempts import refuse_other_attempts
-from ray_committer.stages.other_tables import above_partitions, refuse_partitions_of_tables
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
+from ray_committer.tables.other_tables import above_partitions, refuse_partitions_of_tables
 from ray_committer.testing import run_commit, write_job
 from ray_committer.testing.harness import put_file, run_abort, run_undo, visible_files
 from tests.stages.support import KINDS, record, requests, state_of

@@ -13,10 +13,10 @@ import pytest
 
 from ray_committer.errors import CommitConflictError, JobGoneError
 from ray_committer.options import CommitOptions
+from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.state import Phase
-from ray_committer.stages.commit_result import Outcome
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import (
     MemoryStore,

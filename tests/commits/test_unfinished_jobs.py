@@ -12,10 +12,10 @@ import pytest
 
 from ray_committer.errors import CommitConflictError, CommitRecordExistsError
 from ray_committer.options import CommitOptions, Unfinished
+from ray_committer.protocol.commit_result import CommitResult
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.state import UNFINISHED, Phase
-from ray_committer.stages.commit_result import CommitResult
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import (

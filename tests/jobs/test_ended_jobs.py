@@ -16,8 +16,8 @@ from ray_committer.errors import (
     JobGoneError,
 )
 from ray_committer.options import CommittedTask
+from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.paths import new_job_attempt
-from ray_committer.stages.commit_result import Outcome
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.testing import MemoryStore, run_abort
 from tests.cli.commands import run

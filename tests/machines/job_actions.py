@@ -11,12 +11,12 @@ from msgspec import structs
 from ray_committer.errors import RayCommitterError
 from ray_committer.options import CommitOptions
 from ray_committer.protocol import plan
+from ray_committer.protocol.commit_result import CommitResult
 from ray_committer.protocol.manifest import decode_manifest, encode_manifest
 from ray_committer.protocol.paths import MANIFEST_SUFFIX, join
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.stages import rename_files
 from ray_committer.stages.abort_task import abort_task
-from ray_committer.stages.commit_result import CommitResult
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing.chaos_executor import Chaos
 from ray_committer.testing.faults import SimulatedCrash

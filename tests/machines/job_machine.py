@@ -29,9 +29,9 @@ from ray_committer.errors import (
     TaskCommitError,
 )
 from ray_committer.job_files.success import read_success
+from ray_committer.protocol.commit_result import CommitResult, Outcome
 from ray_committer.protocol.paths import join, new_job_attempt
 from ray_committer.stages.abort_task import abort_task
-from ray_committer.stages.commit_result import CommitResult, Outcome
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stages.take_away import sweep_all_gone
 from ray_committer.stores.base import StoreOperations, Versions

@@ -17,8 +17,8 @@ from ray_committer.stages.commit_in_table import commit_in_table
 from ray_committer.stages.list_replaced_files import list_replaced_files
 from ray_committer.stages.publish_job import seal
 from ray_committer.stages.read_files import list_read_files
-from ray_committer.stages.run_session import RunSession
 from ray_committer.tables.release import release_own
+from ray_committer.tables.run_session import RunSession
 from tests.mutants.swap import Swaps
 
 

@@ -11,10 +11,10 @@ import pytest
 
 from ray_committer.events import FilesRenamed, StageStarted
 from ray_committer.protocol import statistic_names as names
+from ray_committer.protocol.commit_result import CommitResult, Outcome
 from ray_committer.report.commit_report import CommitReport
 from ray_committer.report.html import report_html
 from ray_committer.report.recording import MOST_POINTS, Recording
-from ray_committer.stages.commit_result import CommitResult, Outcome
 from tests.clock import Clock
 from tests.report.cases import quiet
 

@@ -8,9 +8,9 @@ from html.parser import HTMLParser
 import msgspec
 import pytest
 
+from ray_committer.protocol.commit_result import Outcome
 from ray_committer.report.commit_report import CommitReport
 from ray_committer.report.html import report_fragment, report_html
-from ray_committer.stages.commit_result import Outcome
 from tests.report.cases import UGLY, hard, quiet, worker
 
 CASES = [quiet(), hard(), CommitReport(destination="/t", job_id="j", outcome=Outcome.ALREADY_COMMITTED)]

@@ -33,6 +33,7 @@ from ray_committer.executors.threads import ThreadsExecutor
 from ray_committer.job_files.find_job import read_attempt_state
 from ray_committer.limits.ratelimit import RateLimit
 from ray_committer.protocol import statistic_names as names
+from ray_committer.protocol.commit_result import CommitResult
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.success import decode_success
 from ray_committer.report.command import repeat_command
@@ -41,7 +42,6 @@ from ray_committer.report.old_job import report_of_success
 from ray_committer.report.recording import MOST_LOST, MOST_ROWS, Recording
 from ray_committer.report.text import report_json, stage_seconds
 from ray_committer.stages.commit_job import commit_job
-from ray_committer.stages.commit_result import CommitResult
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.guarded import GuardedStore

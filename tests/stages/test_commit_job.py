@@ -24,13 +24,13 @@ from ray_committer.executors.inline import InlineExecutor
 from ray_committer.job_files.find_job import read_attempt_state
 from ray_committer.job_files.job_state import read_state
 from ray_committer.protocol import statistic_names as names
+from ray_committer.protocol.commit_result import CommitResult
 from ray_committer.protocol.iostatistics import count
 from ray_committer.protocol.manifest import decode_manifest, encode_manifest
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import Phase
 from ray_committer.protocol.success import decode_success
 from ray_committer.stages.commit_job import commit_job
-from ray_committer.stages.commit_result import CommitResult
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, run_commit

@@ -26,11 +26,11 @@ from ray_committer.job_files.job_state import advance
 from ray_committer.job_files.owners import DEAD_SECONDS
 from ray_committer.options import CommitOptions
 from ray_committer.protocol import statistic_names as names
+from ray_committer.protocol.commit_result import CommitResult, Outcome
 from ray_committer.protocol.record import ConflictMode, Heartbeat, encode
 from ray_committer.protocol.state import Phase
 from ray_committer.stages import rename_files
 from ray_committer.stages.commit_job import commit_job
-from ray_committer.stages.commit_result import CommitResult, Outcome
 from ray_committer.testing import (
     MemoryStore,
     SimulatedCrash,

@@ -10,11 +10,11 @@ import pytest
 
 from ray_committer.limits.ratelimit import LimitStatistics
 from ray_committer.protocol import statistic_names as names
+from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.iostatistics import count
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.recovery import Proof
 from ray_committer.stages.commit_progress import CommitProgress
-from ray_committer.stages.commit_result import Outcome
 from ray_committer.stages.rename_files import Renamed
 from ray_committer.testing import MemoryStore
 from tests.stages.support import context, record_of

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from ray_committer.options import CommitOptions
+from ray_committer.protocol.commit_result import CommitResult, Outcome
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.report.command import MOST_NAMED, catalog_command
-from ray_committer.stages.commit_result import CommitResult, Outcome
 from ray_committer.testing import MemoryStore, run_commit, write_job
 from tests.stages.support import JOB
 

@@ -16,7 +16,7 @@ from ray_committer.errors import (
 )
 from ray_committer.jobs.commit import commit_job
 from ray_committer.options import CommitOptions
-from ray_committer.stages.commit_result import Outcome
+from ray_committer.protocol.commit_result import Outcome
 from ray_committer.table_jobs.scan_table import scan_table
 from ray_committer.table_jobs.snapshot import snapshot
 from ray_committer.table_jobs.table import init_table

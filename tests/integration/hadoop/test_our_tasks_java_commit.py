@@ -12,8 +12,8 @@ import pytest
 from ray_committer.errors import PathError
 from ray_committer.jobs.commit import commit_job, setup_job
 from ray_committer.jobs.task_attempts import task_attempt
+from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.manifest import decode_manifest
-from ray_committer.stages.commit_result import Outcome
 from tests.integration.hadoop.conftest import make_tree, read_tree, write_files
 
 if TYPE_CHECKING:

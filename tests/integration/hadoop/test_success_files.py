@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from ray_committer import commit_job, validate_job
 from ray_committer.cli.main import main
 from ray_committer.options import CommitOptions
+from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.success import decode_success
-from ray_committer.stages.commit_result import Outcome
 
 if TYPE_CHECKING:
     from .conftest import Hadoop, HadoopJob
