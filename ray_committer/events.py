@@ -125,8 +125,8 @@ class ThrottledSpan:
     """A period in which the store refused requests because there were too many.
 
     It began `began_seconds_ago` and was last seen `last_seconds_ago`. `refused` counts the refused
-    requests, with those of the second before it. In requests per second, the limit was `before` and fell
-    to `lowest`. It was `before` again `recovered_seconds_ago`, or is not yet (None).
+    requests, also in the second before it. In requests per second, the limit was `before` and fell to
+    `lowest`. It was `before` again `recovered_seconds_ago`, or is not yet (None).
     """
 
     began_seconds_ago: float
@@ -163,8 +163,8 @@ def to_all(*sinks: EventSink) -> EventSink:
     """Return a sink that passes each event on to `sinks`, in their order."""
 
     def sink(event: Event) -> None:
-        for one in sinks:
-            one(event)
+        for each_sink in sinks:
+            each_sink(event)
 
     return sink
 
@@ -217,6 +217,8 @@ class CancelToken:
         """
         with self._lock:
             self._event.set()
+            # Taken out under the lock and called outside it: a callback may cancel again, or wait for
+            # another thread.
             callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             callback()

@@ -70,6 +70,7 @@ class _Display:
 
     def stop(self) -> None:
         """End the display, if it has not ended yet, and leave the terminal as it was before."""
+        # Before the display ends: a handler that still writes to it would draw a line into the report.
         self._move_logs(sys.stderr, self._stream)
         self._live.stop()
 
@@ -84,6 +85,7 @@ class _Display:
     def interrupt(self, text: str) -> None:
         """Show a signal handler's text with the next drawing; write the second text directly, because
         the process ends with it."""
+        # From a signal handler nothing is drawn: the drawing thread may hold the lock of the console.
         if self._interrupted is None and self._live.is_started:
             self._interrupted = text
             return
@@ -92,22 +94,24 @@ class _Display:
         interrupt_lines(text)
 
     def _render(self) -> Group:
-        now = self._meter.now()
+        progress = self._meter.now()
         top = Table.grid(padding=(0, 1))
-        top.add_row(self._spinner, Text(now.stage, style="bold", no_wrap=True), *self._how_far(now))
-        details = ", ".join([seconds_text(now.seconds), *_details(now)])
-        texts = [self._interrupted or details, *trouble_texts(now)]
+        top.add_row(
+            self._spinner, Text(progress.stage, style="bold", no_wrap=True), *self._how_far(progress)
+        )
+        details = ", ".join([seconds_text(progress.seconds), *_details(progress)])
+        texts = [self._interrupted or details, *trouble_texts(progress)]
         below = [Text(f"  {text}", no_wrap=True, overflow="ellipsis") for text in texts]
         return Group(top, *below)
 
-    def _how_far(self, now: Progress) -> list[ProgressBar | Text]:
+    def _how_far(self, progress: Progress) -> list[ProgressBar | Text]:
         """A bar, if there is room for one, and the number of files."""
-        if not now.is_renaming or not now.total_files:
+        if not progress.is_renaming or not progress.total_files:
             return []
-        count = Text(files_text(now), no_wrap=True, overflow="ellipsis")
+        count = Text(files_text(progress), no_wrap=True, overflow="ellipsis")
         if self._live.console.width < _ROOM_FOR_A_BAR:
             return [count]
-        return [ProgressBar(total=now.total_files, completed=now.files, width=_BAR), count]
+        return [ProgressBar(total=progress.total_files, completed=progress.files, width=_BAR), count]
 
     def _move_logs(self, source: TextIO, target: TextIO) -> None:
         for handler in logging.getLogger().handlers:
@@ -115,11 +119,11 @@ class _Display:
                 handler.setStream(target)
 
 
-def _details(now: Progress) -> list[str]:
+def _details(progress: Progress) -> list[str]:
     texts = []
-    if now.is_renaming and now.total_files:
-        texts = [*size_texts(now), *speed_texts(now)]
-    return [*texts, counted(now.workers, "worker")] if now.workers else texts
+    if progress.is_renaming and progress.total_files:
+        texts = [*size_texts(progress), *speed_texts(progress)]
+    return [*texts, counted(progress.workers, "worker")] if progress.workers else texts
 
 
 class _Lasting:

@@ -31,7 +31,7 @@ _CHANGING = ("commit", "abort", "vacuum", "spark-job")
 def fail(error: BaseException, ctx: click.Context, *, with_traceback: bool) -> NoReturn:
     """Print what is wrong, what to do and where to read more on standard error, and end the process.
 
-    `ctx` is that of ``ray-committer`` itself. The document of its command gets the same, as fields.
+    `ctx` is the context of ``ray-committer`` itself. Its command's document gets the same, as fields.
     """
     command = ctx.invoked_subcommand
     what, advice = what_and_advice(error, command)
@@ -67,7 +67,7 @@ def what_and_advice(error: BaseException, command: str | None = None) -> tuple[s
 
 
 def error_id(error: BaseException) -> str:
-    """Return the id of the error, which is also that of its section in ``docs/errors.md``."""
+    """Return the id of the error, which its section in ``docs/errors.md`` also has."""
     if isinstance(error, RayCommitterError | ThrottledError | StoreUnavailableError):
         return error.id
     if isinstance(error, click.UsageError):

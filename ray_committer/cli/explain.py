@@ -1,6 +1,6 @@
 """``ray-committer explain``: what an error means, whether the data is safe, and what to run next.
 
-The texts are those of ``docs/errors.md``, which is in the wheel also.
+The texts come from ``docs/errors.md``, which is in the wheel also.
 """
 
 from __future__ import annotations
@@ -65,15 +65,15 @@ def error_pages(text: str) -> dict[str, ErrorPage]:
 
 
 def _page(name: str, meaning: str, rest: str) -> ErrorPage:
-    found = {label: _plain(text) for label, text in _BULLET.findall(rest)}
+    bullets = {label: _plain(text) for label, text in _BULLET.findall(rest)}
     return ErrorPage(
         id=name,
         meaning=_plain(meaning),
-        data=found["Data"],
-        next=found["Next"],
-        causes=found.get("Causes", ""),
-        more=found.get("More", ""),
-        raised_as=found[""],
+        data=bullets["Data"],
+        next=bullets["Next"],
+        causes=bullets.get("Causes", ""),
+        more=bullets.get("More", ""),
+        raised_as=bullets[""],
     )
 
 
@@ -103,7 +103,7 @@ def _find(pages: Mapping[str, ErrorPage], given: str) -> ErrorPage:
 def _by_class(pages: Iterable[ErrorPage]) -> dict[str, ErrorPage]:
     """The pages of classes, by the name of the class in lower case."""
     classes = ((page, re.match(r"`(\w+)`", page.raised_as)) for page in pages)
-    return {found[1].lower(): page for page, found in classes if found}
+    return {match[1].lower(): page for page, match in classes if match}
 
 
 def _rows(page: ErrorPage) -> list[tuple[str, str]]:

@@ -59,9 +59,9 @@ def plan_lines(plan: JobPlan, requests_per_second: float | None) -> Iterator[str
         yield from (f"    {_below(path, plan.destination)}" for path in plan.first_directories)
     if plan.first_renames:
         yield f"  by these renames{_first(plan.first_renames, plan.files - plan.moved)}"
-    for one in plan.first_renames:
-        yield f"    {_below(one.source, plan.destination)} ({size_text(one.size)})"
-        yield f"      -> {_below(one.destination, plan.destination)}"
+    for rename in plan.first_renames:
+        yield f"    {_below(rename.source, plan.destination)} ({size_text(rename.size)})"
+        yield f"      -> {_below(rename.destination, plan.destination)}"
     if plan.state in ("recorded", "sealed"):
         yield "  would then be committed and cleaned up"
     if plan.state != "cleaned up":

@@ -69,63 +69,63 @@ _LEFT = {
 _SHOWN_PATHS = 3
 
 
-def status_lines(destination: str, found: DestinationStatus) -> Iterator[Text | str]:
+def status_lines(destination: str, status: DestinationStatus) -> Iterator[Text | str]:
     """Yield the lines: the last commit, each job, and each leftover; paths and commands end a line."""
-    version = f", version {found.table_version:,} of the table" if found.table_version else ""
-    jobs = count_text(len(found.jobs), "job") if found.jobs else "no jobs"
-    yield f"{destination}: {_state(found)}{version}; {jobs}"
-    if found.last_commit is not None:
-        yield from _last_commit(found.last_commit)
-    if found.problem is not None:
-        yield Text(f"  {found.problem}", style="red")
-    yield from _job_lines(list(found.jobs))
-    for one in found.leftovers:
-        yield from _leftover(one)
+    version = f", version {status.table_version:,} of the table" if status.table_version else ""
+    jobs = count_text(len(status.jobs), "job") if status.jobs else "no jobs"
+    yield f"{destination}: {_state(status)}{version}; {jobs}"
+    if status.last_commit is not None:
+        yield from _last_commit(status.last_commit)
+    if status.problem is not None:
+        yield Text(f"  {status.problem}", style="red")
+    yield from _job_lines(list(status.jobs))
+    for leftover in status.leftovers:
+        yield from _leftover(leftover)
 
 
-def _state(found: DestinationStatus) -> str:
+def _state(status: DestinationStatus) -> str:
     """The state in a few words: a commit that has not ended is worth more than what there was before."""
-    if any(job.is_alive for job in found.jobs if job.state in BEGUN):
+    if any(job.is_alive for job in status.jobs if job.state in BEGUN):
         return "a commit is at work"
-    return "a commit has begun but not ended" if is_unfinished(found) else _HOLDS[found.holds]
+    return "a commit has begun but not ended" if is_unfinished(status) else _HOLDS[status.holds]
 
 
-def is_unfinished(found: DestinationStatus) -> bool:
+def is_unfinished(status: DestinationStatus) -> bool:
     """Whether the commit of a job has begun and not ended."""
-    is_mislaid = any(one.left_by == LeftBy.MISLAID for one in found.leftovers)
-    return is_mislaid or any(job.state in BEGUN for job in found.jobs)
+    is_mislaid = any(leftover.left_by == LeftBy.MISLAID for leftover in status.leftovers)
+    return is_mislaid or any(job.state in BEGUN for job in status.jobs)
 
 
-def _last_commit(one: PastCommit) -> Iterator[Text | str]:
-    if one.problem is not None:
-        yield Text(f"  {one.source}: not read: {one.problem}", style="red")
+def _last_commit(commit: PastCommit) -> Iterator[Text | str]:
+    if commit.problem is not None:
+        yield Text(f"  {commit.source}: not read: {commit.problem}", style="red")
         return
     when = "at an unknown time"
-    if one.at_milliseconds is not None:
-        moment = datetime.fromtimestamp(one.at_milliseconds / 1000, UTC)
+    if commit.at_milliseconds is not None:
+        moment = datetime.fromtimestamp(commit.at_milliseconds / 1000, UTC)
         ago = ago_text((datetime.now(UTC) - moment).total_seconds())
         when = f"{ago} ({moment:%Y-%m-%d %H:%M:%S} UTC)"
-    yield f"  last commit: {one.job_id or 'a job that is not named'}, {when}"
-    facts = [] if one.files is None else [count_text(one.files, "file"), size_text(one.bytes)]
-    facts += [f"version {one.table_version:,}"] if one.table_version else []
-    where = f" on {one.hostname}" if one.hostname else ""
-    facts += [f"run id {one.run_id}"] if one.run_id else []
-    facts += [f"by {one.committer}{where}"] if one.committer else []
+    yield f"  last commit: {commit.job_id or 'a job that is not named'}, {when}"
+    facts = [] if commit.files is None else [count_text(commit.files, "file"), size_text(commit.bytes)]
+    facts += [f"version {commit.table_version:,}"] if commit.table_version else []
+    where = f" on {commit.hostname}" if commit.hostname else ""
+    facts += [f"run id {commit.run_id}"] if commit.run_id else []
+    facts += [f"by {commit.committer}{where}"] if commit.committer else []
     if facts:
         yield f"  {', '.join(facts)}"
 
 
-def _leftover(one: Leftover) -> Iterator[Text | str]:
-    what, advice = _LEFT[LeftBy(one.left_by)]
-    for path in one.paths[:_SHOWN_PATHS]:
+def _leftover(leftover: Leftover) -> Iterator[Text | str]:
+    what, advice = _LEFT[LeftBy(leftover.left_by)]
+    for path in leftover.paths[:_SHOWN_PATHS]:
         yield Text(path, style="bold")
-    if len(one.paths) > _SHOWN_PATHS:
-        yield f"and {len(one.paths) - _SHOWN_PATHS:,} more; --output json shows all"
-    tasks = f": {count_text(one.tasks, 'task')} committed" if one.tasks is not None else ""
+    if len(leftover.paths) > _SHOWN_PATHS:
+        yield f"and {len(leftover.paths) - _SHOWN_PATHS:,} more; --output json shows all"
+    tasks = f": {count_text(leftover.tasks, 'task')} committed" if leftover.tasks is not None else ""
     yield Text(f"  {what}{tasks}", style="yellow")
-    if one.age_seconds is not None:
-        yield f"  {age_text(one.age_seconds)}"
-    yield f"  {advice}: {one.command}" if one.command else f"  {advice}"
+    if leftover.age_seconds is not None:
+        yield f"  {age_text(leftover.age_seconds)}"
+    yield f"  {advice}: {leftover.command}" if leftover.command else f"  {advice}"
 
 
 def _job_lines(jobs: list[JobSummary]) -> Iterator[Text | str]:

@@ -35,10 +35,10 @@ def watch(dest: str, look: Callable[[], DestinationStatus], *, every: float, out
     commit was interrupted and needs a person, if the state of a job is unknown, and on Ctrl-C.
     """
     try:
-        found = _watch(dest, look, every, output)
+        status = _watch(dest, look, every, output)
     except KeyboardInterrupt:
         sys.exit(CommitCancelledError.exit_code)
-    if is_unfinished(found) or any(job.state == "unknown" for job in found.jobs):
+    if is_unfinished(status) or any(job.state == "unknown" for job in status.jobs):
         sys.exit(CommitStateUnknownError.exit_code)
 
 
@@ -46,20 +46,20 @@ def _watch(
     dest: str, look: Callable[[], DestinationStatus], every: float, output: str
 ) -> DestinationStatus:
     show = partial(_show, output=output, every=every)
-    found = look()
-    show(found, status_lines(dest, found))
-    while any(map(_may_go_on, found.jobs)):
+    status = look()
+    show(status, status_lines(dest, status))
+    while any(map(_may_go_on, status.jobs)):
         waiting.sleep(every)
         try:
-            found = look()
+            status = look()
         except (RayCommitterError, OSError) as e:
             what, advice = what_and_advice(e, "status")
             lines = (Text(f"{dest}: not seen: {what}", style="red"), f"  -> {advice}")
             error = {"error_id": error_id(e), "error_message": what, "error_advice": advice}
             show(error, lines)
         else:
-            show(found, status_lines(dest, found))
-    return found
+            show(status, status_lines(dest, status))
+    return status
 
 
 def _may_go_on(job: JobSummary) -> bool:

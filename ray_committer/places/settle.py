@@ -30,6 +30,7 @@ def settle(
         try:
             request()
         except StoreUnavailableError:
+            # Asked only without an answer: after a refusal the caller knows that nothing was done.
             if is_done():
                 return
             if attempt == attempts:
@@ -77,21 +78,26 @@ def _put_at_once(
 ) -> None:
     """Write a file in one request, which does nothing if another process has written it meanwhile: then
     that file is looked at, and replaced. Mostly there is none, so it is looked for only then."""
-    seen: StoredState | None = None
+    replaced: StoredState | None = None
     for attempt in range(attempts + 1):
         try:
             settle(
-                partial(_advance, store, path, seen, data.decode()),
+                partial(_advance, store, path, replaced, data.decode()),
                 lambda: _read(store, path) == data,
                 attempts=attempts,
             )
         except (FileExistsError, FileNotFoundError) as e:
             if _read(store, path) == data:  # by a request without an answer
                 return
+            # The bucket is gone, or others write all the time: then somebody must look.
             if isinstance(e, FileNotFoundError) or attempt == attempts:
                 raise
-            now = store.get_status(path)
-            seen = None if now is None or now.is_directory else StoredState("", now.version)
+            current = store.get_status(path)
+            replaced = (
+                None if current is None or current.is_directory else StoredState("", current.version)
+            )
+            # After the look at the file: a job that has ended by then must not replace the file of a
+            # later one.
             if not is_meant():
                 return
         else:

@@ -17,4 +17,8 @@ PROMISES = (
 
 def promises_of(capabilities: StoreCapabilities) -> list[Promise]:
     """Return the promises that concern a store: about renames or about uploads, and all others."""
-    return [one for one in PROMISES if one.unmet(capabilities) not in (RENAMES, COMPLETES_UPLOADS)]
+    return [
+        promise
+        for promise in PROMISES
+        if promise.unmet(capabilities) not in (RENAMES, COMPLETES_UPLOADS)
+    ]

@@ -65,7 +65,9 @@ class Promise:
 
     def unmet(self, capabilities: StoreCapabilities) -> Condition | None:
         """Return the first condition that does not hold; None if the store makes this promise."""
-        return next((one for one in self.conditions if not one.holds(capabilities)), None)
+        return next(
+            (condition for condition in self.conditions if not condition.holds(capabilities)), None
+        )
 
 
 HAS_DIRECTORIES = Condition(lambda store: store.has_directories, "the store has no directories")
@@ -173,5 +175,5 @@ def marks_of(status: FileStatus) -> dict[str, object]:
 
 def lost_marks(before: FileStatus, after: FileStatus) -> list[str]:
     """Return the names of the marks that a move has changed."""
-    now = marks_of(after)
-    return [name for name, mark in marks_of(before).items() if mark != now.get(name)]
+    marks = marks_of(after)
+    return [name for name, mark in marks_of(before).items() if mark != marks.get(name)]

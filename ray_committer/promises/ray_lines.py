@@ -45,17 +45,17 @@ def examine_ray(
     from ray_committer.executors.ray.survey import survey
 
     try:
-        found = survey(partial(read_proof, spec, scratch.proof), options)
+        cluster = survey(partial(read_proof, spec, scratch.proof), options)
         listings = examine_nodes(scratch, spec, partial(survey, options=options))
     except RayCommitterError as e:
         verdict = Verdict.FAILED if executor == "ray" else Verdict.NOTE
         return [Line("ray", verdict, f"not used: {e}", "start Ray, or commit with --executor threads")]
-    return survey_lines(found, listings)
+    return survey_lines(cluster, listings)
 
 
-def survey_lines(found: Survey, listings: Sequence[Line] = ()) -> list[Line]:
+def survey_lines(cluster: Survey, listings: Sequence[Line] = ()) -> list[Line]:
     """What the answers of the nodes say, with the `listings` of the destination by each node."""
-    return [_cluster(found), _package(found), _same_store(found), *listings, _room(found)]
+    return [_cluster(cluster), _package(cluster), _same_store(cluster), *listings, _room(cluster)]
 
 
 def read_proof(spec: StoreSpec, path: str) -> bytes | str:
@@ -66,18 +66,18 @@ def read_proof(spec: StoreSpec, path: str) -> bytes | str:
         return f"{type(e).__name__}: {e}"
 
 
-def _cluster(found: Survey) -> Line:
-    nodes = len(found.answers)
+def _cluster(cluster: Survey) -> Line:
+    nodes = len(cluster.answers)
     verdict = Verdict.OK if nodes else Verdict.FAILED
     advice = "" if nodes else "start Ray with CPUs on at least one node"
-    return Line("ray", verdict, f"Ray {found.ray_version}, {nodes} nodes with CPUs", advice)
+    return Line("ray", verdict, f"Ray {cluster.ray_version}, {nodes} nodes with CPUs", advice)
 
 
-def _package(found: Survey) -> Line:
+def _package(cluster: Survey) -> Line:
     wrong = [
-        f"{one.node}: {one.error or f'version {one.version}'}"
-        for one in found.answers
-        if one.version != __version__
+        f"{node.node}: {node.error or f'version {node.version}'}"
+        for node in cluster.answers
+        if node.version != __version__
     ]
     if not wrong:
         return Line("ray package", Verdict.OK, f"ray-committer {__version__} on every node")
@@ -85,22 +85,22 @@ def _package(found: Survey) -> Line:
     return Line("ray package", Verdict.FAILED, "; ".join(wrong), advice)
 
 
-def _same_store(found: Survey) -> Line:
-    blind = [f"{one.node}: {_shown(one)}" for one in found.answers if one.answer != PROOF]
+def _same_store(cluster: Survey) -> Line:
+    blind = [f"{node.node}: {_shown(node)}" for node in cluster.answers if node.answer != PROOF]
     if not blind:
         return Line("ray sees the store", Verdict.OK, "every node reads the file that was written here")
     advice = "give all nodes the same store with the same permissions"
     return Line("ray sees the store", Verdict.FAILED, "; ".join(blind), advice)
 
 
-def _shown(one: NodeAnswer) -> str:
-    return str(one.error or one.answer)
+def _shown(node: NodeAnswer) -> str:
+    return str(node.error or node.answer)
 
 
-def _room(found: Survey) -> Line:
-    wanted = f"{found.workers} workers need {found.wanted_cpus:g} together"
-    measured = f"{found.free_cpus:g} CPUs are free; {wanted}"
-    if found.free_cpus >= found.wanted_cpus:
+def _room(cluster: Survey) -> Line:
+    wanted = f"{cluster.workers} workers need {cluster.wanted_cpus:g} together"
+    measured = f"{cluster.free_cpus:g} CPUs are free; {wanted}"
+    if cluster.free_cpus >= cluster.wanted_cpus:
         return Line("ray cpus", Verdict.OK, measured)
     advice = "free some CPUs, or lower worker_cpus or workers: a commit would wait 30 s and then stop"
     return Line("ray cpus", Verdict.WARNING, measured, advice)

@@ -44,8 +44,8 @@ def examine_spark(home: Path | None = None) -> list[Line]:
 def _home() -> Path | None:
     if os.environ.get("SPARK_HOME"):
         return Path(os.environ["SPARK_HOME"])
-    found = importlib.util.find_spec("pyspark")
-    return Path(found.origin).parent if found and found.origin else None
+    spec = importlib.util.find_spec("pyspark")
+    return Path(spec.origin).parent if spec and spec.origin else None
 
 
 def _core(home: Path) -> re.Match[str] | None:
@@ -119,16 +119,16 @@ def file_names(variables: Mapping[str, str]) -> Line:
             timeout=_SECONDS,
         )
     except OSError:  # another user's Python, which this one may not start
-        found = ""
+        encoding = ""
     else:
-        found = asked.stdout.strip()
-    if found.upper() == "UTF-8" or sys.platform == "darwin":
+        encoding = asked.stdout.strip()
+    if encoding.upper() == "UTF-8" or sys.platform == "darwin":
         return Line("file names", Verdict.OK, "Spark's JVMs find all names of local files")
     return Line(
         "file names",
         Verdict.WARNING,
-        f"a JVM that this shell starts has {found or 'unknown'} names of local files, so Spark's writes "
-        f"of other names there are refused",
+        f"a JVM that this shell starts has {encoding or 'unknown'} names of local files, so Spark's "
+        f"writes of other names there are refused",
         "set LC_ALL=C.UTF-8 for the driver, and spark.executorEnv.LC_ALL=C.UTF-8",
     )
 
@@ -147,9 +147,9 @@ def _setting(path: Path, key: str) -> str | None:
         lines = path.read_text(errors="replace").splitlines()
     except OSError:
         return None
-    found = None
+    last_value = None
     for line in lines:
         name, value, *_ = (*_SEPARATOR.split(line.strip(), maxsplit=1), "")
         if name == key:
-            found = value.strip()  # Java takes the last value of a key
-    return found
+            last_value = value.strip()  # Java takes the last value of a key
+    return last_value

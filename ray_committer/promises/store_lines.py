@@ -43,10 +43,13 @@ def examine_store(
         if lines[-1].verdict is Verdict.OK:
             checks = upload_lines(bucket, scratch, destination) if uploads else {}
             lines += [_safely(name, check) for name, check in checks.items()]
-            lines += [_safely(one.name, partial(_keeps, one, once, scratch)) for one in promises]
+            lines += [
+                _safely(promise.name, partial(_keeps, promise, once, scratch)) for promise in promises
+            ]
             lines.append(_safely("latency", partial(_latency, scratch)))
             lines += in_scratch(scratch)
     finally:
+        # Also after Ctrl-C: nothing of the doctor may stay at a destination.
         lines.append(_safely("clean-up", scratch.remove))
     return lines
 
@@ -114,14 +117,14 @@ def _keeps(promise: Promise, once: StoreOperations, scratch: Scratch) -> Line:
 
 def _latency(scratch: Scratch) -> Line:
     """Measure the milliseconds of a rename and of a listing, one at a time."""
-    own = scratch.directory("latency")
-    ends = (own.put("a", b"1"), own.at("b"))
-    if own.store.capabilities.completes_uploads:
-        what, changes = "write", [_seconds(own.store.write, ends[0], b"1") for _ in range(ROUNDS)]
+    sandbox = scratch.directory("latency")
+    ends = (sandbox.put("a", b"1"), sandbox.at("b"))
+    if sandbox.store.capabilities.completes_uploads:
+        what, changes = "write", [_seconds(sandbox.store.write, ends[0], b"1") for _ in range(ROUNDS)]
     else:
         what = "rename"
-        changes = [_seconds(own.store.rename, ends[n % 2], ends[1 - n % 2]) for n in range(ROUNDS)]
-    lists = [_seconds(own.store.list_status, scratch.path) for _ in range(ROUNDS)]
+        changes = [_seconds(sandbox.store.rename, ends[n % 2], ends[1 - n % 2]) for n in range(ROUNDS)]
+    lists = [_seconds(sandbox.store.list_status, scratch.path) for _ in range(ROUNDS)]
     measured = f"{what} {spread(changes)}, list {spread(lists)}"
     if median(changes) > SLOW_SECONDS or median(lists) > SLOW_SECONDS:
         return Line("latency", Verdict.WARNING, measured, "run the commit closer to the store")
