@@ -44,7 +44,7 @@ def open_fsspec_store(spec: StoreSpec) -> StoreOperations:
         ) from e
 
 
-class FsspecStore:
+class FsspecStore(StoreOperations):
     """`StoreOperations` on an fsspec file system that has directories; proves renames by size alone."""
 
     def __init__(self, spec: StoreSpec) -> None:

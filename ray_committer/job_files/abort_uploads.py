@@ -19,7 +19,7 @@ from ray_committer.protocol.fingerprints import fingerprint
 from ray_committer.protocol.manifest import FileEntry, TaskManifest, decode_manifest
 from ray_committer.protocol.paths import MANIFEST_SUFFIX, JobAttempt
 from ray_committer.stores.at_once import at_once, streamed
-from ray_committer.stores.base import FileStatus, StoreOperations, delete_version, pending_uploads
+from ray_committer.stores.base import FileStatus, StoreOperations, pending_uploads
 from ray_committer.work.end_upload import abort_pending
 from ray_committer.work.entries import store_path
 from ray_committer.work.upload_file import SUFFIX, read_notes
@@ -66,7 +66,7 @@ def _end(store: StoreOperations, stamp: str | None, upload: Upload) -> bool:
     found = store.get_status(path) if stamp is not None else None
     if found is not None and found.stamp == stamp:
         with suppress(FileExistsError):
-            delete_version(store, path, found.version)
+            store.delete_version(path, found.version)
     return False
 
 

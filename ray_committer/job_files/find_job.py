@@ -31,14 +31,7 @@ from ray_committer.protocol.paths import (
 )
 from ray_committer.protocol.state import UNSTAMPED, Phase
 from ray_committer.stores.at_once import MANY, at_once
-from ray_committer.stores.base import (
-    FileStatus,
-    StoreOperations,
-    first_link,
-    is_there,
-    list_there,
-    only_there,
-)
+from ray_committer.stores.base import FileStatus, StoreOperations, is_there, only_there
 
 _OWN_NAMES = (MANIFESTS, FROZEN, TASKS, STATE)
 
@@ -189,7 +182,7 @@ def _state_of(seen: Seen) -> AttemptState:
 
 def _listed_state(store: StoreOperations, job: JobAttempt) -> AttemptState:
     try:
-        names = {one.name for one in only_there(store, list_there(store, job.directory))}
+        names = {one.name for one in only_there(store, store.list_exact(job.directory))}
     except (FileNotFoundError, NotADirectoryError):
         return AttemptState()
     if not names and not is_there(store, FileStatus(job.directory, is_directory=True)):
@@ -204,7 +197,7 @@ def _listed_state(store: StoreOperations, job: JobAttempt) -> AttemptState:
 
 def refuse_links(store: StoreOperations, paths: Iterable[str]) -> None:
     """`LinkedPathError` if one of `paths` is a symbolic link; its target does not belong to the job."""
-    if (link := first_link(store, paths)) is not None:
+    if (link := store.first_link(paths)) is not None:
         raise linked_path(link)
 
 
@@ -248,7 +241,7 @@ def list_temporary(store: StoreOperations, destination: str) -> Temporary:
     temporary = temporary_directory(destination)
     refuse_links(store, (temporary,))
     try:
-        found = list_there(store, temporary)
+        found = store.list_exact(temporary)
     except (FileNotFoundError, NotADirectoryError):
         return Temporary()
     directories = sorted(one.path for one in found if one.is_directory and not one.is_link)
@@ -279,7 +272,7 @@ def _job_id(name: str, names: Collection[str]) -> str:
 def job_in(store: StoreOperations, destination: str, directory: str, job_id: str) -> FoundJob | None:
     """The job in a directory; None if the directory does not exist, or no longer does."""
     try:
-        statuses = list_there(store, directory)
+        statuses = store.list_exact(directory)
     except FileNotFoundError:
         return None
     except PermissionError as e:

@@ -17,7 +17,7 @@ from ray_committer.protocol.paths import (
 )
 from ray_committer.protocol.record import decode_claim
 from ray_committer.protocol.state import SUFFIX, JobState, Phase, parse_token
-from ray_committer.stores.base import StoreOperations, list_anew
+from ray_committer.stores.base import StoreOperations
 
 
 def list_gone(store: StoreOperations, destination: str) -> list[JobAttempt]:
@@ -69,7 +69,7 @@ def state_inside(store: StoreOperations, gone: JobAttempt) -> JobState | None:
     """The state of what was taken away, which no longer changes; None if it is partly deleted."""
     refuse_links(store, (gone.directory, gone.state))
     try:
-        listed = list_anew(store, gone.state)
+        listed = store.list_anew(gone.state)
     except FileNotFoundError:
         return None
     tokens = [one.name for one in listed if one.name.endswith(SUFFIX)]

@@ -24,7 +24,7 @@ from ray_committer.protocol.state import (
     new_state,
     parse_token,
 )
-from ray_committer.stores.base import StoredState, StoreOperations, delete_version
+from ray_committer.stores.base import StoredState, StoreOperations
 
 _CONSUMED = (FileExistsError, FileNotFoundError)
 
@@ -148,7 +148,7 @@ def _change(
 def delete_state(store: StoreOperations, job: JobAttempt, seen: Seen) -> None:
     """Delete the state, if it is still `seen`, on a store that keeps it as an object."""
     with suppress(FileExistsError):
-        delete_version(store, places_of(store).state(job), seen.stored.version)
+        store.delete_version(places_of(store).state(job), seen.stored.version)
 
 
 def _settled(

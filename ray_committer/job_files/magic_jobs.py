@@ -15,7 +15,7 @@ from ray_committer.protocol.magic_paths import MAGIC, MagicJob, PendingPlace, ma
 from ray_committer.protocol.manifest import FileEntry
 from ray_committer.protocol.paths import JobAttempt, attempt_number, join, new_job_attempt
 from ray_committer.protocol.pendingsets import decode_pending, decode_pendingset
-from ray_committer.stores.base import FileStatus, StoreOperations, completing, list_there
+from ray_committer.stores.base import FileStatus, StoreOperations
 
 Pendingset = tuple[FileStatus, PendingPlace]
 
@@ -86,7 +86,7 @@ def list_left(store: StoreOperations, destination: str) -> list[str]:
 def list_magic(store: StoreOperations, destination: str) -> list[FileStatus]:
     """The directories of Hadoop's committer at a destination."""
     places = output_of(store).uploading((join(destination, MAGIC),))
-    found = (one for place in places for one in completing(store).list_prefix(place))
+    found = (one for place in places for one in store.list_prefix(place))
     return [one for one in found if one.is_directory]
 
 
@@ -112,7 +112,7 @@ def _pendingsets(magic: MagicJob, listed: Iterable[FileStatus]) -> list[Pendings
 
 def _listed(store: StoreOperations, directory: str) -> Sequence[FileStatus] | None:
     with suppress(FileNotFoundError):
-        return list_there(store, directory)
+        return store.list_exact(directory)
     return None
 
 

@@ -20,7 +20,7 @@ from ray_committer.protocol.paths import JobAttempt, ancestors, new_job_attempt
 from ray_committer.protocol.record import Declaration, Heartbeat, Owner, decode_claim, decode_heartbeat
 from ray_committer.protocol.state import IN_THE_WAY, UNFINISHED, Phase
 from ray_committer.stores.at_once import MANY, at_once
-from ray_committer.stores.base import StoreOperations, network_file_system, revalidate
+from ray_committer.stores.base import StoreOperations
 
 _TRIES = 5
 _LOOKS = 3  # a job that is taken away by mistake and put back is missed at most twice
@@ -281,8 +281,8 @@ def _at_work(
 def last_sign(store: StoreOperations, job: JobAttempt) -> tuple[Seen | None, Heartbeat | None]:
     """The state and the last heartbeat of a job, which change while a process is at work on its commit;
     never from this machine's cache of a network file system."""
-    if network_file_system(store, job.state) is not None:
-        revalidate(store, job.state)
+    if store.network_file_system(job.state) is not None:
+        store.revalidate(job.state)
     return read_state(store, job), _last_beat(store, job)
 
 

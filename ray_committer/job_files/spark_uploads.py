@@ -21,13 +21,7 @@ from ray_committer.protocol.magic_paths import MagicJob
 from ray_committer.protocol.paths import JobAttempt, parent
 from ray_committer.protocol.pendingsets import decode_pending
 from ray_committer.stores.at_once import at_once
-from ray_committer.stores.base import (
-    FileStatus,
-    StoreOperations,
-    delete_listed,
-    list_there,
-    pending_uploads,
-)
+from ray_committer.stores.base import FileStatus, StoreOperations, pending_uploads
 from ray_committer.work.end_upload import abort_pending
 from ray_committer.work.entries import store_path
 
@@ -47,7 +41,7 @@ def end_spark_uploads(store: StoreOperations, job: JobAttempt, is_meant: Callabl
         return 0
     aborted = at_once(store, lambda one: abort_pending(store, *one), sorted(uploads))
     for directory in there:
-        delete_listed(store, (directory,), is_meant)
+        store.delete_listed((directory,), is_meant)
         store.remove_empty_directory(parent(directory))
     return sum(aborted)
 
@@ -79,7 +73,7 @@ def find_spark_uploads(store: StoreOperations, job: JobAttempt) -> tuple[set[Upl
 def _is_there(store: StoreOperations, directory: str) -> bool:
     """Whether anything is there, also only the mark of an empty directory."""
     try:
-        list_there(store, directory)
+        store.list_exact(directory)
     except FileNotFoundError:
         return False
     return True

@@ -33,7 +33,7 @@ from ray_committer.protocol.paths import SUCCESS, TEMPORARY, JobAttempt
 from ray_committer.protocol.state import UNFINISHED
 from ray_committer.protocol.table_paths import DIRECTORY
 from ray_committer.stores.addresses import without_password
-from ray_committer.stores.base import FileStatus, StoreOperations, is_there, list_anew, upload_pages
+from ray_committer.stores.base import FileStatus, StoreOperations, is_there, upload_pages
 from ray_committer.stores.registry import shown_url
 
 _DEFAULTS = CommitOptions()
@@ -122,7 +122,7 @@ def _look(
 def _first_level(store: StoreOperations, destination: str) -> tuple[list[FileStatus] | None, str | None]:
     """What is in the destination itself; None, and why, if that is not known."""
     try:
-        return list_anew(store, destination), None
+        return store.list_anew(destination), None
     except (FileNotFoundError, NotADirectoryError):
         require_destination(store, destination)
         return [], None

@@ -33,7 +33,7 @@ from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.stages.context import JobContext, Journal, time_stage
 from ray_committer.stages.ended_jobs import job_gone, no_directory, not_found
 from ray_committer.stores.addresses import without_password
-from ray_committer.stores.base import StoreOperations, StoreSpec, has_uploads
+from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.registry import located, open_store, resolve_destination, shown_url
 from ray_committer.work.worker import Worker, WorkerSpec
@@ -252,7 +252,7 @@ def require_destination(store: StoreOperations, destination: str) -> None:
     """`JobNotFoundError` if there is no directory: the name is wrong, rather than the place empty. There
     is one also if a store without directories has nothing but uploads there."""
     status = store.get_status(destination)
-    if status is None and has_uploads(store, destination):
+    if status is None and store.list_uploads(destination).uploads:
         return
     if status is None or not status.is_directory:
         raise no_directory(destination, status)

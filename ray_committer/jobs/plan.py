@@ -45,7 +45,6 @@ from ray_committer.stages.preflight import OldFiles, look_at_data, preflight
 from ray_committer.stages.record_job import claim_of
 from ray_committer.stages.run_once import run_id_of
 from ray_committer.stages.save_commit_record import refuse_aborted
-from ray_committer.stores.base import real_path
 from ray_committer.stores.registry import shown_url
 from ray_committer.tables.claim import at_work
 from ray_committer.tables.jobs_in_log import read_jobs_in_log
@@ -198,7 +197,7 @@ def _unfinished(
     claim = claim_of(context, loaded, roots, job.allowed_roots)
     others = look_around(context, claim)
     stopped = [one for one in others if one.phase in UNFINISHED and not one.is_alive]
-    replaced = [real_path(context.store, root) for root in roots.replaced]
+    replaced = [context.store.real_path(root) for root in roots.replaced]
     choices = ends_of(context, stopped, replaced, run_id)
     return tuple(context.located(plan_text(context.store, other, how)) for other, how in choices)
 

@@ -24,13 +24,7 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol.magic_paths import MAGIC, PENDING, PENDINGSET, magic_job_of
 from ray_committer.protocol.paths import TEMPORARY, ancestors, is_inside, join
 from ray_committer.stores.at_once import streamed
-from ray_committer.stores.base import (
-    FileStatus,
-    PendingUpload,
-    StoreOperations,
-    completing,
-    pending_uploads,
-)
+from ray_committer.stores.base import FileStatus, PendingUpload, StoreOperations, pending_uploads
 from ray_committer.work.end_upload import end_upload
 from ray_committer.work.entries import store_path
 
@@ -197,7 +191,7 @@ class _Neighbours:
 
     def _look(self, directory: str) -> str | None:
         if directory not in self._known:
-            found = completing(self._store).list_prefix(join(directory, "_"))
+            found = self._store.list_prefix(join(directory, "_"))
             name = min((one.name for one in found), default=None)
             self._known[directory] = _ANOTHER.format(path=directory, name=name) if name else None
         return self._known[directory]
@@ -207,7 +201,7 @@ def _measured(
     store: StoreOperations, neighbours: _Neighbours, reason: str | None, upload: PendingUpload
 ) -> Orphan | None:
     """Ask for the parts of an upload; None if it is gone."""
-    parts = completing(store).uploaded_parts(upload.path, upload.id)
+    parts = store.uploaded_parts(upload.path, upload.id)
     if parts is None:
         return None
     newest = max(upload.began_milliseconds or 0, parts.newest_milliseconds or 0)

@@ -13,7 +13,6 @@ from ray_committer.places.base import Places, Request, T
 from ray_committer.places.settle import settle
 from ray_committer.protocol.paths import GONE_PREFIX, JobAttempt, join
 from ray_committer.protocol.state import JobState, new_nonce
-from ray_committer.stores.base import move_directory, network_file_system, sync
 
 CLEAN_UPS = 8
 """How many clean-ups of other jobs can remove ``_temporary`` while a set-up makes a directory in it."""
@@ -52,8 +51,8 @@ class MovedDirectories(Places):
         try:
             self.store.mkdirs(temporary)
             self.store.write(join(temporary, state.token), b"")
-            sync(self.store, temporary)  # without this, a power cut could leave it empty
-            return make(lambda: move_directory(self.store, temporary, job.state))
+            self.store.sync(temporary)  # without this, a power cut could leave it empty
+            return make(lambda: self.store.move_directory(temporary, job.state))
         except OSError:
             self.store.delete_directory(temporary)
             raise
@@ -67,7 +66,7 @@ class MovedDirectories(Places):
 
     def freeze(self, job: JobAttempt) -> bool:
         try:
-            settle(lambda: move_directory(self.store, job.manifests, job.frozen))
+            settle(lambda: self.store.move_directory(job.manifests, job.frozen))
         except FileNotFoundError:
             pass  # another committer, or a request without an answer, has done it
         except FileExistsError:
@@ -81,7 +80,7 @@ class MovedDirectories(Places):
         return manifests
 
     def makes_copies(self, job: JobAttempt) -> bool:
-        return network_file_system(self.store, job.manifests) is not None
+        return self.store.network_file_system(job.manifests) is not None
 
     @property
     def waits_in_freeze(self) -> bool:
@@ -91,7 +90,7 @@ class MovedDirectories(Places):
         store, gone = self.store, job.gone(new_nonce())
         try:
             settle(
-                lambda: move_directory(store, job.directory, gone.directory),
+                lambda: store.move_directory(job.directory, gone.directory),
                 lambda: store.get_status(gone.directory) is not None,
             )
         except FileNotFoundError:
@@ -103,7 +102,7 @@ class MovedDirectories(Places):
         # If another job took the old place, this is kept here; a sweep may have taken this by now.
         with suppress(FileExistsError, FileNotFoundError):
             settle(
-                lambda: move_directory(store, gone.directory, job.directory),
+                lambda: store.move_directory(gone.directory, job.directory),
                 lambda: store.get_status(gone.directory) is None,
             )
         return None
@@ -114,7 +113,7 @@ class MovedDirectories(Places):
     def take_further(self, gone: JobAttempt) -> JobAttempt | None:
         further = gone.gone(new_nonce())
         try:
-            move_directory(self.store, gone.directory, further.directory)
+            self.store.move_directory(gone.directory, further.directory)
         except FileNotFoundError:  # another process has deleted it, or does
             return None
         return further
@@ -139,4 +138,4 @@ class MovedDirectories(Places):
         return self.store.capabilities.renames_are_local and not self._is_network(directory)
 
     def _is_network(self, path: str) -> bool:
-        return network_file_system(self.store, path) is not None
+        return self.store.network_file_system(path) is not None

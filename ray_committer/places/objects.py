@@ -11,7 +11,7 @@ from collections.abc import Callable
 from ray_committer.places.base import Places, Request, T
 from ray_committer.protocol.paths import CONTENT_SUFFIX, CURRENT, UNDONE, JobAttempt, join
 from ray_committer.protocol.state import JobState
-from ray_committer.stores.base import FileStatus, StoreOperations, delete_listed
+from ray_committer.stores.base import FileStatus, StoreOperations
 
 
 class FlatObjects(Places):
@@ -65,7 +65,7 @@ class FlatObjects(Places):
     ) -> bool:
         store, undone = self.store, (join(gone.directory, UNDONE),) if is_aborted else ()
         contents = [one for one in listed_in(store, gone.state) if one.name.endswith(CONTENT_SUFFIX)]
-        if not delete_listed(store, (gone.tasks, gone.manifests, gone.frozen, *undone), is_meant):
+        if not store.delete_listed((gone.tasks, gone.manifests, gone.frozen, *undone), is_meant):
             return False
         for status in contents:
             store.delete_file(status.path)

@@ -12,7 +12,7 @@ from ray_committer.places.base import Request, T
 from ray_committer.places.objects import FlatObjects
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import JobState
-from ray_committer.stores.base import FileStatus, completing
+from ray_committer.stores.base import FileStatus
 
 
 class Uploads(FlatObjects):
@@ -21,7 +21,7 @@ class Uploads(FlatObjects):
     __slots__ = ()
 
     def begin_state(self, job: JobAttempt, state: JobState, make: Callable[[Request], T]) -> T:
-        completing(self.store).check_conditions(self.state(job))
+        self.store.check_conditions(self.state(job))
         return super().begin_state(job, state, make)
 
     def makes_copies(self, job: JobAttempt) -> bool:
@@ -35,4 +35,4 @@ class Uploads(FlatObjects):
         return True
 
     def list_job(self, directory: str) -> tuple[FileStatus, ...] | None:
-        return tuple(completing(self.store).list_objects(directory))
+        return tuple(self.store.list_objects(directory))

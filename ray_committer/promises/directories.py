@@ -14,7 +14,6 @@ from ray_committer.promises.promise import (
     lost_marks,
     refused,
 )
-from ray_committer.stores.base import delete_listed, move_directory, set_aside
 
 
 def _directories(own: OwnDirectory) -> str:
@@ -57,16 +56,16 @@ def _move_directory(own: OwnDirectory) -> str:
     """A directory is moved with all it holds, and never over or into another."""
     store, before = own.store, own.file("d/a/b", b"content")
     own.put("dd/c", b"a name that begins like the directory's")
-    move_directory(store, own.at("d"), own.at("e"))
+    store.move_directory(own.at("d"), own.at("e"))
     after = own.status("e/a/b")
     if after is None or own.status("d") is not None:
         raise BrokenPromiseError("a directory was not moved with all it holds")
     lost = before.size != after.size or lost_marks(before, after)
     check(not lost, "the move of a directory changed a file in it")
     with refused(FileNotFoundError, otherwise="the move of a missing directory was not refused"):
-        move_directory(store, own.at("d"), own.at("f"))
+        store.move_directory(own.at("d"), own.at("f"))
     with refused(FileExistsError, otherwise="the move of a directory onto another was not refused"):
-        move_directory(store, own.at("e"), own.at("dd"))
+        store.move_directory(own.at("e"), own.at("dd"))
     left = {one.path for one in store.list_files(own.path)}
     kept = left == {own.at("e/a/b"), own.at("dd/c")}
     check(kept, "the move of a directory changed another, or a refused one changed something")
@@ -84,15 +83,15 @@ def _spares_what_is_new(own: OwnDirectory) -> str:
             own.put(name, b"new")
         return True
 
-    is_done = delete_listed(store, both, lambda: False)
+    is_done = store.delete_listed(both, lambda: False)
     kept = not is_done and len(store.list_files(own.path)) == 4
     check(kept, "directories were deleted, or reported to be, although a condition did not hold")
-    check(delete_listed(store, both, write_anew), "a deletion of directories was not reported")
+    check(store.delete_listed(both, write_anew), "a deletion of directories was not reported")
     left = {one.path: store.read(one.path) for one in store.list_files(own.path)}
     expected = {own.at("d/a"): b"new", own.at("f/g"): b"new", own.at("dd"): b"old"}
     check(left == expected, "a deletion of directories took what was new, or left what was old")
     for _ in range(2):
-        check(delete_listed(store, both, lambda: True), "a deletion of directories was not reported")
+        check(store.delete_listed(both, lambda: True), "a deletion of directories was not reported")
     check([own.status("d"), own.status("f")] == [None, None], "deleted directories are still there")
     return "what was listed is gone, what was written since is there"
 
@@ -101,15 +100,15 @@ def _set_aside(own: OwnDirectory) -> str:
     """A file is put aside in one step, and never where no directory is."""
     path = own.put("a", b"old")
     with refused(FileNotFoundError, otherwise="a file was put aside into a missing directory"):
-        set_aside(own.store, path, own.at("aside/0"))
+        own.store.set_aside(path, own.at("aside/0"))
     kept = own.content("a") == b"old" and own.status("aside") is None
     check(kept, "a refused putting aside changed something")
     own.store.mkdirs(own.at("aside"))
-    set_aside(own.store, path, own.at("aside/0"))
+    own.store.set_aside(path, own.at("aside/0"))
     done = own.status("a") is None and own.content("aside/0") == b"old"
     check(done, "a file was not put aside with its content")
     with refused(FileNotFoundError, otherwise="a missing file was put aside"):
-        set_aside(own.store, path, own.at("aside/1"))
+        own.store.set_aside(path, own.at("aside/1"))
     return "put aside with its content, refused without a directory"
 
 

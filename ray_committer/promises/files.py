@@ -12,7 +12,6 @@ from ray_committer.promises.promise import (
     check,
     refused,
 )
-from ray_committer.stores.base import delete_version
 
 ROUNDS = 3
 
@@ -96,13 +95,13 @@ def _deletion_is_bound(own: OwnDirectory) -> str:
     """A deletion that is bound to a version keeps any other."""
     old, new = own.file("a", b"first"), own.file("a", b"second")
     with refused(FileExistsError, otherwise="a deletion removed another version than the requested one"):
-        delete_version(own.store, old.path, old.version)
+        own.store.delete_version(old.path, old.version)
     check(own.content("a") == b"second", "a refused deletion changed a file")
-    was_there = delete_version(own.store, new.path, new.version)
+    was_there = own.store.delete_version(new.path, new.version)
     check(was_there, "a deleted version was there, but the store reports that it was not")
     check(own.status("a") is None, "a version was deleted but is still there")
     with suppress(FileExistsError):
-        was_there = delete_version(own.store, new.path, new.version)
+        was_there = own.store.delete_version(new.path, new.version)
         check(not was_there, "a deleted version was reported to be there")
     return "another version was refused, the right one is gone"
 

@@ -13,7 +13,7 @@ from ray_committer.errors import RayCommitterError
 from ray_committer.promises.lines import Line, Verdict
 from ray_committer.promises.scratch import Scratch
 from ray_committer.protocol.paths import join
-from ray_committer.stores.base import StoreOperations, StoreSpec, list_anew, network_file_system
+from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.registry import open_store
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _ADVICE = (
 def examine_processes(scratch: Scratch) -> list[Line]:
     """List a directory, let another process create a file there, and list it again; no line if the
     directory is not on a network file system."""
-    kind = network_file_system(scratch.store, scratch.path)
+    kind = scratch.store.network_file_system(scratch.path)
     if kind is None:
         return []
     directory = scratch.directory("processes").path
@@ -58,7 +58,7 @@ def examine_nodes(
 ) -> list[Line]:
     """Let every node create a file in a directory and list it; when all have, list it again on every
     node and in this process. No line if it is not on a network file system. `ask` asks every node."""
-    kind = network_file_system(scratch.store, scratch.path)
+    kind = scratch.store.network_file_system(scratch.path)
     if kind is None:
         return []
     own = scratch.directory("nodes")
@@ -114,7 +114,7 @@ def _or_words(
 
 
 def _names(store: StoreOperations, directory: str) -> tuple[str, ...]:
-    return tuple(status.name for status in list_anew(store, directory))
+    return tuple(status.name for status in store.list_anew(directory))
 
 
 def _failed(answer: object) -> bool:

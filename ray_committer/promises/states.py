@@ -12,12 +12,7 @@ from ray_committer.promises.promise import (
     race,
     refused,
 )
-from ray_committer.stores.base import (
-    STATE_SUFFIX,
-    StoredState,
-    delete_version,
-    move_directory,
-)
+from ray_committer.stores.base import STATE_SUFFIX, StoredState
 
 TURNS = 3
 
@@ -60,9 +55,9 @@ def _first_replaces_none(own: OwnDirectory) -> str:
     second = store.advance(path, first, _SECOND)
     stale = "a deletion removed another version of a state than the requested one"
     with refused(FileExistsError, otherwise=stale, advice=DECIDES_TWICE):
-        delete_version(store, path, first.version)
+        store.delete_version(path, first.version)
     _check_state(own, second)
-    was_there = delete_version(store, path, second.version)
+    was_there = store.delete_version(path, second.version)
     check(was_there, "a state was deleted, but the store reports that it was not there")
     _check_state(own, None)
     return "refused where a state was; only the requested version was deleted"
@@ -74,7 +69,7 @@ def _put_first(own: OwnDirectory) -> StoredState:
     if not own.store.capabilities.moves_directories:
         return own.store.advance(path, None, _FIRST)
     own.put(f"new/{_FIRST}", b"")
-    move_directory(own.store, own.at("new"), path)
+    own.store.move_directory(own.at("new"), path)
     return StoredState(_FIRST)
 
 

@@ -10,14 +10,7 @@ from ray_committer.promises.lines import Line, Verdict
 from ray_committer.promises.scratch import Scratch
 from ray_committer.protocol.actions import CompleteUpload
 from ray_committer.protocol.paths import join
-from ray_committer.stores.base import (
-    BucketSettings,
-    HasBucketSettings,
-    StoreOperations,
-    completing,
-    delete_version,
-    pending_uploads,
-)
+from ray_committer.stores.base import BucketSettings, HasBucketSettings, StoreOperations, pending_uploads
 
 JOB_DAYS = 7
 """How old a job can be when it is committed: so long ``vacuum`` waits, too."""
@@ -60,7 +53,7 @@ def rights(store: StoreOperations, path: str) -> Line:
 
 def _denied(store: StoreOperations, path: str) -> Iterator[tuple[str, str]]:
     """The rights that are missing. A right shows also on an upload, or a version, that there is not."""
-    uploads, name = completing(store), join(path, "rights")
+    uploads, name = store, join(path, "rights")
     begun: list[str] = []
 
     def begin() -> None:
@@ -87,7 +80,7 @@ def _denied(store: StoreOperations, path: str) -> Iterator[tuple[str, str]]:
             lambda: uploads.publish(CompleteUpload(name, upload(), (_md5(b"1"),))),
         ),
         ("s3:AbortMultipartUpload", "abort an upload", lambda: uploads.abort_upload(name, upload())),
-        ("s3:DeleteObject", "delete", lambda: delete_version(store, name, _NO_UPLOAD)),
+        ("s3:DeleteObject", "delete", lambda: store.delete_version(name, _NO_UPLOAD)),
     ]
     for right, what, attempt in attempts:
         try:
@@ -98,13 +91,13 @@ def _denied(store: StoreOperations, path: str) -> Iterator[tuple[str, str]]:
 
 
 def _conditions(scratch: Scratch) -> Line:
-    completing(scratch.store).check_conditions(join(scratch.path, "conditions"))
+    scratch.store.check_conditions(join(scratch.path, "conditions"))
     return Line("conditions", Verdict.OK, "obeyed when an object is written, completed and deleted")
 
 
 def _abort_rule(store: StoreOperations, destination: str) -> Line:
     """Whether a rule ends uploads that nobody completes, and not those of jobs at work."""
-    days = completing(store).abort_days(destination)
+    days = store.abort_days(destination)
     if days is None:
         rule = _RULE.format(prefix=f"{destination[1:]}/" if destination != "/" else "")
         return Line(
@@ -125,7 +118,7 @@ def _encryption(scratch: Scratch, settings: BucketSettings) -> Line:
     """Whether the etag of a file is known before it is completed."""
     kind = _setting(settings.encryption) or "none by default"
     own = scratch.directory("encryption")
-    uploads = completing(own.store)
+    uploads = own.store
     upload = uploads.begin_upload(own.at("a"), None)
     try:
         is_md5 = uploads.put_part(own.at("a"), upload, 1, b"1") == _md5(b"1")

@@ -15,14 +15,14 @@ from ray_committer.promises.promise import (
     refused,
 )
 from ray_committer.protocol.actions import Answer, CompleteUpload
-from ray_committer.stores.base import CompletesUploads, completing, pending_uploads
+from ray_committer.stores.base import StoreOperations, pending_uploads
 
 _STAMP = "0123456789abcdef"
 
 
 def _complete(own: OwnDirectory) -> str:
     """Nobody sees an upload before it is completed; then the file is as its task wrote it."""
-    store, path = completing(own.store), own.at("d/a")
+    store, path = own.store, own.at("d/a")
     action = _begin(store, path, b"content")
     hidden = own.status("d/a") is None and own.store.list_files(own.at("d")) == []
     check(hidden, "a file was visible before its upload was completed")
@@ -42,7 +42,7 @@ def _complete(own: OwnDirectory) -> str:
 
 def _never_replaces(own: OwnDirectory) -> str:
     """An upload is not completed where a file is, whatever its content, and stays pending."""
-    store, path = completing(own.store), own.put("a", b"old")
+    store, path = own.store, own.put("a", b"old")
     action = _begin(store, path, b"new")
     check(store.publish(action) is Answer.TAKEN, "the completion of an upload replaced a file")
     kept = own.content("a") == b"old" and store.is_pending(path, action.id)
@@ -54,7 +54,7 @@ def _never_replaces(own: OwnDirectory) -> str:
 
 def _again(own: OwnDirectory) -> str:
     """An upload that was completed is confirmed or unknown, and makes no file a second time."""
-    store, path = completing(own.store), own.at("a")
+    store, path = own.store, own.at("a")
     action = _begin(store, path, b"content")
     store.publish(action)
     answer = store.publish(action)
@@ -68,7 +68,7 @@ def _again(own: OwnDirectory) -> str:
 
 def _abort(own: OwnDirectory) -> str:
     """An aborted upload cannot be completed; a second abort is no error."""
-    store, path = completing(own.store), own.at("a")
+    store, path = own.store, own.at("a")
     action = _begin(store, path, b"content")
     for _ in range(2):
         store.abort_upload(path, action.id)
@@ -81,7 +81,7 @@ def _abort(own: OwnDirectory) -> str:
 
 def _is_listed(own: OwnDirectory) -> str:
     """Pending uploads below a directory are listed with their ids, and no others."""
-    store = completing(own.store)
+    store = own.store
     wanted = {
         (one.dest, one.id) for one in (_begin(store, own.at(name), b"1") for name in ("d/a", "d/e/b"))
     }
@@ -101,7 +101,7 @@ def _is_listed(own: OwnDirectory) -> str:
 
 def _deletes_listed(own: OwnDirectory) -> str:
     """Objects that were listed are deleted, and no others; the mark of a directory is one of them."""
-    store = completing(own.store)
+    store = own.store
     own.put("d/a", b"1")
     own.put("e", b"2")
     own.store.mkdirs(own.at("d/b"))
@@ -116,7 +116,7 @@ def _deletes_listed(own: OwnDirectory) -> str:
 
 def _one_wins(own: OwnDirectory) -> str:
     """Of several simultaneous completions at one name, exactly one succeeds."""
-    store, path = completing(own.store), own.at("dest")
+    store, path = own.store, own.at("dest")
     actions = [_begin(store, path, b"%d" % number) for number in range(RIVALS)]
     answers = race(lambda number: store.publish(actions[number]), OSError)
     won = [number for number, answer in enumerate(answers) if answer is Answer.DONE]
@@ -131,7 +131,7 @@ def _one_wins(own: OwnDirectory) -> str:
 
 def _one_creates(own: OwnDirectory) -> str:
     """Of several simultaneous writes of one new file, exactly one succeeds; none replaces a file."""
-    store, path = completing(own.store), own.at("new")
+    store, path = own.store, own.at("new")
 
     def create(number: int) -> int:
         store.create(path, b"%d" % number)
@@ -155,7 +155,7 @@ def _has_no_rename(own: OwnDirectory) -> str:
     return "refused, nothing is copied"
 
 
-def _begin(store: CompletesUploads, path: str, data: bytes) -> CompleteUpload:
+def _begin(store: StoreOperations, path: str, data: bytes) -> CompleteUpload:
     """Upload a file in one part; return how to complete it."""
     upload = store.begin_upload(path, _STAMP)
     return CompleteUpload(path, upload, (store.put_part(path, upload, 1, data),), stamp=_STAMP)

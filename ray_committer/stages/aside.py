@@ -13,7 +13,7 @@ from functools import partial
 from ray_committer.errors import CommitStateUnknownError
 from ray_committer.places.settle import settle
 from ray_committer.protocol.paths import parent
-from ray_committer.stores.base import StoreOperations, Versions, move_directory, set_aside
+from ray_committer.stores.base import StoreOperations, Versions
 
 
 def sets_aside(store: StoreOperations) -> bool:
@@ -28,7 +28,7 @@ def take_aside(store: StoreOperations, path: str, place: str, version: str | Non
     ``FileNotFoundError`` if the file, or the directory of `place`, is missing. ``FileExistsError`` if it
     is another version, or if a file is at `place`; some stores replace that one.
     """
-    rename = partial(set_aside, store) if sets_aside(store) else partial(_rename, store, version)
+    rename = store.set_aside if sets_aside(store) else partial(_rename, store, version)
     settle(lambda: rename(path, place), lambda: _is_gone(store, path) and not _is_gone(store, place))
 
 
@@ -42,7 +42,7 @@ def move_back(store: StoreOperations, place: str, path: str) -> None:
     aside = store.get_status(place)
     if aside is None:
         return
-    rename = store.rename if not aside.is_directory else lambda *ends: move_directory(store, *ends)
+    rename = store.rename if not aside.is_directory else store.move_directory
     for is_last in (False, True):
         try:
             settle(lambda: rename(place, path), lambda: _is_gone(store, place))

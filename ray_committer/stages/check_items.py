@@ -19,7 +19,7 @@ from ray_committer.protocol.record import ManifestRef, ReplacedFile
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.context import JobContext
-from ray_committer.stores.base import StoreOperations, list_anew
+from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.file_sets import each_file
 from ray_committer.work.batches import batches
 from ray_committer.work.entries import entries
@@ -121,7 +121,7 @@ def _with_claims(
 
 def _names(store: StoreOperations, directory: str) -> set[str]:
     try:
-        return {status.path for status in list_anew(store, directory)}
+        return {status.path for status in store.list_anew(directory)}
     except (FileNotFoundError, NotADirectoryError):
         return set()
 

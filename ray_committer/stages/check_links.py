@@ -12,7 +12,6 @@ from functools import partial
 from ray_committer.errors import SHOWN, PreflightError, some_of
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.stages.context import JobContext
-from ray_committer.stores.base import denied_links, links_files
 from ray_committer.work.batches import batches
 from ray_committer.work.entries import entries
 from ray_committer.work.worker import Worker
@@ -26,7 +25,7 @@ def check_links(context: JobContext, manifests: Sequence[ManifestRef]) -> list[P
 
     `StoreRefusedError` if nothing can be linked. Where renames need no link, the check costs nothing.
     """
-    if not links_files(context.store, context.job.directory):
+    if not context.store.links_files(context.job.directory):
         return []
     groups = context.executor.run(_denied_in_batch, batches(context.executor, manifests))
     denied = sorted((one for group in groups for one in group), key=lambda one: one[1])
@@ -50,5 +49,5 @@ def _denied_in_batch(worker: Worker, refs: tuple[ManifestRef, ...]) -> list[Deni
 
 def _denied_in_manifest(worker: Worker, ref: ManifestRef) -> Denied:
     loaded = entries(worker.recorded(ref).manifest, worker.store.spec)
-    denied = denied_links(worker.store, [entry.source for entry in loaded])
+    denied = worker.store.denied_links([entry.source for entry in loaded])
     return len(denied), sorted(denied)[:SHOWN]

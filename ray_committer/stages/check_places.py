@@ -28,7 +28,7 @@ from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.check_items import most_held
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.find_destinations import find_destinations
-from ray_committer.stores.base import FileStatus, StoreOperations, file_system, first_link, list_anew
+from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.stores.registry import store_command
 from ray_committer.tables.other_tables import holds_table
 from ray_committer.work.batches import batches
@@ -108,7 +108,7 @@ def refuse_linked_directories(
         return
     paths = {one for path in directories for one in (path, *ancestors(path, "/"))}
     inside = (path for path in paths if any(is_inside(path, root) for root in roots))
-    linked = [path for path in inside if first_link(store, (path,)) is not None]
+    linked = [path for path in inside if store.first_link((path,)) is not None]
     found = map(store.get_status, linked)
     links = sorted(one.path for one in found if one is not None and one.is_directory)
     if links:
@@ -161,7 +161,7 @@ def is_blocked(store: StoreOperations, blocking: Mapping[str, str]) -> CommitCon
 
 def in_the_way(store: StoreOperations, path: str) -> str:
     """Describe a file, or a link, at `path`, where the job needs a directory."""
-    is_link = first_link(store, (path,)) is not None
+    is_link = store.first_link((path,)) is not None
     return what_blocks(store, path).get(path, _IS_FILE) if is_link else _IS_FILE
 
 
@@ -183,8 +183,8 @@ def _on_other_file_systems(context: JobContext, directories: Sequence[str]) -> l
     store, job = context.store, context.job
     if not store.capabilities.spans_file_systems:
         return []
-    home = file_system(store, job.directory)
-    elsewhere = sorted(path for path in directories if file_system(store, path) != home)
+    home = store.file_system(job.directory)
+    elsewhere = sorted(path for path in directories if store.file_system(path) != home)
     if not elsewhere:
         return []
     error = PreflightError(
@@ -257,7 +257,7 @@ class _Seen:
 
 def _look_at(store: StoreOperations, path: str) -> _Seen:
     try:
-        return _Seen(path, list_anew(store, path))
+        return _Seen(path, store.list_anew(path))
     except NotADirectoryError:
         for above in (path, *ancestors(path, "/")):
             status = store.get_status(above)
@@ -274,7 +274,7 @@ def _link_to_nothing(store: StoreOperations, path: str) -> list[str]:
     """The link at or above a `path` that is not there, if the link leads nowhere.
 
     The nearest link decides: if it leads to a directory, the path behind it is still to be made."""
-    link = first_link(store, (path, *ancestors(path, "/")))
+    link = store.first_link((path, *ancestors(path, "/")))
     status = store.get_status(link) if link is not None else None
     return [] if status is None or status.is_directory else [status.path]
 

@@ -14,7 +14,6 @@ from functools import partial
 from ray_committer.errors import SHOWN, PreflightError, some_of
 from ray_committer.protocol.paths import parent
 from ray_committer.stages.context import JobContext
-from ray_committer.stores.base import what_stays
 from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker
 
@@ -54,6 +53,6 @@ def _look(worker: Worker, groups: tuple[_Group, ...]) -> list[_Found]:
 
 def _look_at(worker: Worker, group: _Group) -> _Found:
     directory, files = group
-    found = what_stays(worker.store, directory, files, worker.job.directory)
+    found = worker.store.what_stays(directory, files, worker.job.directory)
     texts = [f"{path}: {why}" for path, why in sorted(found.items())[:SHOWN]]
     return len(files) if directory in found else len(found), texts

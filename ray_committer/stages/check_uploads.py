@@ -24,7 +24,7 @@ from ray_committer.protocol.paths import join
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.stages.check_sources import sources_error
 from ray_committer.stages.context import JobContext
-from ray_committer.stores.base import PendingUpload, completing, upload_pages
+from ray_committer.stores.base import PendingUpload, upload_pages
 from ray_committer.work.batches import batches
 from ray_committer.work.complete_entry import place_of
 from ray_committer.work.entries import Entry, entries
@@ -102,7 +102,7 @@ class _AbortRule:
     def _days(self) -> int | None:
         """The days of the rule; None also if it cannot be read, which does not concern the commit."""
         try:
-            return completing(self._context.store).abort_days(self._context.job.destination)
+            return self._context.store.abort_days(self._context.job.destination)
         except OSError:
             return None
 
@@ -184,7 +184,7 @@ def _gone_in_batch(
 
 def _is_gone(worker: Worker, entry: Entry, *, is_adopted: bool) -> str | None:
     upload = entry.upload
-    if upload is None or completing(worker.store).is_pending(upload.dest, upload.id):
+    if upload is None or worker.store.is_pending(upload.dest, upload.id):
         return None
     if is_adopted and place_of(entry, upload, worker.store.get_status(upload.dest)) is Place.SAME_ETAG:
         return None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from hashlib import sha256
 
 from msgspec import structs
@@ -43,7 +42,6 @@ from ray_committer.stages.other_attempts import abort_older_attempts
 from ray_committer.stages.preflight import OldFiles
 from ray_committer.stages.run_once import refuse_second_write, say_who_has_done_it
 from ray_committer.stores.at_once import MANY
-from ray_committer.stores.base import real_path
 from ray_committer.tables.claim import Claimant
 from ray_committer.tables.log import is_complete, require_definition
 from ray_committer.tables.release import release_if_aborted
@@ -268,7 +266,7 @@ def _linked(context: JobContext, paths: Iterable[str]) -> set[str]:
     store without links."""
     if not context.store.capabilities.has_links:
         return set()
-    real = partial(real_path, context.store)
+    real = context.store.real_path
     destination = real(context.job.destination)
     found = {real(path) for path in paths}
     return {

@@ -21,7 +21,6 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stages.other_attempts import abort_other_attempts
 from ray_committer.stages.sync_to_disk import sync_taken_away
 from ray_committer.stages.take_away import delete_gone, is_still, remove_husk, sweep_all_gone, take_away
-from ray_committer.stores.base import completing
 from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker
 
@@ -87,7 +86,7 @@ def _delete_tree(
     if tree.has_left(job, manifests):
         delete_gone(store, job, seen)
         return
-    completing(store).delete_objects(tree.own(job))
+    store.delete_objects(tree.own(job))
     delete_state(store, job, seen)
 
 

@@ -42,7 +42,6 @@ from ray_committer.stages.end_others import (
     refusal,
     would_repeat,
 )
-from ray_committer.stores.base import real_path
 
 
 @dataclass(slots=True)
@@ -114,7 +113,7 @@ def look_around(
     elsewhere.
     """
     destination = context.job.destination
-    real = real_path(context.store, destination)
+    real = context.store.real_path(destination)
     is_inside_all = all(path == real or is_inside(path, real) for path in claim.writes)
     roots = {destination, *claim.excludes}
     above = destinations_above((*roots, *claim.writes))
@@ -260,7 +259,7 @@ def ends_of(
     has named only this job's directories.
     """
     own = context.job.destination
-    named = (own, real_path(context.store, own), *roots)
+    named = (own, context.store.real_path(own), *roots)
 
     def is_named(other: OtherJob) -> bool:
         there = other.job.destination

@@ -30,7 +30,7 @@ from ray_committer.limits.waiting import Sleep
 from ray_committer.options import Unfinished
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import UNFINISHED, Phase
-from ray_committer.stores.base import StoreOperations, real_path
+from ray_committer.stores.base import StoreOperations
 
 _log = logging.getLogger(__name__)
 
@@ -129,8 +129,8 @@ def unfinished_beside(
     They write where the job replaces data, or do not let it write at all. If the job also writes
     elsewhere, where is not known before its tasks have run; then it must not go on beside any of them.
     """
-    own = real_path(store, job.destination)
-    roots = [real_path(store, root) for root in replaces if root != job.any_partition]
+    own = store.real_path(job.destination)
+    roots = [store.real_path(root) for root in replaces if root != job.any_partition]
     excludes = [*roots, own] if must_be_empty else roots
     is_known = must_be_empty or 0 < len(replaces) == len(roots)
     appends = not replaces and not must_be_empty

@@ -21,7 +21,7 @@ from ray_committer.stages.load_manifests import (
     counted_names,
     listing_of,
 )
-from ray_committer.stores.base import StoreOperations, list_anew
+from ray_committer.stores.base import StoreOperations
 from ray_committer.work.worker import Worker
 
 
@@ -98,7 +98,7 @@ def _listing(
 ) -> Listing | None:
     """What is in `directory` now; None if it is gone."""
     try:
-        found = list_anew(store, directory)
+        found = store.list_anew(directory)
     except FileNotFoundError:
         return None
     return listing_of(job, counted_manifests(found, names))

@@ -29,7 +29,7 @@ from ray_committer.stages.remove_replaced_files import (
     remove_files,
 )
 from ray_committer.stages.sync_to_disk import sync_kept
-from ray_committer.stores.base import StoreOperations, move_directory
+from ray_committer.stores.base import StoreOperations
 from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker
 
@@ -126,7 +126,7 @@ def _put_in_place(context: JobContext, aside: str, kept: str) -> None:
     store = context.store
     store.mkdirs(parent(kept))
     try:
-        settle(lambda: move_directory(store, aside, kept), lambda: store.get_status(kept) is not None)
+        settle(lambda: store.move_directory(aside, kept), lambda: store.get_status(kept) is not None)
     except FileNotFoundError as e:  # an earlier run, or another process, has done it
         if store.get_status(kept) is None:
             raise CommitStateUnknownError(

@@ -15,7 +15,7 @@ from ray_committer.protocol.record import ReplacedFile
 from ray_committer.protocol.table_paths import DELTA_LOG, DIRECTORY, is_in_log
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.old_files import replaced_file
-from ray_committer.stores.base import FileStatus, StoreOperations, list_anew
+from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.tables.other_tables import holds_table
 from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker
@@ -122,7 +122,7 @@ def _list_directory(
     store: StoreOperations, no_directories: list[str], directory: str
 ) -> list[FileStatus]:
     try:
-        statuses = list_anew(store, directory)
+        statuses = store.list_anew(directory)
     except FileNotFoundError:
         return []
     except NotADirectoryError:

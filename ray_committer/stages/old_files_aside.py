@@ -27,7 +27,7 @@ from ray_committer.protocol.state import new_nonce
 from ray_committer.stages.aside import sets_aside
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.old_files import is_same, restore
-from ray_committer.stores.base import FileStatus, StoreOperations, move_directory
+from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker
 
@@ -127,7 +127,7 @@ def take_old_files_away(context: JobContext, record: CommitRecord) -> bool:
     old = _old(context.job, record.nonce)
     with suppress(FileNotFoundError):
         settle(
-            lambda: move_directory(store, old, away),
+            lambda: store.move_directory(old, away),
             lambda: store.get_status(away) is not None,
         )
         return True

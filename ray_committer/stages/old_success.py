@@ -35,7 +35,7 @@ from ray_committer.stages.old_files import (
     replaced_file,
 )
 from ray_committer.stages.take_away import is_still, remove_husk
-from ray_committer.stores.base import StoredState, StoreOperations, Versions, delete_version
+from ray_committer.stores.base import StoredState, StoreOperations, Versions
 
 PUT_BACK_ROUNDS = 10
 """The rounds in which the place aside is emptied, while processes that wake up put the file there."""
@@ -60,7 +60,7 @@ def forget_earlier_success(store: StoreOperations, job: JobAttempt, seen: Seen) 
             remove_husk(store, job)
         elif _is_of_id(job, decode_success(data, job.success)):
             if is_bound:
-                delete_version(store, job.success, version)
+                store.delete_version(job.success, version)
             else:
                 take_aside(store, job.success, place)
                 _return_success(store, job, place, data)
@@ -172,7 +172,7 @@ def put_old_success_aside(context: JobContext, record: CommitRecord) -> None:
         if record.success is None:
             return
         if store.capabilities.completes_uploads:  # its version is a condition of the request
-            delete_version(store, record.success.path, record.success.version)
+            store.delete_version(record.success.path, record.success.version)
             return
         if not is_unchanged(store, record.success):
             return

@@ -18,7 +18,7 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stages.list_replaced_files import OldData
 from ray_committer.stages.old_files import replaced_file
 from ray_committer.stores.at_once import at_once
-from ray_committer.stores.base import FileStatus, StoreOperations, list_anew
+from ray_committer.stores.base import FileStatus, StoreOperations
 
 
 def find_read_files(
@@ -76,7 +76,7 @@ def _statuses(store: StoreOperations, paths: Iterable[str]) -> Mapping[str, File
 
 def _listed(store: StoreOperations, directory: str) -> list[FileStatus]:
     try:
-        return list_anew(store, directory)
+        return store.list_anew(directory)
     except (FileNotFoundError, NotADirectoryError):
         return []
 

@@ -40,7 +40,6 @@ from ray_committer.stages.other_attempts import abort_older_attempts
 from ray_committer.stages.preflight import OldFiles, look_at_data
 from ray_committer.stages.save_commit_record import save_commit_record, write_commit_record
 from ray_committer.stages.sync_to_disk import sync_manifests
-from ray_committer.stores.base import network_file_system, real_path
 from ray_committer.tables.other_tables import refuse_partitions_of_tables
 from ray_committer.tables.release import release_own
 
@@ -111,7 +110,7 @@ def _decide(decision: _Decision, seen: Seen, patience: Patience) -> tuple[Seen, 
     claims = partial(claim_of, context, loaded, decision.roots, decision.allowed_roots)
     claim = with_coordinator(context, claims, decision.load)
     _warn_of_network(context, claim)
-    roots = [real_path(context.store, root) for root in decision.roots.replaced]
+    roots = [context.store.real_path(root) for root in decision.roots.replaced]
     record = _record(decision, seen, claim, OldFiles())
     if loaded.sources_are_checked or loaded.wrong_sources:
         _refuse_wrong_sources(decision)
@@ -165,7 +164,7 @@ def _decide(decision: _Decision, seen: Seen, patience: Patience) -> tuple[Seen, 
 
 def _warn_of_network(context: JobContext, claim: Claim) -> None:
     """Give a notice if a job that excludes other writers is on a network file system."""
-    kinds = {root: network_file_system(context.store, root) for root in claim.excludes}
+    kinds = {root: context.store.network_file_system(root) for root in claim.excludes}
     found = [(root, kind) for root, kind in kinds.items() if kind is not None]
     if found:
         root, kind = found[0]
@@ -192,7 +191,7 @@ def claim_of(
     else:
         writes.update(directories.share(0, 1))
         writes.update((destination,) if loaded.fills_destination else ())
-    real = partial(real_path, context.store)  # other jobs can reach a directory by another name
+    real = context.store.real_path  # other jobs can reach a directory by another name
     writes, excludes = set(map(real, writes)), tuple(set(map(real, excludes)))
     outermost = [path for path in writes if path == "/" or not is_within(parent(path), writes)]
     return Claim(sorted(outermost), sorted(excludes))

@@ -25,7 +25,7 @@ from ray_committer.stages.aside import sets_aside, take_aside
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.old_files import Old, is_unchanged, replaced_file
 from ray_committer.stages.old_files_aside import own_name, place_aside
-from ray_committer.stores.base import StoreOperations, Versions, delete_version, list_anew
+from ray_committer.stores.base import StoreOperations, Versions
 from ray_committer.work.batches import batches
 from ray_committer.work.entries import STAYS
 from ray_committer.work.worker import Worker
@@ -162,7 +162,7 @@ def _remove(store: StoreOperations, old: Old) -> bool:
     """Remove a replaced file in the safest way that the store offers."""
     file, place = old
     if store.capabilities.versions is not Versions.NONE:
-        return delete_version(store, file.path, file.version)
+        return store.delete_version(file.path, file.version)
     if not sets_aside(store):
         return store.delete_file(file.path)
     return put_old_file_aside(store, file, own_name(place))
@@ -185,7 +185,7 @@ def _still_old(store: StoreOperations, group: Group) -> tuple[list[Old], Removal
     """The old files that are still as recorded, and what became of the others, from one listing."""
     directory, files = group
     try:
-        now = {status.path: replaced_file(status) for status in list_anew(store, directory)}
+        now = {status.path: replaced_file(status) for status in store.list_anew(directory)}
     except FileNotFoundError:
         return [], Removal()
     except PermissionError as e:

@@ -18,7 +18,7 @@ from ray_committer.protocol.table_entry import TableClaim
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_runs import CommittedRun, digest_of_work
 from ray_committer.stages.context import JobContext
-from ray_committer.stores.base import StoreOperations, write_once
+from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.registry import shown_url
 from ray_committer.tables import checkpoint
 from ray_committer.tables.log import read_definition
@@ -60,7 +60,7 @@ def without_log(store: StoreOperations, destination: str, run_id: str) -> Settin
 
 def save_run_id(store: StoreOperations, job: JobAttempt, run_id: str) -> None:
     """Keep the run id with a job that is being set up."""
-    write_once(store, job.run_id, run_id.encode())
+    store.write_once(job.run_id, run_id.encode())
 
 
 def read_run_id(store: StoreOperations, job: JobAttempt, seen: Seen) -> str | None:

@@ -44,12 +44,7 @@ from ray_committer.stages.old_success import forget_earlier_success
 from ray_committer.stages.other_attempts import refuse_other_attempts
 from ray_committer.stages.run_once import is_committed, require_log
 from ray_committer.stages.take_away import delete_gone, take_away
-from ray_committer.stores.base import (
-    StoreOperations,
-    check_renames,
-    list_anew,
-    network_file_system,
-)
+from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.registry import store_command
 from ray_committer.tables.other_tables import refuse_partitions_of_tables
 
@@ -124,7 +119,7 @@ def setup_job(
 
 def _in_user_space(store: StoreOperations, destination: str) -> list[str]:
     """A warning, if a file system in user space (FUSE) holds the destination."""
-    kind = network_file_system(store, destination) or ""
+    kind = store.network_file_system(destination) or ""
     if not kind.startswith("fuse"):
         return []
     return [
@@ -182,7 +177,7 @@ def _finish(
     """Do what is left once the job has its state; return the state then."""
     try:
         store.mkdirs(job.manifests)
-        check_renames(store, job.directory)
+        store.check_renames(job.directory)
         refuse_other_attempts(store, job)
         seen = find_table(store, job, seen, run_id)
         if needs_table:
@@ -277,7 +272,7 @@ def data_error(found: Mapping[str, str]) -> CommitConflictError:
 def first_data(store: StoreOperations, directory: str) -> str | None:
     """Return the first name in a directory that readers see; None if there is none."""
     try:
-        names = [status.name for status in list_anew(store, directory)]
+        names = [status.name for status in store.list_anew(directory)]
     except FileNotFoundError:
         return None
     return min((name for name in names if not is_hidden(name)), default=None)

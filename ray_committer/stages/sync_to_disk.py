@@ -17,7 +17,7 @@ from ray_committer.executors.base import Work
 from ray_committer.protocol.paths import ancestors, join, parent
 from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.stages.context import JobContext
-from ray_committer.stores.base import StoreOperations, sync
+from ray_committer.stores.base import StoreOperations
 from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker, kept_name
 
@@ -83,14 +83,14 @@ def _run(context: JobContext, work: Work[None], groups: Iterable[Paths]) -> None
 
 def _sync_files(worker: Worker, paths: Paths) -> None:
     """Work: force some files to disk."""
-    for _ in worker.map(partial(sync, worker.store), paths):
+    for _ in worker.map(worker.store.sync, paths):
         pass
 
 
 def _sync_directories(worker: Worker, paths: Paths) -> None:
     """Work: force the names in some directories, and in their ancestors, to disk; each only once."""
     above = {one for path in paths for one in ancestors(path, "/")}.difference(paths)
-    for _ in worker.map(partial(sync, worker.store), paths):
+    for _ in worker.map(worker.store.sync, paths):
         pass
     for _ in worker.map(partial(_sync_unless, PermissionError, worker.store), above):
         pass  # this job has made no directory where it cannot read
@@ -104,4 +104,4 @@ def _sync_what_is_there(worker: Worker, paths: Paths) -> None:
 
 def _sync_unless(error: type[OSError], store: StoreOperations, path: str) -> None:
     with suppress(error):
-        sync(store, path)
+        store.sync(path)

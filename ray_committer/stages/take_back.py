@@ -23,13 +23,7 @@ from ray_committer.protocol.state import new_nonce
 from ray_committer.stages.aside import return_stranger, sets_aside, take_aside
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.sync_to_disk import sync_place, sync_taken_back
-from ray_committer.stores.base import (
-    FileStatus,
-    StoreOperations,
-    move_directory,
-    network_file_system,
-    revalidate,
-)
+from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.work.batches import batches
 from ray_committer.work.complete_entry import take_back_upload
 from ray_committer.work.entries import Entry
@@ -69,9 +63,7 @@ def take_back(context: JobContext, record: CommitRecord, place: str) -> None:
     if not is_aside:
         return
     with suppress(FileNotFoundError):  # another process has done it, and perhaps the rest
-        settle(
-            lambda: move_directory(store, place, closed), lambda: store.get_status(closed) is not None
-        )
+        settle(lambda: store.move_directory(place, closed), lambda: store.get_status(closed) is not None)
     numbered = context.until_cancelled(enumerate(record.manifests))
     for _ in context.executor.run(partial(_return_strangers, place=closed), numbered):
         pass
@@ -150,8 +142,8 @@ def take_from_destination(
 
     `own` is what was taken from its source.
     """
-    if network_file_system(store, entry.dest) is not None:
-        revalidate(store, parent(entry.dest))
+    if store.network_file_system(entry.dest) is not None:
+        store.revalidate(parent(entry.dest))
     found = store.get_status(entry.dest)
     if found is None or found.is_directory:
         return None

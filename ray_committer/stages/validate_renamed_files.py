@@ -21,7 +21,7 @@ from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.recovery import Expectation, prove
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.find_destinations import find_destinations
-from ray_committer.stores.base import FileStatus, StoreOperations, list_anew
+from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.work.sidecars import recorded_entries
 from ray_committer.work.worker import Worker
 
@@ -175,7 +175,7 @@ def _compare_directory(
 ) -> tuple[list[str], set[bytes]]:
     directory, files = item
     try:
-        listed = list_anew(store, directory)
+        listed = store.list_anew(directory)
     except FileNotFoundError:
         listed = []
     texts, present = [], set[bytes]()

@@ -10,7 +10,7 @@ import io
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from ray_committer.stores.base import StoreOperations, writing_parts
+from ray_committer.stores.base import StoreOperations
 
 PART_BYTES = 8 << 20
 LARGEST_PART_BYTES = 64 << 20
@@ -83,7 +83,7 @@ class PartedFile(io.BufferedIOBase):
 
 
 class AppendedFile(PartedFile):
-    """A file at its own path on a store that `WritesParts`; one part is under way at a time."""
+    """A file at its own path on a store that writes parts; one part is under way at a time."""
 
     def __init__(self, store: StoreOperations, path: str) -> None:
         super().__init__(store, path)
@@ -93,10 +93,10 @@ class AppendedFile(PartedFile):
         if self._parts:
             self._parts[-1].result()
         if self._file is None:
-            self._file = writing_parts(self._store).begin_file(self.path)
+            self._file = self._store.begin_file(self.path)
         self._pool = self._pool or ThreadPoolExecutor(1)
         start, data = self._written, self._take(size)
-        append = writing_parts(self._store).append_part
+        append = self._store.append_part
         self._parts.append(
             self._pool.submit(append, self.path, self._file, start, data, is_last=is_last)
         )

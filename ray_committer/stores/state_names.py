@@ -8,39 +8,30 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
-from typing import Protocol
 
 from ray_committer.limits import waiting
-from ray_committer.stores.base import STATE_SUFFIX, FileStatus, StoredState
+from ray_committer.stores.base import STATE_SUFFIX, FileStatus, StoredState, StoreOperations
 
 LOOKS = 8
 
 
-class _Lists(Protocol):
-    def list_status(self, path: str) -> list[FileStatus]: ...
-
-
-class _Renames(_Lists, Protocol):
-    def rename(self, source: str, dest: str, version: str | None = None) -> None: ...
-
-
-class NamedStates:
+class NamedStates(StoreOperations):
     """The operations on states and directories of a store whose `rename` replaces neither files nor
     directories.
     """
 
-    def read_state(self: _Lists, path: str) -> StoredState | None:
+    def read_state(self, path: str) -> StoredState | None:
         return read_state_name(self.list_status, path)
 
-    def advance(self: _Renames, path: str, seen: StoredState | None, text: str) -> StoredState:
+    def advance(self, path: str, seen: StoredState | None, text: str) -> StoredState:
         self.rename(*state_rename(path, seen, text))
         return StoredState(text)
 
-    def move_directory(self: _Renames, source: str, dest: str) -> None:
+    def move_directory(self, source: str, dest: str) -> None:
         """Rename a directory with all it holds; never into another."""
         self.rename(source, dest)
 
-    def set_aside(self: _Renames, path: str, place: str) -> None:
+    def set_aside(self, path: str, place: str) -> None:
         """Rename a file to a name that is reserved for it."""
         self.rename(path, place)
 

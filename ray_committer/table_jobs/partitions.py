@@ -28,7 +28,7 @@ from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.uri import parse_uri, quote_path
 from ray_committer.stages.list_new_files import relative
 from ray_committer.stores.at_once import at_once
-from ray_committer.stores.base import StoreOperations, StoreSpec, real_path
+from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.registry import fsspec_url, is_on_store, shown_url
 from ray_committer.table_jobs.snapshot import definition_of
 from ray_committer.tables.changes import committed_since
@@ -104,7 +104,7 @@ class TablePartitions:
     def path_of(self, location: str) -> str | None:
         """The path, relative to the destination, of a directory that a catalog names by its URL, or by
         its local path, unquoted; None if it is somewhere else."""
-        spec, real = self._store.spec, partial(real_path, self._store)
+        spec, real = self._store.spec, self._store.real_path
         try:
             found = parse_uri(_quoted(location))
         except RayCommitterError:

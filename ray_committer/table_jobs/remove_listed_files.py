@@ -27,13 +27,7 @@ from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.aside import move_back, return_stranger, sets_aside
 from ray_committer.stages.old_files import put_aside, replaced_file
 from ray_committer.stores.at_once import at_once
-from ray_committer.stores.base import (
-    FileStatus,
-    StoreOperations,
-    Versions,
-    delete_version,
-    sync,
-)
+from ray_committer.stores.base import FileStatus, StoreOperations, Versions
 from ray_committer.table_jobs.table_files import Found, compare, find_listed
 from ray_committer.work.entries import STAYS
 
@@ -128,7 +122,7 @@ def _remove(store: StoreOperations, found: Found, place: str) -> bool:
         return False
     try:
         if store.capabilities.versions is not Versions.NONE:
-            return delete_version(store, status.path, status.version)
+            return store.delete_version(status.path, status.version)
         if not sets_aside(store):
             return store.delete_file(status.path)
         put_aside(store, (replaced_file(status), place))
@@ -253,7 +247,7 @@ def _remove_empty_directories(
     paths = {parent(join(table.destination, file.p)) for file in files} - {table.destination}
     for directory in sorted(paths, key=lambda path: path.count("/"), reverse=True):
         with suppress(FileNotFoundError):
-            sync(store, directory)
+            store.sync(directory)
         for empty in needed(store, (directory,)):
             with suppress(OSError):  # in use, or not this user's: it is empty, so nothing is lost
                 store.remove_empty_directory(empty)

@@ -15,7 +15,7 @@ from ray_committer.protocol.recovery import Expectation, Proof, prove
 from ray_committer.protocol.table_paths import DIRECTORY, TablePlaces, is_in_log
 from ray_committer.stages.list_new_files import relative
 from ray_committer.stores.at_once import at_once
-from ray_committer.stores.base import FileStatus, StoreOperations, list_anew
+from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.tables.other_tables import holds_table
 
 AT_ONCE = 1_000
@@ -56,7 +56,7 @@ def list_table(store: StoreOperations, table: TablePlaces) -> Iterator[tuple[str
     cannot hold a name.
     """
     try:
-        top = list_anew(store, table.destination)
+        top = store.list_anew(table.destination)
     except FileNotFoundError:
         return
     for status in top:
@@ -118,7 +118,7 @@ def _find_in_directory(
 ) -> list[Found]:
     directory, files = group
     try:
-        listed = list_anew(store, join(table.destination, directory) if directory else table.destination)
+        listed = store.list_anew(join(table.destination, directory) if directory else table.destination)
     except (FileNotFoundError, NotADirectoryError):
         listed = []
     there = {status.name: status for status in listed}

@@ -30,7 +30,7 @@ from ray_committer.protocol.table_pack import (
 )
 from ray_committer.protocol.table_paths import DraftName, TablePlaces, draft_of
 from ray_committer.stores.at_once import at_once
-from ray_committer.stores.base import StoreOperations, list_anew
+from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.log import Entries, read_file
 from ray_committer.tables.put import Draft
 
@@ -148,7 +148,7 @@ class Entrant:
     def _list(self) -> list[DraftName]:
         """The drafts that are there, in their order, without those that are much older than the own."""
         try:
-            listed = list_anew(self._store, self._table.temporaries)
+            listed = self._store.list_anew(self._table.temporaries)
         except FileNotFoundError:
             return []
         found = {one: status for status in listed if (one := draft_of(status.name)) is not None}

@@ -24,7 +24,7 @@ from ray_committer.protocol.file_list import (
 from ray_committer.protocol.state import new_nonce
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stores.at_once import THREADS, at_once
-from ray_committer.stores.base import StoreOperations, sync, write_once
+from ray_committer.stores.base import StoreOperations
 
 
 def save_file_set(
@@ -54,7 +54,7 @@ def save_file_lists(
     try:
         lists = [_save(store, table, one, job_id, job_attempt) for one in packed]
         if lists:
-            sync(store, table.file_lists)
+            store.sync(table.file_lists)
     except FileNotFoundError as e:
         raise TableLogGoneError(f"{table.file_lists}: is gone") from e
     return lists
@@ -98,8 +98,8 @@ def _save(
     def write() -> None:
         found = packed.listed(new_nonce())
         path = table.file_list(job_id, job_attempt, found.name)
-        write_once(store, path, packed.data)
-        sync(store, path)
+        store.write_once(path, packed.data)
+        store.sync(path)
         written.append(found)
 
     settle(write)

@@ -24,7 +24,7 @@ from ray_committer.protocol.table_entry import (
 )
 from ray_committer.protocol.table_paths import BLOCK, TablePlaces, number_of
 from ray_committer.stores.at_once import MANY, at_once
-from ray_committer.stores.base import StoreOperations, list_anew
+from ray_committer.stores.base import StoreOperations
 
 Entries = list[tuple[int, LogEntry]]
 
@@ -262,7 +262,7 @@ def _last_in(store: StoreOperations, directory: str) -> int:
 def _numbers_in(store: StoreOperations, directory: str) -> list[int]:
     """The numbers that are names in a directory; empty if there is none."""
     try:
-        names = [status.name for status in list_anew(store, directory)]
+        names = [status.name for status in store.list_anew(directory)]
     except FileNotFoundError:
         return []
     return [number for name in names if (number := number_of(name)) is not None]

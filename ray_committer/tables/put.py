@@ -26,13 +26,7 @@ from ray_committer.protocol.table_entry import (
     encode_entries,
 )
 from ray_committer.protocol.table_paths import BLOCK, TablePlaces, draft_of
-from ray_committer.stores.base import (
-    StoreOperations,
-    completing,
-    list_anew,
-    sync,
-    write_once,
-)
+from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.log import read_definition
 
 
@@ -98,13 +92,13 @@ class Draft:
             if isinstance(e, FileNotFoundError):  # it was put there, although the answer was lost
                 self._written = None
             data = there
-        sync(store, parent(path))
+        store.sync(parent(path))
         return data
 
     def _put(self, path: str, data: bytes) -> None:
         store = self._store
         if store.capabilities.completes_uploads:
-            settle(lambda: completing(store).create(path, data))
+            settle(lambda: store.create(path, data))
             return
         if data != self._written:
             self._write(data)
@@ -118,8 +112,8 @@ class Draft:
 
         def write() -> None:
             self._temporary = self._new_name()
-            write_once(self._store, self._temporary, data)
-            sync(self._store, self._temporary)
+            self._store.write_once(self._temporary, data)
+            self._store.sync(self._temporary)
 
         settle(write)
         self._written = data
@@ -137,7 +131,7 @@ def init_table(
     if (there := read_definition(store, table)) is not None:
         return there
     if store.capabilities.completes_uploads:
-        completing(store).check_conditions(table.temporary(new_nonce()))
+        store.check_conditions(table.temporary(new_nonce()))
     store.mkdirs(table.block(0))  # on every store: its absence shows that the log was deleted
     for directory in needed(store, (table.temporaries, table.file_lists)):
         store.mkdirs(directory)
@@ -153,7 +147,7 @@ def _delete_drafts(store: StoreOperations, table: TablePlaces) -> None:
     If another process has made the table in the meantime, they can be for its log, and stay.
     """
     with suppress(FileNotFoundError):
-        names = [status.name for status in list_anew(store, table.temporaries)]
+        names = [status.name for status in store.list_anew(table.temporaries)]
         drafts = [name for name in names if draft_of(name) is not None]
         if drafts and read_definition(store, table) is None:
             for name in drafts:

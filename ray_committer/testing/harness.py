@@ -26,7 +26,7 @@ from ray_committer.stages.setup_job import setup_job
 from ray_committer.stages.setup_task import setup_task
 from ray_committer.stages.task_files import TaskFiles
 from ray_committer.stages.undo_job import undo_job
-from ray_committer.stores.base import StoreOperations, delete_listed
+from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.testing.chaos_executor import Chaos, ChaosExecutor
 from ray_committer.work.upload_file import NOTES, TaskUploads
@@ -176,7 +176,7 @@ def commit_attempt(
         named=named,
     )
     if store.capabilities.completes_uploads:  # as a task does
-        delete_listed(store, (join(job.task_attempt(task_attempt_id), NOTES),), lambda: True)
+        store.delete_listed((join(job.task_attempt(task_attempt_id), NOTES),), lambda: True)
 
 
 def put_task_file(files: TaskFiles, name: str, data: bytes) -> None:

@@ -19,6 +19,7 @@ from ray_committer.stores.base import (
     FileStatus,
     StoreCapabilities,
     StoredState,
+    StoreOperations,
     StoreSpec,
     Versions,
 )
@@ -60,7 +61,7 @@ def _is_in(name: str, directories: Sequence[str]) -> bool:
     return any(name == directory or is_inside(name, directory) for directory in directories)
 
 
-class MemoryStore:
+class MemoryStore(StoreOperations):
     """`StoreOperations` in memory; thread-safe, every operation is atomic.
 
     With `real_directories` a file's parent must be created first, as on file systems, HDFS and ADLS.

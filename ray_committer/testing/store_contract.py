@@ -24,7 +24,7 @@ from ray_committer.promises.uploads import ONE_COMPLETES
 from ray_committer.protocol.actions import Answer, CompleteUpload
 from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.paths import join, new_job_attempt, parent
-from ray_committer.stores.base import StoreOperations, completing, pending_uploads
+from ray_committer.stores.base import StoreOperations, pending_uploads
 from ray_committer.testing.faults import SimulatedCrash, StoreCall, WrappedStore, crash_at
 from ray_committer.testing.harness import put_file, run_commit, visible_files, write_job
 
@@ -226,7 +226,7 @@ class _Faults:
 
 def _complete(store: StoreOperations, path: str, data: bytes) -> None:
     """Make a file by an upload."""
-    uploads = completing(store)
+    uploads = store
     upload = uploads.begin_upload(path, None)
     part = uploads.put_part(path, upload, 1, data)
     assert [one.path for one in pending_uploads(store, parent(path))] == [path]

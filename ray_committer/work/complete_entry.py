@@ -24,7 +24,7 @@ from ray_committer.protocol.actions import (
 )
 from ray_committer.protocol.record import ReplacedFile
 from ray_committer.protocol.recovery import Judgement, Proof, Verdict
-from ray_committer.stores.base import FileStatus, StoreOperations, completing, delete_version
+from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.work.end_upload import end_upload
 from ray_committer.work.entries import STAYS, Entry, OldFileStaysError
 
@@ -77,7 +77,7 @@ def complete_entry(
 
 def require_pending(store: StoreOperations, action: CompleteUpload) -> None:
     """`CommitStateUnknownError` unless the upload waits for its completion."""
-    if not completing(store).is_pending(action.dest, action.id):
+    if not store.is_pending(action.dest, action.id):
         raise CommitStateUnknownError(
             f"{_named(action)} is gone, but must replace the file that is still there",
             "give up the commit with abort --undo, and run the task again",
@@ -103,7 +103,7 @@ def take_back_upload(
     if not is_ours or not (found.stamp == action.stamp or is_named):
         return action.dest
     try:
-        delete_version(store, action.dest, found.version)
+        store.delete_version(action.dest, found.version)
     except FileExistsError:
         return action.dest
     return None
@@ -120,7 +120,7 @@ def _ask(
     store: StoreOperations, action: CompleteUpload, replaced: str | None
 ) -> tuple[Answer, OSError | None]:
     try:
-        return completing(store).publish(action, replaced), None
+        return store.publish(action, replaced), None
     except OSError as e:
         return Answer.UNCLEAR, e
 
@@ -142,7 +142,7 @@ def _judge(
         is_pending: bool | None = None
         try:
             if answer is not Answer.NO_UPLOAD:
-                is_pending = completing(store).is_pending(action.dest, action.id)
+                is_pending = store.is_pending(action.dest, action.id)
             found = store.get_status(action.dest)
         except OSError as e:
             raise CommitStateUnknownError(

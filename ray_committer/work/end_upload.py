@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ray_committer.errors import StoreUnavailableError
-from ray_committer.stores.base import FileStatus, StoreOperations, completing
+from ray_committer.stores.base import FileStatus, StoreOperations
 
 ABORTS = 5
 """An abort while a part is uploaded can have to be repeated, by the reference of Amazon S3."""
@@ -24,7 +24,7 @@ class Ended(NamedTuple):
 
 def abort_pending(store: StoreOperations, path: str, upload: str) -> bool:
     """Abort an upload if the store still has it; return whether it had."""
-    uploads = completing(store)
+    uploads = store
     if not uploads.is_pending(path, upload):
         return False
     uploads.abort_upload(path, upload)

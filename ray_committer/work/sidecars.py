@@ -16,7 +16,7 @@ from ray_committer.protocol.manifest import TaskManifest, stamp_of
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.sidecar import FileIdentity, encode_sidecar, sidecar_name
-from ray_committer.stores.base import StoreOperations, Versions, network_file_system
+from ray_committer.stores.base import StoreOperations, Versions
 from ray_committer.work.entries import Entry, entries
 from ray_committer.work.sources import WrongSources, has_another_size, wrong_sources
 from ray_committer.work.worker import Worker
@@ -60,7 +60,7 @@ def _has_copy(store: StoreOperations, manifest: TaskManifest) -> bool:
 
 def freezes_copies(store: StoreOperations, path: str) -> bool:
     """Whether only a copy of the manifest at `path` is safe from replacement by a task."""
-    return not store.capabilities.moves_directories or network_file_system(store, path) is not None
+    return not store.capabilities.moves_directories or store.network_file_system(path) is not None
 
 
 def save_sidecar(worker: Worker, directory: str, name: str, sidecar: bytes) -> str:

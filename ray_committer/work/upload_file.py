@@ -23,7 +23,7 @@ from ray_committer.protocol.paths import join
 from ray_committer.protocol.sidecar import COPY_PREFIX, copy_name
 from ray_committer.protocol.uri import Location, format_uri
 from ray_committer.stores.at_once import streamed
-from ray_committer.stores.base import StoreOperations, completing, delete_listed
+from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.parts import PartedFile
 
 IN_FLIGHT = 2
@@ -69,7 +69,7 @@ class TaskUploads:
     def remove_notes(self) -> None:
         """Remove the notes after a copy of the manifest was saved: a clean-up then deletes few files."""
         if self._files:
-            delete_listed(self._store, (join(self._directory, NOTES),), lambda: True)
+            self._store.delete_listed((join(self._directory, NOTES),), lambda: True)
 
 
 def save_copy(store: StoreOperations, directory: str, manifest: bytes) -> None:
@@ -103,7 +103,7 @@ class UploadFile(PartedFile):
         """Abort the upload; idempotent. The file is closed without the rest of it."""
         self._end()
         if self._upload is not None:
-            completing(self._store).abort_upload(self.path, self._upload)
+            self._store.abort_upload(self.path, self._upload)
 
     def _put(self, size: int) -> None:
         """Upload the next part on another thread, if not too many are under way."""
@@ -117,9 +117,7 @@ class UploadFile(PartedFile):
         data = self._take(size)
         number = self._add(data)
         upload = self._begin()
-        self._parts.append(
-            self._pool.submit(completing(self._store).put_part, self.path, upload, number, data)
-        )
+        self._parts.append(self._pool.submit(self._store.put_part, self.path, upload, number, data))
 
     def _add(self, data: bytes) -> int:
         """Count a part; return its number."""
@@ -129,7 +127,7 @@ class UploadFile(PartedFile):
     def _begin(self, whole: tuple[str, ...] | None = None) -> str:
         """Begin the upload unless that is done, and note it; `whole` are the etags of all its parts."""
         if self._upload is None:
-            self._upload = completing(self._store).begin_upload(self.path, self._stamp)
+            self._upload = self._store.begin_upload(self.path, self._stamp)
             self._note(self._entry(whole))
         return self._upload
 
@@ -138,7 +136,7 @@ class UploadFile(PartedFile):
             data = self._take(len(self._waiting))
             number = self._add(data)
             upload = self._begin(tuple(self._etags))
-            etags = [completing(self._store).put_part(self.path, upload, number, data)]
+            etags = [self._store.put_part(self.path, upload, number, data)]
             is_noted = etags == self._etags
         else:
             if self._waiting:

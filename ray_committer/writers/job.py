@@ -25,7 +25,7 @@ from ray_committer.protocol.paths import join
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.report.commit_report import CommitReport
 from ray_committer.stages.setup_job import first_data
-from ray_committer.stores.base import StoreOperations, sync
+from ray_committer.stores.base import StoreOperations
 from ray_committer.writers.arrow import pa
 from ray_committer.writers.files import FileLayout, write_tables
 
@@ -127,7 +127,7 @@ def write_attempt(job: ArrowJob, task: int, tables: Iterable[pa.Table]) -> Commi
         choose = cache(partial(_standing, attempt, job.mode))
         written = write_tables(tables, job.layout, attempt.open, stem=stem, schema=empty, choose=choose)
         for name in written.files if job.options.durable else ():
-            sync(attempt.store, join(attempt.directory, name))
+            attempt.store.sync(join(attempt.directory, name))
     if attempt.committed is None:
         raise AssertionError(f"{attempt.task_attempt_id}: ended without a manifest")
     return attempt.committed

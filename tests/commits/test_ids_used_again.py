@@ -12,7 +12,6 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.setup_job import setup_job
-from ray_committer.stores.base import move_directory
 from ray_committer.testing import (
     MemoryStore,
     StoreCall,
@@ -100,7 +99,7 @@ def test_a_job_that_was_taken_away_by_mistake_is_not_called_committed():
     store = MemoryStore()
     write_job(store, JOB, {0: {"first": b"1"}})
     gone = JOB.gone("77").directory
-    late = before_its_first_change(store, lambda: move_directory(store, JOB.directory, gone))
+    late = before_its_first_change(store, lambda: store.move_directory(JOB.directory, gone))
     with pytest.raises(CommitStateUnknownError, match="nothing shows whether"):
         run_abort(late, JOB)
 

@@ -23,7 +23,7 @@ from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.record import Claim, Heartbeat, Owner, encode
 from ray_committer.protocol.state import IN_THE_WAY, Phase
 from ray_committer.stages.setup_job import setup_job
-from ray_committer.stores.base import StoreSpec, move_directory
+from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore
 from tests.stages.support import (
@@ -248,11 +248,11 @@ GONE = OTHER_JOB.gone("slept")
 
 
 def take_away(store: MemoryStore) -> None:
-    move_directory(store, OTHER_JOB.directory, GONE.directory)
+    store.move_directory(OTHER_JOB.directory, GONE.directory)
 
 
 def put_back(store: MemoryStore) -> None:
-    move_directory(store, GONE.directory, OTHER_JOB.directory)
+    store.move_directory(GONE.directory, OTHER_JOB.directory)
 
 
 @pytest.mark.parametrize("phase", sorted(IN_THE_WAY))

@@ -11,7 +11,6 @@ from ray_committer.jobs.vacuum_jobs import Remains, find_remains
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.record import Owner
 from ray_committer.protocol.state import Phase
-from ray_committer.stores.base import move_directory
 from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore, fail_at, write_job
 from ray_committer.testing.harness import put_file
 from tests.stages.support import (
@@ -214,7 +213,7 @@ def test_what_may_not_be_read_is_kept_and_the_others_are_looked_at(path: str):
 def test_what_was_taken_away_and_may_not_be_read_is_kept():
     store = abandoned()
     gone = JOB.gone("nonce")
-    move_directory(store, JOB.directory, gone.directory)
+    store.move_directory(JOB.directory, gone.directory)
     (remains,) = (one for one in look(closed(store, gone.directory)) if one.gone)
     assert remains.kept == f"{gone.state}: no permission to read it"
 

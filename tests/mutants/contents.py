@@ -26,7 +26,7 @@ from ray_committer.stages.save_commit_record import refuse_foreign_paths
 from ray_committer.stages.save_task_manifest import save_task_manifest
 from ray_committer.stores.addresses import without_password
 from ray_committer.stores.answers import require_inside
-from ray_committer.stores.base import real_path
+from ray_committer.stores.forwarding import ForwardingStore
 from ray_committer.stores.local_files import read_regular
 from ray_committer.testing.faults import WrappedStore
 from ray_committer.work.entries import check_entry
@@ -180,7 +180,7 @@ def links_at_the_destination_are_followed() -> Swaps:
 
 def a_linked_destination_is_another_directory() -> Swaps:
     """An overwrite through a symbolic link deletes files of a recorded append."""
-    yield real_path, lambda store, path: path
+    yield ForwardingStore.real_path, lambda self, path: path
 
 
 def a_record_is_trusted() -> Swaps:

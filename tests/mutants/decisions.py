@@ -45,10 +45,8 @@ from ray_committer.stores.base import (
     FileStatus,
     StoredState,
     StoreOperations,
-    completing,
-    list_anew,
-    list_there,
 )
+from ray_committer.stores.forwarding import ForwardingStore
 from ray_committer.stores.local import LocalStore
 from ray_committer.stores.local_renames import link_and_unlink
 from ray_committer.stores.state_names import read_state_name, state_rename
@@ -200,7 +198,7 @@ def who_waits_for_another_job_stays_declared() -> Swaps:
 
 def states_are_read_as_this_machine_remembers_them() -> Swaps:
     """On a network file system an overwrite misses an append that another machine has recorded."""
-    yield list_anew, lambda store, path: store.list_status(path)
+    yield StoreOperations.list_anew, lambda self, path: self.list_status(path)
 
 
 def claims_are_not_judged() -> Swaps:
@@ -340,14 +338,14 @@ def an_undo_leaves_the_sources() -> Swaps:
 
 def a_directory_that_is_listed_is_there() -> Swaps:
     """On a server that keeps objects as files, a job that has ended looks as if it were running."""
-    yield list_there, list_anew
+    yield ForwardingStore.list_exact, lambda self, path: self.list_anew(path)
 
 
 def an_abort_proves_that_nothing_was_completed() -> Swaps:
     """On S3 the completed files of a job that was given up stay, since an abort is always confirmed."""
 
     def broken(store, path, upload, before=None):
-        completing(store).abort_upload(path, upload)
+        store.abort_upload(path, upload)
         return Ended(True, None)
 
     yield end_upload, broken

@@ -12,7 +12,6 @@ from ray_committer.spark.hadoop.conf import OF_ANY_WRITE
 from ray_committer.stages.cleanup_job import cleanup_job
 from ray_committer.stages.old_success import forget_earlier_success
 from ray_committer.stages.take_away import is_still, sweep_gone, take_away
-from ray_committer.stores.base import move_directory
 from tests.mutants.swap import Swaps
 
 
@@ -44,7 +43,7 @@ def what_was_taken_away_is_deleted_whosever_it_is() -> Swaps:
 
     def broken(store, job, seen):
         gone = job.gone(new_nonce())
-        move_directory(store, job.directory, gone.directory)
+        store.move_directory(job.directory, gone.directory)
         return gone
 
     yield take_away, broken

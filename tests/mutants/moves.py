@@ -6,7 +6,7 @@ import os
 
 from ray_committer.protocol.actions import Place, judge_complete
 from ray_committer.protocol.recovery import Judgement, Proof, Verdict, judge_rename, prove
-from ray_committer.stores.base import check_renames
+from ray_committer.stores.forwarding import ForwardingStore
 from ray_committer.stores.local import LocalStore
 from ray_committer.stores.local_renames import rename_without_replacing
 from ray_committer.work.publish_entry import publish_entry
@@ -61,7 +61,7 @@ def a_rename_replaces() -> Swaps:
 
 def a_file_system_is_not_tried_at_the_set_up() -> Swaps:
     """After hours, all tasks have written to a mount on which nothing can be committed."""
-    yield check_renames, lambda store, directory: None
+    yield ForwardingStore.check_renames, lambda self, directory: None
 
 
 def a_rename_makes_directories() -> Swaps:

@@ -17,7 +17,7 @@ from ray_committer.stages.old_files_aside import (
 from ray_committer.stages.old_success import put_old_success_aside, put_old_success_back
 from ray_committer.stages.publish_job import move_files
 from ray_committer.stages.remove_replaced_files import put_old_file_aside, remove_replaced_files
-from ray_committer.stores.base import delete_version
+from ray_committer.stores.forwarding import ForwardingStore
 from ray_committer.stores.s3.requests import raise_if_passing
 from tests.mutants.swap import Swaps
 
@@ -44,7 +44,7 @@ def an_old_file_is_known_by_its_name_alone() -> Swaps:
 
 def a_deletion_takes_any_version() -> Swaps:
     """An overwrite deletes what was written between its look at an old file and the deletion."""
-    yield delete_version, lambda store, path, version: store.delete_file(path)
+    yield ForwardingStore.delete_version, lambda self, path, version: self.delete_file(path)
 
 
 def places_for_old_files_outlive_the_commit() -> Swaps:

@@ -32,7 +32,7 @@ from ray_committer.protocol.record import (
 from ray_committer.protocol.state import UNSTAMPED, JobState, Phase, new_nonce
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import LoadedManifests, load_manifests
-from ray_committer.stores.base import StoreOperations, move_directory
+from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import (
@@ -289,7 +289,7 @@ def frozen_path(task: int, job: JobAttempt = JOB) -> str:
 
 def freeze(store: StoreOperations, job: JobAttempt = JOB) -> None:
     """Put the manifests where they are once no task can add one."""
-    move_directory(store, job.manifests, job.frozen)
+    store.move_directory(job.manifests, job.frozen)
 
 
 def source_path(task: int, name: str, job: JobAttempt = JOB) -> str:

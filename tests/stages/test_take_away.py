@@ -23,7 +23,7 @@ from ray_committer.job_files.job_state import Seen, advance, begin_state, read_s
 from ray_committer.protocol.paths import GONE_PREFIX, STATE, UNDONE, JobAttempt, join, new_job_attempt
 from ray_committer.protocol.state import Phase, new_state
 from ray_committer.stages.take_away import delete_gone, sweep_all_gone, sweep_gone, take_away
-from ray_committer.stores.base import StoreOperations, StoreSpec, move_directory
+from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, run_abort, run_commit, write_job
 from ray_committer.testing.harness import put_file
@@ -353,7 +353,7 @@ def test_a_sweep_deletes_nothing_that_another_has_taken_further_and_keeps():
     """The second takes the job away while the first looks, and has looked when the first deletes."""
     store = with_job({0: {"a": b"x"}}, phase=Phase.RECORDED)
     kept = JOB.gone("kept")
-    move_directory(store, JOB.directory, kept.directory)
+    store.move_directory(JOB.directory, kept.directory)
     before = list(store.files(kept.directory).values())
     has_taken, goes_on = threading.Event(), threading.Event()
 

@@ -15,7 +15,7 @@ from ray_committer.job_files.job_state import advance, read_state
 from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt, parent
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.commit_job import commit_job
-from ray_committer.stores.base import StoreOperations, StoreSpec, set_aside
+from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import (
     LinkingStore,
@@ -157,7 +157,7 @@ def test_what_a_late_undo_takes_by_mistake_is_put_back_by_the_one_that_ends(stor
         seen = read_state(store, job)
         assert seen is not None
         write_later(store, job)()
-        set_aside(store, join(job.destination, "a"), join(job.undone(seen.state.nonce), "0/0-moved"))
+        store.set_aside(join(job.destination, "a"), join(job.undone(seen.state.nonce), "0/0-moved"))
 
     def late(call: StoreCall) -> None:
         if call.operation == "move_directory" and call.paths[1].endswith("-closed"):

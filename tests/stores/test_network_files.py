@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ray_committer.stores.base import StoreSpec, list_anew
+from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.stores.network_files import (
     LOOK_PREFIX,
@@ -89,13 +89,13 @@ def test_a_directory_that_may_not_be_changed_is_listed_as_it_is(request: pytest.
     Path(directory, "a").touch()
     os.chmod(directory, 0o555)
     request.getfixturevalue("unprivileged")
-    assert [one.name for one in list_anew(OnNetwork(), directory)] == ["a"]
+    assert [one.name for one in OnNetwork().list_anew(directory)] == ["a"]
 
 
 def test_a_file_is_no_directory_also_when_it_is_looked_at_anew(tmp_path: Path):
     (tmp_path / "file").touch()
     with pytest.raises(NotADirectoryError):
-        list_anew(OnNetwork(), str(tmp_path / "file"))
+        OnNetwork().list_anew(str(tmp_path / "file"))
 
 
 def test_names_that_were_made_to_look_are_listed_by_nobody(tmp_path: Path):

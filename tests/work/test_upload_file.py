@@ -14,7 +14,7 @@ from ray_committer.protocol.actions import CompleteUpload, predict_etag
 from ray_committer.protocol.manifest import FileEntry, TaskManifest, digest, encode_manifest
 from ray_committer.protocol.sidecar import copy_name
 from ray_committer.stores import parts
-from ray_committer.stores.base import StoreOperations, completing
+from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.parts import part_bytes
 from ray_committer.work import upload_file
 from ray_committer.work.upload_file import TaskUploads, closed_uploads, read_notes, save_copy
@@ -58,7 +58,7 @@ def test_a_file_is_cut_into_parts_whose_etags_are_in_its_entry(
     assert entry.e == predict_etag(etags)
     assert closed_uploads(direct_store(fake), DIRECTORY) == [entry]
     action = CompleteUpload("/t/a b", entry.u or "", entry.p)
-    completing(direct_store(fake)).publish(action)
+    direct_store(fake).publish(action)
     found = fake.buckets["bucket"]["t/a b"]
     assert (found.data, found.etag) == (data[:size], entry.e)
 

@@ -31,6 +31,7 @@ from ray_committer.stores.base import (
     FileStatus,
     StoreCapabilities,
     StoredState,
+    StoreOperations,
     StoreSpec,
     Versions,
 )
@@ -70,7 +71,7 @@ HIERARCHICAL = StoreCapabilities(
 )
 
 
-class GcsStore:
+class GcsStore(StoreOperations):
     """`StoreOperations` on ``gs://``; the storage options are those of gcsfs.
 
     Opening it asks once whether the bucket has folders. If the answer is denied, the bucket counts as

@@ -24,6 +24,7 @@ from ray_committer.stores.base import (
     PendingUpload,
     StoreCapabilities,
     StoredState,
+    StoreOperations,
     StoreSpec,
     UploadedParts,
     UploadPage,
@@ -52,8 +53,8 @@ UPLOADS = StoreCapabilities(
 )
 
 
-class S3Store:
-    """`StoreOperations` on ``s3://`` that `CompletesUploads`.
+class S3Store(StoreOperations):
+    """`StoreOperations` on ``s3://`` whose files are uploads.
 
     Opening it makes no request: a bucket that is missing, or in another region, is refused by the first.
     """

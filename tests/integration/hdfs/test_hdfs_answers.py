@@ -11,7 +11,7 @@ from ray_committer.errors import StoreRefusedError, StoreUnavailableError
 from ray_committer.protocol.paths import GONE_PREFIX, new_job_attempt
 from ray_committer.protocol.recovery import Proof
 from ray_committer.protocol.state import Phase
-from ray_committer.stores.base import StoreOperations, StoreSpec, what_stays
+from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.hdfs.store import HdfsStore
 from ray_committer.stores.hdfs.webhdfs import WebHdfsStore
 from ray_committer.stores.http import HttpClient
@@ -276,8 +276,8 @@ def test_who_may_not_take_files_out_of_a_directory_is_told_so_before(
     files = [f"{root}/a"]
     other = open_store(StoreSpec(web.scheme, web.authority, {"user": "nobody"}))
     denied = "this user has no permission to remove files from it (Permission denied: user=nobody"
-    (why,) = what_stays(other, root, files, "/tests").values()
+    (why,) = other.what_stays(root, files, "/tests").values()
     assert why.startswith(denied)
-    assert what_stays(store, root, files, "/tests") == {}
-    assert what_stays(store, f"{root}/gone", [], "/tests") == {}
+    assert store.what_stays(root, files, "/tests") == {}
+    assert store.what_stays(f"{root}/gone", [], "/tests") == {}
     assert [status.path for status in store.list_status(root)] == files

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ray_committer.stores.base import is_there, list_there, pending_uploads
+from ray_committer.stores.base import is_there, pending_uploads
 from ray_committer.stores.s3.store import S3Store
 from tests.servers.fake_s3 import SERVERS, FakeS3, direct_store
 
@@ -29,7 +29,7 @@ def filled(page: int = 1000) -> tuple[FakeS3, S3Store]:
 @pytest.mark.parametrize(("page", "requests"), [(1000, 1), (2, 7), (3, 5)])
 def test_a_directory_is_there_only_if_an_object_is_below_it(page: int, requests: int):
     fake, store = filled(page)
-    assert names(list_there(store, "/d")) == ["a", "empty/", "full/", "z"]
+    assert names(store.list_exact("/d")) == ["a", "empty/", "full/", "z"]
     assert len(fake.requests) == requests
     assert names(store.list_status("/d")) == ["a", "empty/", "full/", "gone/", "z", "zz gone/"]
     shown = [one for one in store.list_status("/d") if is_there(store, one)]
@@ -42,15 +42,15 @@ def test_a_directory_whose_objects_are_gone_is_not_there(path: str):
     assert store.get_status(path) is None
     assert store.list_files(path) == []
     with pytest.raises(FileNotFoundError):
-        list_there(store, path)
+        store.list_exact(path)
     assert store.remove_empty_directory(path) is False
 
 
 def test_what_is_empty_or_the_bucket_itself_is_there():
     _, store = filled()
-    assert list_there(store, "/d/empty") == []
-    assert names(list_there(store, "/")) == ["d/"]
-    assert list_there(direct_store(FakeS3()), "/") == []
+    assert store.list_exact("/d/empty") == []
+    assert names(store.list_exact("/")) == ["d/"]
+    assert direct_store(FakeS3()).list_exact("/") == []
 
 
 def test_names_with_a_prefix_are_those_of_objects():

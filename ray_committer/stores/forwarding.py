@@ -1,0 +1,67 @@
+"""A store that passes on each operation to another one: the base of all stores that wrap one."""
+
+from __future__ import annotations
+
+from abc import update_abstractmethods
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any
+
+from ray_committer.stores.base import StoreOperations
+from ray_committer.stores.operations import OPERATIONS, Operation
+
+
+def _forwards_all(cls: type[ForwardingStore]) -> type[ForwardingStore]:
+    """Give the class each operation; an operation that `StoreOperations` gets is there at once."""
+    for operation in OPERATIONS.values():
+        setattr(cls, operation.name, _forwarder(operation))
+    return update_abstractmethods(cls)
+
+
+def _forwarder(operation: Operation) -> Callable[..., Any]:
+    name, default = operation.name, operation.default
+
+    @wraps(default, updated=())  # it is not abstract
+    def forward(self: ForwardingStore, *args: Any, **kwargs: Any) -> Any:
+        if name in self._left_out:
+            return default(self, *args, **kwargs)
+        request = getattr(self._store, name)
+        if name in self._free:
+            return request(*args, **kwargs)
+        return self._request(operation, request, args, kwargs)
+
+    return forward
+
+
+@_forwards_all
+class ForwardingStore(StoreOperations):
+    """`StoreOperations` that have what `store` has; each request to it is made by `_request`.
+
+    What `store` leaves to the default is done by the default here, on the operations of this store: what
+    it does is then a request, or none.
+    """
+
+    def __init__(self, store: StoreOperations) -> None:
+        self.spec = store.spec
+        self.capabilities = store.capabilities
+        self._store = store
+        self._left_out = frozenset(name for name in OPERATIONS if not store.has(name))
+        self._free = frozenset(
+            one.name
+            for one in OPERATIONS.values()
+            if one.statistic is None or (one.kernel_answers and store.capabilities.renames_are_local)
+        )
+
+    def has(self, name: str) -> bool:
+        """Return whether the wrapped store has an operation."""
+        return self._store.has(name)
+
+    def _request(
+        self,
+        operation: Operation,
+        request: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
+        """Make one request."""
+        raise NotImplementedError
