@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ray_committer.places.choose import output_of
+from ray_committer.places.deleted import NOTHING
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.deleted import NOTHING
 from ray_committer.stores.registry import shown_url
 
 

@@ -20,13 +20,13 @@ from ray_committer.job_files.job_state import (
 )
 from ray_committer.job_files.magic_jobs import find_left
 from ray_committer.job_files.success import is_noted
+from ray_committer.places.deleted import count_deleted
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.state import UNDECIDED, UNSTAMPED, Phase
 from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.adopt_job import remove_left
 from ray_committer.stages.cleanup_job import remove_empty_parents
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.deleted import count_deleted
 from ray_committer.stages.ended_jobs import refuse_committed, unknown_end
 from ray_committer.stages.old_success import return_success_of_another
 from ray_committer.stages.sync_to_disk import sync_taken_away

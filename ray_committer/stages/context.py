@@ -17,11 +17,11 @@ from ray_committer.limits import waiting
 from ray_committer.options import CommitOptions
 from ray_committer.places.base import Places
 from ray_committer.places.choose import places_of
+from ray_committer.places.deleted import Deleted
 from ray_committer.protocol.iostatistics import IOStatistics, aggregate, duration
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.table_state import ClaimInFlight
-from ray_committer.stages.deleted import Deleted
 from ray_committer.stages.end_others import EndJob, cannot_end
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.registry import located, shown_url

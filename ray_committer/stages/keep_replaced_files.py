@@ -12,15 +12,15 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from ray_committer.errors import CommitStateUnknownError, PreflightError, some_of
+from ray_committer.places.aside import sets_aside
 from ray_committer.places.choose import needed
+from ray_committer.places.old_files import Old
 from ray_committer.places.settle import settle
 from ray_committer.protocol.paths import join, parent
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.protocol.table_paths import KEPT_SUFFIX, TablePlaces
-from ray_committer.stages.aside import sets_aside
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.list_new_files import relative
-from ray_committer.stages.old_files import Old
 from ray_committer.stages.preflight import OldFiles
 from ray_committer.stages.remove_replaced_files import (
     Removal,

@@ -19,14 +19,14 @@ from functools import partial
 
 from ray_committer.errors import CommitStateUnknownError, some_of
 from ray_committer.job_files.job_state import Seen, StateChangedError, read_state
+from ray_committer.places.aside import sets_aside
+from ray_committer.places.old_files import is_same, restore
 from ray_committer.places.settle import settle
 from ray_committer.protocol.hidden_names import is_of_file_system
 from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.protocol.state import new_nonce
-from ray_committer.stages.aside import sets_aside
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.old_files import is_same, restore
 from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker

@@ -16,16 +16,9 @@ from contextlib import suppress
 from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError, ManifestError
 from ray_committer.job_files.job_state import Seen
 from ray_committer.job_files.success import attempt_of, success_if_told
+from ray_committer.places.aside import move_back, take_aside
 from ray_committer.places.choose import needed
-from ray_committer.protocol.paths import SUCCESS, JobAttempt, join, parent
-from ray_committer.protocol.record import CommitRecord, ReplacedFile
-from ray_committer.protocol.success import SuccessData, decode_success
-from ray_committer.stages.aside import move_back, take_aside
-from ray_committer.stages.check_places import is_taken
-from ray_committer.stages.check_removals import check_removals
-from ray_committer.stages.context import JobContext
-from ray_committer.stages.obstacles import refuse
-from ray_committer.stages.old_files import (
+from ray_committer.places.old_files import (
     Old,
     can_put_aside,
     is_unchanged,
@@ -34,6 +27,13 @@ from ray_committer.stages.old_files import (
     put_back,
     replaced_file,
 )
+from ray_committer.protocol.paths import SUCCESS, JobAttempt, join, parent
+from ray_committer.protocol.record import CommitRecord, ReplacedFile
+from ray_committer.protocol.success import SuccessData, decode_success
+from ray_committer.stages.check_places import is_taken
+from ray_committer.stages.check_removals import check_removals
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.obstacles import refuse
 from ray_committer.stages.take_away import is_still, remove_husk
 from ray_committer.stores.base import StoredState, StoreOperations, Versions
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from ray_committer.errors import CommitConflictError, some_of
+from ray_committer.places.old_files import replaced_file
 from ray_committer.protocol.file_list import ListedFile
 from ray_committer.protocol.paths import ancestors, join, parent
 from ray_committer.protocol.record import ReplacedFile
@@ -16,7 +17,6 @@ from ray_committer.protocol.recovery import Expectation, Observation, prove
 from ray_committer.protocol.table_work import TableWork
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.list_replaced_files import OldData
-from ray_committer.stages.old_files import replaced_file
 from ray_committer.stores.at_once import at_once
 from ray_committer.stores.base import FileStatus, StoreOperations
 

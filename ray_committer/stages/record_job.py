@@ -17,10 +17,10 @@ from ray_committer.job_files.job_state import Seen, StateChangedError
 from ray_committer.job_files.job_tree import list_tree
 from ray_committer.job_files.other_jobs import read_other
 from ray_committer.job_files.owners import nobody, owner_of
+from ray_committer.places.aside import sets_aside
 from ray_committer.protocol.paths import ancestors, is_within, parent
 from ray_committer.protocol.record import Claim, ClaimedTable, CommitRecord, Owner, ReplacedFile
 from ray_committer.protocol.state import Phase, TableBase, new_nonce
-from ray_committer.stages.aside import sets_aside
 from ray_committer.stages.check_places import find_other_destinations
 from ray_committer.stages.check_sources import check_sources_at_once
 from ray_committer.stages.claim_table import Turn, begin_turn, wait_for_turn

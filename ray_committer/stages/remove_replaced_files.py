@@ -19,11 +19,11 @@ from functools import partial
 
 from ray_committer.errors import CommitStateUnknownError, some_of
 from ray_committer.job_files.commands import abort_command, commit_command
+from ray_committer.places.aside import sets_aside, take_aside
+from ray_committer.places.old_files import Old, is_unchanged, replaced_file
 from ray_committer.protocol.paths import parent
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
-from ray_committer.stages.aside import sets_aside, take_aside
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.old_files import Old, is_unchanged, replaced_file
 from ray_committer.stages.old_files_aside import own_name, place_aside
 from ray_committer.stores.base import StoreOperations, Versions
 from ray_committer.work.batches import batches

@@ -14,13 +14,13 @@ from contextlib import suppress
 from functools import partial
 
 from ray_committer.errors import CommitStateUnknownError
+from ray_committer.places.aside import return_stranger, sets_aside, take_aside
 from ray_committer.places.choose import needed
 from ray_committer.places.settle import settle
 from ray_committer.protocol.paths import TAKEN_BACK_SUFFIX, join, parent
 from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.protocol.recovery import Proof, prove
 from ray_committer.protocol.state import new_nonce
-from ray_committer.stages.aside import return_stranger, sets_aside, take_aside
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.sync_to_disk import sync_place, sync_taken_back
 from ray_committer.stores.base import FileStatus, StoreOperations

@@ -21,11 +21,11 @@ from ray_committer.job_files.follow_job import follow_job
 from ray_committer.job_files.job_state import Seen, StateChangedError, advance, read_state
 from ray_committer.job_files.other_jobs import read_others
 from ray_committer.job_files.watch import until_certain
+from ray_committer.places.aside import sets_aside
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.state import UNDECIDED, Phase, new_nonce
 from ray_committer.stages.abort_job import abort_job, remove_aborted
-from ray_committer.stages.aside import sets_aside
 from ray_committer.stages.cleanup_job import remove_what_was_late
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import busy

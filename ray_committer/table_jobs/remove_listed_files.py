@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from functools import partial
 
 from ray_committer.errors import CommitStateUnknownError
+from ray_committer.places.aside import move_back, return_stranger, sets_aside
 from ray_committer.places.choose import needed
+from ray_committer.places.old_files import put_aside, replaced_file
 from ray_committer.places.settle import settle
 from ray_committer.protocol.file_list import ListedFile
 from ray_committer.protocol.paths import join, parent
 from ray_committer.protocol.state import new_nonce
 from ray_committer.protocol.table_paths import TablePlaces
-from ray_committer.stages.aside import move_back, return_stranger, sets_aside
-from ray_committer.stages.old_files import put_aside, replaced_file
 from ray_committer.stores.at_once import at_once
 from ray_committer.stores.base import FileStatus, StoreOperations, Versions
 from ray_committer.table_jobs.table_files import Found, compare, find_listed

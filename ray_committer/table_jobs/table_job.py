@@ -25,6 +25,7 @@ from ray_committer.job_files.job_state import read_state
 from ray_committer.job_files.other_jobs import last_sign
 from ray_committer.job_files.owners import at_work, has_ended
 from ray_committer.options import CommittedTask
+from ray_committer.places.task_files import TaskFiles, task_files
 from ray_committer.protocol.commit_result import CommitResult
 from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.record import ConflictMode
@@ -39,7 +40,6 @@ from ray_committer.stages.heartbeat import heartbeat, signing_off
 from ray_committer.stages.rename_files import Renamed
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stages.setup_task import setup_task
-from ray_committer.stages.task_files import TaskFiles, task_files
 from ray_committer.stores.base import StoreOperations
 from ray_committer.work.worker import Worker
 

@@ -19,6 +19,7 @@ from ray_committer.errors import (
     some_of,
 )
 from ray_committer.options import CommittedTask
+from ray_committer.places.task_files import TaskFiles
 from ray_committer.protocol.claims import common_partitions
 from ray_committer.protocol.commit_result import CommitResult
 from ray_committer.protocol.file_list import FileSet, ListedFile
@@ -29,7 +30,6 @@ from ray_committer.protocol.table_state import ClaimCommitted, follow
 from ray_committer.protocol.table_work import TableWork
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.read_files import find_read_files
-from ray_committer.stages.task_files import TaskFiles
 from ray_committer.stores.at_once import at_once
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.output import copy_file

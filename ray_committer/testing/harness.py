@@ -13,6 +13,7 @@ from ray_committer.job_files.find_job import AttemptState, read_attempt_state, w
 from ray_committer.job_files.job_state import StateChangedError, advance, read_state
 from ray_committer.job_files.other_jobs import OtherJob
 from ray_committer.options import CommitOptions
+from ray_committer.places.task_files import TaskFiles
 from ray_committer.protocol.commit_result import CommitResult
 from ray_committer.protocol.paths import SUCCESS, TEMPORARY, JobAttempt, join, parent
 from ray_committer.protocol.record import ConflictMode
@@ -24,7 +25,6 @@ from ray_committer.stages.context import DRIVER_THREADS, JobContext
 from ray_committer.stages.end_others import End, EndJob
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stages.setup_task import setup_task
-from ray_committer.stages.task_files import TaskFiles
 from ray_committer.stages.undo_job import undo_job
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.guarded import GuardedStore

@@ -12,9 +12,9 @@ from enum import StrEnum
 
 from ray_committer.job_files.find_job import read_attempt_state
 from ray_committer.job_files.gone_jobs import list_gone
+from ray_committer.places.aside import sets_aside
 from ray_committer.protocol import state as state_of
 from ray_committer.protocol.paths import JobAttempt, join, parent
-from ray_committer.stages.aside import sets_aside
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing.harness import all_files, visible_files
 

@@ -13,13 +13,13 @@ from ray_committer.job_files.other_jobs import destinations_above, last_sign
 from ray_committer.job_files.owners import Life, life_of
 from ray_committer.job_files.success import is_noted, success_if_told
 from ray_committer.job_files.watch import until_certain
+from ray_committer.places.aside import return_stranger
 from ray_committer.protocol.claims import judge
 from ray_committer.protocol.manifest import stamp_of
 from ray_committer.protocol.paths import CURRENT, JobAttempt, join
 from ray_committer.protocol.record import Claim
 from ray_committer.protocol.state import TRANSITIONS, Phase, new_nonce
 from ray_committer.stages.abort_job import refuse_decided
-from ray_committer.stages.aside import return_stranger
 from ray_committer.stages.check_places import find_other_destinations
 from ray_committer.stages.commit_job import look_again
 from ray_committer.stages.declare_job import declare_job, look_around, withdraw

@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 
 from ray_committer.job_files.other_jobs import OtherJob
+from ray_committer.places.old_files import is_same, replaced_file
 from ray_committer.protocol.java_numbers import float_texts
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.stages.check_removals import check_removals
-from ray_committer.stages.old_files import is_same, replaced_file
 from ray_committer.stages.old_files_aside import (
     end_removal,
     put_old_files_back,

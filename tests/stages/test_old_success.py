@@ -13,9 +13,9 @@ from ray_committer.errors import CommitConflictError, CommitStateUnknownError, R
 from ray_committer.job_files import owners
 from ray_committer.job_files.job_state import read_state
 from ray_committer.job_files.success import read_success
+from ray_committer.places.old_files import put_aside
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.state import Phase
-from ray_committer.stages.old_files import put_aside
 from ray_committer.stages.old_success import (
     delete_old_success,
     find_old_success,

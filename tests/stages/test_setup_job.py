@@ -28,10 +28,10 @@ from ray_committer.job_files.other_jobs import OtherJob
 from ray_committer.job_files.owners import nobody
 from ray_committer.job_files.success import read_success
 from ray_committer.options import Unfinished
+from ray_committer.places.aside import sets_aside
 from ray_committer.protocol.paths import GONE_PREFIX, JobAttempt, new_job_attempt
 from ray_committer.protocol.record import Claim, Owner
 from ray_committer.protocol.state import Intent, Phase
-from ray_committer.stages.aside import sets_aside
 from ray_committer.stages.end_others import ROUNDS, End
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stages.setup_task import setup_task

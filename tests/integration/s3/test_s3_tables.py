@@ -18,10 +18,10 @@ from ray_committer.errors import (
 )
 from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.places.choose import output_of
+from ray_committer.places.task_files import TaskFiles
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.table_paths import DraftName
 from ray_committer.stages.setup_job import setup_job
-from ray_committer.stages.task_files import TaskFiles
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.s3.store import S3Store
 from ray_committer.table_jobs.make_table import make_table

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import errno
 
+from ray_committer.places.aside import move_back, take_aside
 from ray_committer.protocol.record import ReplacedFile
-from ray_committer.stages.aside import move_back, take_aside
 from ray_committer.stores.base import FileStatus, StoreOperations, Versions
 
 Old = tuple[ReplacedFile, str]
