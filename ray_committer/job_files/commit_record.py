@@ -21,6 +21,7 @@ def load_commit_record(store: StoreOperations, job: JobAttempt, state: JobState)
         raise record_gone(job, state) from e
     except ManifestError as e:
         raise CommitStateUnknownError(*e.args) from e
+    # A planted or copied record must not decide where this job's files go, or what is deleted.
     if (record.job_id, record.job_attempt, record.nonce) != (job.job_id, job.number, state.record):
         raise CommitStateUnknownError(
             f"{path}: is the record of attempt {record.job_attempt} of job {record.job_id}, not of "

@@ -16,12 +16,15 @@ def follow_job(seen: Seen, step: Callable[[Seen], Seen]) -> tuple[Seen, bool]:
     """
     while True:
         try:
-            now = step(seen)
+            after = step(seen)
         except StateChangedError as e:
+            # Gone: another process has ended the job to its last step. What the caller saw last says
+            # how.
             if e.now is None:
                 return seen, False
             seen = e.now
         else:
-            if now is seen:
+            # By identity: the step has looked and found nothing left to do.
+            if after is seen:
                 return seen, True
-            seen = now
+            seen = after

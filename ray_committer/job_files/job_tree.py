@@ -34,7 +34,9 @@ class JobTree:
 
     def attempts(self, destination: str, job_id: str) -> tuple[JobAttempt, ...]:
         """The attempts of the job, by number; each has a file, since its state is one."""
-        names = {one.path.removeprefix(f"{self.directory}/").partition("/")[0] for one in self.files}
+        names = {
+            status.path.removeprefix(f"{self.directory}/").partition("/")[0] for status in self.files
+        }
         numbers = sorted(
             (number, name) for name in names if (number := attempt_number(name)) is not None
         )
@@ -45,38 +47,50 @@ class JobTree:
 
     def manifests(self, job: JobAttempt) -> tuple[FileStatus, ...]:
         """What is directly in the directory of an attempt's manifests."""
-        return tuple(one for one in self.files if one.name and parent(one.path) == job.manifests)
+        return tuple(
+            status for status in self.files if status.name and parent(status.path) == job.manifests
+        )
 
     def task_attempts(self, job: JobAttempt) -> tuple[str, ...]:
         """The names of the task attempts that have files."""
-        below = [one.path for one in self.files if one.name and is_inside(one.path, job.tasks)]
+        below = [
+            status.path for status in self.files if status.name and is_inside(status.path, job.tasks)
+        ]
         return tuple(dict.fromkeys(path[len(job.tasks) + 1 :].partition("/")[0] for path in below))
 
     def own(self, job: JobAttempt) -> list[FileStatus]:
         """All of the attempt but its state, and the mark of the job's directory."""
         place, mark = join(job.state, CURRENT), f"{self.directory}/"
         return [
-            one
-            for one in self.files
-            if one.path == mark or (one.path.startswith(f"{job.directory}/") and one.path != place)
+            status
+            for status in self.files
+            # The state is left out: it goes last, and only in the version that was seen (D7).
+            if status.path == mark
+            or (status.path.startswith(f"{job.directory}/") and status.path != place)
         ]
 
     def is_in_state(self, job: JobAttempt, seen: Seen) -> bool:
         """Whether the attempt was in the state `seen` when this was listed."""
         place = join(job.state, CURRENT)
-        return any(one.path == place and one.version == seen.stored.version for one in self.files)
+        return any(
+            status.path == place and status.version == seen.stored.version for status in self.files
+        )
 
     def has_left(self, job: JobAttempt, manifests: Sequence[ManifestRef]) -> bool:
         """Whether an attempt of a task has left notes of uploads that are not in these `manifests`."""
         copies = {
             join(
-                one.task_attempt_directory or job.task_attempt(one.task_attempt_id),
-                copy_name(one.digest),
+                manifest.task_attempt_directory or job.task_attempt(manifest.task_attempt_id),
+                copy_name(manifest.digest),
             )
-            for one in manifests
-            if one.task_attempt_id is not None
+            for manifest in manifests
+            if manifest.task_attempt_id is not None
         }
-        noted = {one.path for one in self.files if one.name and is_inside(one.path, job.tasks)}
+        # Of an attempt that is committed, only the copy of its manifest is left there. Any other file is
+        # a note of an upload that nobody has completed or aborted.
+        noted = {
+            status.path for status in self.files if status.name and is_inside(status.path, job.tasks)
+        }
         return not noted <= copies
 
 

@@ -18,6 +18,8 @@ def list_manifest_files(store: StoreOperations, job: JobAttempt) -> list[FileSta
         try:
             listed = store.list_status(directory)
         except FileNotFoundError:
+            # The first place is empty once the manifests are frozen: only the last one decides that
+            # there are none.
             if directory == directories[-1]:
                 raise
         else:
@@ -33,18 +35,19 @@ def manifests_in(listed: Iterable[FileStatus]) -> list[FileStatus]:
 def estimate_files(store: StoreOperations, job: JobAttempt) -> int:
     """Estimate the files of a job from the sizes of its manifests and the content of the largest."""
     try:
-        found = list_manifest_files(store, job)
-        largest = max(found, key=lambda one: one.size, default=None)
+        listed = list_manifest_files(store, job)
+        # The largest, since a small one has more overhead per file: the estimate should not be too low.
+        largest = max(listed, key=lambda status: status.size, default=None)
         if largest is None or not largest.size:
             return 0
         manifest = decode_manifest(read_listed(store, largest), largest.path)
     except (FileNotFoundError, NotADirectoryError):
         return 0
-    return round(sum(one.size for one in found) / largest.size * len(manifest.files))
+    return round(sum(status.size for status in listed) / largest.size * len(manifest.files))
 
 
 MOST_BYTES = 256 << 20
-"""The longest manifest that is read: that of one task with about a million files."""
+"""The longest manifest that is read: one task with about a million files has such a one."""
 
 
 def read_listed(store: StoreOperations, status: FileStatus) -> bytes:

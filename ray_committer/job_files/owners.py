@@ -69,6 +69,7 @@ def life_of(owner: Owner, last_sign_milliseconds: int, now_milliseconds: int) ->
     age_seconds = (now_milliseconds - last_sign_milliseconds) / 1000
     if age_seconds > DEAD_SECONDS or has_ended(owner):
         return Life.DEAD
+    # The clocks differ, so the age says nothing. The caller watches the sign by its own clock instead.
     return Life.DOUBTFUL if age_seconds < -DEAD_SECONDS else Life.ALIVE
 
 
@@ -83,11 +84,14 @@ def has_ended(owner: Owner) -> bool:
     here = owner_of(owner.run)
     if is_nobody(owner):
         return True
+    # A number of a process means nothing on another machine, or after a reboot of this one.
     if (owner.host, owner.boot) != (here.host, here.boot):
         return False
+    # The same process may have run this commit before: only the mark shows whether it still does.
     if owner == here:
         with _lock:
             return owner.run not in _at_work
+    # Numbers of processes are used again: only with its start does one name a process.
     return _started(owner.process) != owner.started
 
 
@@ -112,4 +116,5 @@ def _started(process: int) -> int | None:
         line = Path(f"/proc/{process}/stat").read_text()
     except OSError:
         return None
+    # After the last bracket: the name of a program can have blanks and brackets itself.
     return int(line.rpartition(")")[2].split()[19])

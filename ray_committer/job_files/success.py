@@ -36,5 +36,5 @@ def is_noted(store: StoreOperations, job: JobAttempt) -> bool:
 
 def attempt_of(success: SuccessData, otherwise: int) -> int:
     """The attempt number in a ``_SUCCESS``; `otherwise` if it has none, as Hadoop's has not."""
-    said = (success.diagnostics or {}).get(ATTEMPT, "")
-    return int(said) if said.isdecimal() else otherwise
+    number = (success.diagnostics or {}).get(ATTEMPT, "")
+    return int(number) if number.isdecimal() else otherwise

@@ -2,7 +2,7 @@
 
 Read-only operations and the removal of dead jobs are in other modules: a commit imports neither.
 Every function first opens the store that the destination's URL names, and refuses a store whose rename
-is a copy. Errors are those of `ray_committer.errors`.
+is a copy. `ray_committer.errors` has the errors.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def commit_job(
     on_event: gets each event of `ray_committer.events`; any thread can call it. Without it, a notebook
         shows the progress.
     cancel: stops the commit from another thread.
-    on_report: gets the report, also that of a run that fails.
+    on_report: gets the report, also if the run fails.
 
     `CommitStateUnknownError` if it stopped in the middle: everything was kept, call it again.
     `CommitConflictError` if something else is in the place of a file, or another job is in the way:
@@ -150,9 +150,9 @@ def record_job(
 ) -> CommitReport:
     """Check a job and write its commit record; a later `commit_job` does the rest.
 
-    From then on the outcome is fixed: the files are those that the record names, and only an undo
-    (`abort_job` with `undo`) gives the job up. Nothing is visible yet. Idempotent: for a job that is
-    recorded it changes nothing. `committed` and the errors are those of `commit_job`.
+    From then on the outcome is fixed: only the files that the record names are committed, and only an
+    undo (`abort_job` with `undo`) gives the job up. Nothing is visible yet. Idempotent: for a job that
+    is recorded it changes nothing. `committed` and the errors are as for `commit_job`.
 
     >>> record_job(dest, "job_1").outcome.value
     'recorded'
@@ -222,7 +222,7 @@ def _exactly(
     """The options with the attempts that count; `IncompleteJobError` if a task has none."""
     if committed is None:
         return options
-    tasks = tuple(one for one in committed if one is not None)
+    tasks = tuple(task for task in committed if task is not None)
     if len(tasks) < len(committed):
         raise IncompleteJobError(
             f"{dest}: {len(committed) - len(tasks)} of {len(committed)} tasks have handed out nothing "
@@ -282,6 +282,8 @@ def abort_job(
         on_event=on_event,
     ) as job:
         try:
+            # Before "nothing was there": the log of a table may say that the job is committed, and its
+            # directory is gone.
             if job_id is not None and abort_job_stage.is_nothing(job.state):
                 refuse_logged(job.context)
             is_aborted = _abort(job, undo=undo)

@@ -1,6 +1,6 @@
 """How long a commit takes, which requests it makes and what they cost: formulas, which make no request.
 
-The requests are those of a commit without faults that appends (docs/protocol.md, "Cost in requests").
+They are about a commit without faults that appends (docs/protocol.md, "Cost in requests").
 Processor times were measured on one machine; `benchmarks/simulation/costs.py` has their sources. Limits
 and prices are those that providers have published: they can change them, and raise limits on request.
 """
@@ -151,6 +151,8 @@ def estimate(job: Job, setup: Setup) -> Estimate:
     for."""
     store, request = setup.store, setup.latency + REQUEST_SECONDS * bool(setup.latency)
     uploads = job.files / _UPLOADS_A_PAGE if store.completes_uploads else 0.0
+    # What follows one another cannot be shortened by workers, so it is added to the longest of all other
+    # waits.
     alone = request * (_ROUNDS + int(uploads) + int(job.tasks * store.serial_a_task))
     alone += START_SECONDS if setup.workers else 0.0
     waits, lanes = {_FLIGHT: 0.0, _DRIVER: 0.0}, setup.in_flight * (setup.workers or 1)
@@ -158,6 +160,7 @@ def estimate(job: Job, setup: Setup) -> Estimate:
         at_once = min(setup.in_flight, -(-items // (setup.workers or 1)))
         each = request + turn(at_once, request, computes)
         alone += each + (STAGE_SECONDS if setup.workers else 0.0)
+        # Less the first item of each lane, whose time is in `alone`.
         waits[_FLIGHT] += each * (math.ceil(items / lanes) - 1)
         if setup.workers:
             calls = items / LARGEST_BATCH + _LAST_BATCHES * setup.workers
@@ -168,6 +171,7 @@ def estimate(job: Job, setup: Setup) -> Estimate:
     if store.limit is not None:
         requests = count_requests(store, job, copies=store.copies_manifests)
         waits[store.limit.name] = store.limit.seconds(requests)
+    # The waits overlap: the commit is as slow as the worst of them.
     longest = max(waits, key=waits.__getitem__)
     return Estimate(alone + waits[longest], longest if waits[longest] > alone else _ALONE)
 
@@ -175,10 +179,12 @@ def estimate(job: Job, setup: Setup) -> Estimate:
 def enough_workers(job: Job, setup: Setup) -> tuple[int, Estimate]:
     """The least number of workers, up to 1,024, with which the commit is as good as fastest; the time
     with them, and what it waits for with the best number."""
-    found = [estimate(job, replace(setup, workers=n)) for n in range(1, MOST_WORKERS + 1)]
-    best = min(found, key=lambda one: one.seconds)
-    number = next(n for n, one in enumerate(found, 1) if one.seconds <= NEAR * best.seconds)
-    return number, replace(best, seconds=found[number - 1].seconds)
+    estimates = [estimate(job, replace(setup, workers=n)) for n in range(1, MOST_WORKERS + 1)]
+    best = min(estimates, key=lambda candidate: candidate.seconds)
+    number = next(
+        n for n, candidate in enumerate(estimates, 1) if candidate.seconds <= NEAR * best.seconds
+    )
+    return number, replace(best, seconds=estimates[number - 1].seconds)
 
 
 def _steps(job: Job, store: Store) -> Iterator[tuple[int, float]]:
@@ -206,6 +212,7 @@ def turn(threads: int, waits: float, computes: float) -> float:
     queue = answer = 0.0
     for number in range(1, threads + 1):
         answer = computes * (1 + queue)
+        # With one thread more: it meets the queue that the threads before it make.
         queue = number * answer / (waits + answer) if answer else 0.0
     return answer
 

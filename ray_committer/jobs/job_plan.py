@@ -115,6 +115,6 @@ def planned_requests(
     return sum(requests.values()) + replaced
 
 
-def planned_rename(spec: StoreSpec, one: Entry) -> PlannedRename:
+def planned_rename(spec: StoreSpec, entry: Entry) -> PlannedRename:
     """An entry as users see it."""
-    return PlannedRename(shown_url(spec, one.source), shown_url(spec, one.dest), one.expected.size)
+    return PlannedRename(shown_url(spec, entry.source), shown_url(spec, entry.dest), entry.expected.size)

@@ -99,15 +99,15 @@ def past_commits(
         last = commit_of_success(store, destination)
         place = _Place.of(store, destination)
         reports = list(_reports(store.spec, place, limit, options))
-        found = _merged([*reports, *([last] if last else [])], logged)
-    found.sort(key=lambda one: one.at_milliseconds or 0, reverse=True)
-    return [*unread, *found][:limit]
+        commits = _merged([*reports, *([last] if last else [])], logged)
+    commits.sort(key=lambda commit: commit.at_milliseconds or 0, reverse=True)
+    return [*unread, *commits][:limit]
 
 
 def last_commit(
     store: StoreOperations, destination: str, success: FileStatus | None, *, is_table: bool
 ) -> PastCommit | None:
-    """Return the last commit: that in the log of a table or, without a log, that of `success`, the
+    """Return the last commit: the one in the log of a table or, without a log, what `success` says, the
     destination's ``_SUCCESS``. Errors as `read_entries`."""
     noted = commit_of_success(store, destination, success) if success is not None else None
     logged = commits_in_log(store, destination, 1)[-1:] if is_table else []
@@ -119,27 +119,27 @@ def commit_of_success(
 ) -> PastCommit | None:
     """Return what ``_SUCCESS`` says; None if there is none. `status` is the file's, if it is known."""
     path = join(destination, SUCCESS)
-    found = PastCommit(shown_url(store.spec, path), status.modified_milliseconds if status else None)
+    noted = PastCommit(shown_url(store.spec, path), status.modified_milliseconds if status else None)
     try:
         data = decode_success(store.read(path), path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (ManifestError, PermissionError, IsADirectoryError) as e:
-        return replace(found, problem=_why(e, path))
+        return replace(noted, problem=_why(e, path))
     if data is None:
-        return replace(found, succeeded=True, committer="a classic committer")
-    return _commit_of(data, found)
+        return replace(noted, succeeded=True, committer="a classic committer")
+    return _commit_of(data, noted)
 
 
-def _commit_of(data: SuccessData, found: PastCommit) -> PastCommit:
+def _commit_of(data: SuccessData, noted: PastCommit) -> PastCommit:
     statistics, more = data.iostatistics or IOStatistics(), data.diagnostics or {}
     version, attempt = more.get(TABLE_VERSION, ""), attempt_of(data, -1)
     error = more.get("exception")
     return replace(
-        found,
+        noted,
         at_milliseconds=data.timestamp
         if 0 <= data.timestamp <= _LAST_MILLISECONDS
-        else found.at_milliseconds,
+        else noted.at_milliseconds,
         job_id=data.job_id,
         job_attempt=attempt if attempt >= 0 else None,
         succeeded=is_committed(data),
@@ -190,9 +190,9 @@ def _reports(spec: StoreSpec, place: _Place, limit: int, options: CommitOptions)
         left = limit
         for start in range(0, len(files), limit):
             read = at_once(store, lambda file: _report(store, file, place), files[start : start + limit])
-            own = [one for one in read if one is not None]
-            yield from own
-            left -= len(own)
+            about_destination = [commit for commit in read if commit is not None]
+            yield from about_destination
+            left -= len(about_destination)
             if left <= 0:
                 return
 
@@ -219,29 +219,31 @@ def _time(status: FileStatus) -> int:
 
 
 def _report(store: StoreOperations, status: FileStatus, place: _Place) -> PastCommit | None:
-    found = PastCommit(shown_url(store.spec, status.path), status.modified_milliseconds)
+    noted = PastCommit(shown_url(store.spec, status.path), status.modified_milliseconds)
     try:
         data = decode_success(store.read(status.path), status.path)
     except FileNotFoundError:
         return None
     except (RayCommitterError, OSError) as e:
-        return replace(found, problem=_why(e, status.path))
+        return replace(noted, problem=_why(e, status.path))
     if data is None:
-        return replace(found, problem="is empty")
-    return _commit_of(data, found) if _is_about(data, place) else None
+        return replace(noted, problem="is empty")
+    return _commit_of(data, noted) if _is_about(data, place) else None
 
 
 def _is_about(data: SuccessData, place: _Place) -> bool:
     """Whether a report is about the destination: it names that or, as Hadoop's, some of its files."""
-    said = (data.diagnostics or {}).get(DESTINATION)
-    if said is not None or not data.filenames:
-        return said == place.url
+    destination = (data.diagnostics or {}).get(DESTINATION)
+    if destination is not None or not data.filenames:
+        return destination == place.url
     try:
         file = parse_uri(data.filenames[0])
     except PathError:
         return False
-    own = place.location
-    return is_on_store(file, own.scheme, own.authority) and is_inside(file.path, own.path)
+    place_of_files = place.location
+    return is_on_store(file, place_of_files.scheme, place_of_files.authority) and is_inside(
+        file.path, place_of_files.path
+    )
 
 
 def _why(error: Exception, path: str) -> str:
@@ -261,46 +263,53 @@ def commits_in_log(store: StoreOperations, destination: str, limit: int) -> list
     span = _ENTRIES * limit
     while True:
         since = max(0, head - span)
-        found = committed_since(store, table, definition.table_id, since)
-        if len(found) >= limit or since == 0:
-            return [_logged(one) for one in found]
+        committed = committed_since(store, table, definition.table_id, since)
+        if len(committed) >= limit or since == 0:
+            return [_logged(commit) for commit in committed]
+        # Beside many aborted jobs the entries hold fewer commits than usual; twice as far back at each
+        # try.
         span *= 2
 
 
-def _logged(one: ClaimCommitted) -> PastCommit:
+def _logged(commit: ClaimCommitted) -> PastCommit:
     return PastCommit(
-        at_milliseconds=one.at_milliseconds,
-        job_id=one.claim.job_id,
-        job_attempt=one.claim.job_attempt,
+        at_milliseconds=commit.at_milliseconds,
+        job_id=commit.claim.job_id,
+        job_attempt=commit.claim.job_attempt,
         succeeded=True,
-        files=one.claim.files.files,
-        bytes=one.claim.files.bytes,
-        table_version=one.version,
-        run_id=one.claim.run_id,
+        files=commit.claim.files.files,
+        bytes=commit.claim.files.bytes,
+        table_version=commit.version,
+        run_id=commit.claim.run_id,
     )
 
 
 def _merged(files: Sequence[PastCommit], logged: Sequence[PastCommit]) -> list[PastCommit]:
     """Each commit once, with what all of them say; a file goes with the last commit of its job."""
-    found: list[PastCommit] = list(logged)
-    for one in files:
-        same = [number for number, other in enumerate(found) if _is_same(one, other)]
-        if same:
-            found[same[-1]] = _both(found[same[-1]], one)
+    merged: list[PastCommit] = list(logged)
+    for commit in files:
+        numbers = [
+            number for number, other_commit in enumerate(merged) if _is_same(commit, other_commit)
+        ]
+        # The last one of that id: an id can be used again, and the file is about its latest job.
+        if numbers:
+            merged[numbers[-1]] = _both(merged[numbers[-1]], commit)
         else:
-            found.append(one)
-    return found
+            merged.append(commit)
+    return merged
 
 
-def _is_same(one: PastCommit, other: PastCommit) -> bool:
+def _is_same(commit: PastCommit, other_commit: PastCommit) -> bool:
     """Whether `other` is about the same commit. Without a log it is a report, which is written after
     ``_SUCCESS``: one from before that is of an earlier job with the same id."""
-    is_job = (one.job_id, one.job_attempt) == (other.job_id, other.job_attempt)
-    is_logged = one.table_version is not None or other.table_version is not None
-    in_order = is_logged or (one.at_milliseconds or 0) <= (other.at_milliseconds or 0)
-    return bool(one.job_id and one.succeeded and other.succeeded) and is_job and in_order
+    is_job = (commit.job_id, commit.job_attempt) == (other_commit.job_id, other_commit.job_attempt)
+    is_logged = commit.table_version is not None or other_commit.table_version is not None
+    in_order = is_logged or (commit.at_milliseconds or 0) <= (other_commit.at_milliseconds or 0)
+    return bool(commit.job_id and commit.succeeded and other_commit.succeeded) and is_job and in_order
 
 
-def _both(one: PastCommit, more: PastCommit) -> PastCommit:
-    missing = {name: getattr(more, name) for name in PastCommit.__slots__ if getattr(one, name) is None}
-    return replace(one, **missing)
+def _both(commit: PastCommit, more: PastCommit) -> PastCommit:
+    missing = {
+        name: getattr(more, name) for name in PastCommit.__slots__ if getattr(commit, name) is None
+    }
+    return replace(commit, **missing)

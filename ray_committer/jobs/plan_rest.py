@@ -47,9 +47,9 @@ def plan_rest(job: OpenJob, seen: Seen, record: CommitRecord, first: int) -> Job
     loaded = load_to_plan(job, seen, record)
     pending = pending_marks(context.store, (context.job.destination, *record.allowed_roots))
     work = partial(_rest_of, pending=pending, limit=first)
-    found = sorted(context.executor.run(work, enumerate(loaded.manifests)), key=attrgetter("number"))
-    leaves = sorted({path for one in found for path in one.directories})
-    left, left_bytes = sum(one.files for one in found), sum(one.bytes for one in found)
+    rests = sorted(context.executor.run(work, enumerate(loaded.manifests)), key=attrgetter("number"))
+    leaves = sorted({path for rest in rests for path in rest.directories})
+    left, left_bytes = sum(rest.files for rest in rests), sum(rest.bytes for rest in rests)
     removed = len(record.replaced)
     logged = read_jobs_in_log(context.store, context.job.destination).of(context.job, seen.state.stamp)
     return new_plan(
@@ -59,7 +59,7 @@ def plan_rest(job: OpenJob, seen: Seen, record: CommitRecord, first: int) -> Job
         directories=len(leaves),
         replaced=removed,
         first_directories=tuple(shown_url(context.store.spec, path) for path in leaves[:first]),
-        first_renames=tuple(rename for one in found for rename in one.first)[:first],
+        first_renames=tuple(rename for rest in rests for rename in rest.first)[:first],
         claims=logged.partitions if logged else (),
         claim=logged.claim if logged else None,
         requests=planned_requests(context, len(record.manifests), left, len(leaves), removed),
@@ -88,7 +88,7 @@ def _rest_of(
     return _Rest(
         number,
         files=len(left),
-        bytes=sum(one.expected.size for one in left),
-        directories=frozenset(parent(one.dest) for one in left),
-        first=tuple(planned_rename(worker.store.spec, one) for one in left[:limit]),
+        bytes=sum(entry.expected.size for entry in left),
+        directories=frozenset(parent(entry.dest) for entry in left),
+        first=tuple(planned_rename(worker.store.spec, entry) for entry in left[:limit]),
     )

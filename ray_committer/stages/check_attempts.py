@@ -29,8 +29,8 @@ _HADOOP_ATTEMPT = re.compile(r"(attempt_.+_[mr]_\d{6,})_\d+", re.DOTALL)
 
 def task_of(task_attempt_id: str) -> str | None:
     """The task of an attempt, as the beginning of its id; None if the id does not say it."""
-    found = _HADOOP_ATTEMPT.fullmatch(task_attempt_id)
-    return None if found is None else found[1]
+    match = _HADOOP_ATTEMPT.fullmatch(task_attempt_id)
+    return None if match is None else match[1]
 
 
 @contextmanager
@@ -40,21 +40,23 @@ def listed_attempts(context: JobContext, with_files: Sequence[str] | None = None
     Nothing is listed if those `with_files` are known. It stays empty if the driver has given the number
     of tasks, or the attempts that count.
     """
-    found: list[str] = []
+    attempts: list[str] = []
     options = context.options
     if options.expected_tasks is not None or options.committed_tasks is not None:
-        yield found
+        yield attempts
         return
     if with_files is not None:
-        yield found
-        found += with_files
+        yield attempts
+        # Filled after the block, as with a listing: its reader looks at it only then.
+        attempts += with_files
         return
     with ThreadPoolExecutor(1) as pool:
         listing = pool.submit(_list, context.store, context.job.tasks)
+        # A local listing is over sooner than a thread switches.
         if context.store.capabilities.renames_are_local:
             listing.result()
-        yield found
-        found += listing.result()
+        yield attempts
+        attempts += listing.result()
 
 
 def refuse_unsaved(context: JobContext, loaded: LoadedManifests, attempts: Sequence[str]) -> None:
@@ -62,20 +64,25 @@ def refuse_unsaved(context: JobContext, loaded: LoadedManifests, attempts: Seque
 
     `ManifestsChangedError` if a task has saved its manifest since the load.
     """
-    saved = {_name(context, one) for one in loaded.manifests}
+    saved = {_name(context, manifest) for manifest in loaded.manifests}
     tasks = {task_of(name) for name in saved} - {None}
-    suspects = sorted(one for one in attempts if one not in saved and task_of(one) not in tasks)
+    # Only attempts of tasks without a manifest: a slower attempt of a committed task may have any files.
+    suspects = sorted(
+        attempt for attempt in attempts if attempt not in saved and task_of(attempt) not in tasks
+    )
     hold = at_once(context.store, partial(_holds_output, context.store, context.job.tasks), suspects)
-    found = [name for name, holds in zip(suspects, hold, strict=True) if holds]
-    if not found:
+    unsaved = [name for name, holds in zip(suspects, hold, strict=True) if holds]
+    if not unsaved:
         return
+    # Last: a task may have saved its manifest since. Then the commit loads again instead of refusing
+    # (R1).
     if not are_as_loaded(context, loaded):
         raise ManifestsChangedError
     number = len(loaded.manifests)
     command = f"{commit_command(context.store, context.job)} --expect-tasks {number}"
     raise IncompleteJobError(
-        f"{context.job.tasks}: {len(found)} task attempts have files, but no manifest of their tasks is "
-        f"here: {some_of(found)}",
+        f"{context.job.tasks}: {len(unsaved)} task attempts have files, but no manifest of their tasks "
+        f"is here: {some_of(unsaved)}",
         f"nothing was changed, because a commit would delete these files: wait if they are still "
         f"running; if only the {number} tasks with a manifest have succeeded, run: {command}; "
         f"otherwise, run the application again",
@@ -84,7 +91,11 @@ def refuse_unsaved(context: JobContext, loaded: LoadedManifests, attempts: Seque
 
 def _list(store: StoreOperations, tasks: str) -> list[str]:
     try:
-        return [one.name for one in store.list_status(tasks) if one.is_directory and not one.is_link]
+        return [
+            status.name
+            for status in store.list_status(tasks)
+            if status.is_directory and not status.is_link
+        ]
     except FileNotFoundError:
         return []
 
@@ -101,5 +112,6 @@ def _holds_output(store: StoreOperations, tasks: str, name: str) -> bool:
     """Whether an attempt has written a file that would be committed."""
     above = f"{tasks}/{name}/"
     return any(
-        not is_passed_over(one.path.removeprefix(above)) for one in store.list_files(above.rstrip("/"))
+        not is_passed_over(status.path.removeprefix(above))
+        for status in store.list_files(above.rstrip("/"))
     )

@@ -20,14 +20,14 @@ from ray_committer.work.worker import Worker
 
 def sources_error(wrong: Sequence[WrongSources]) -> ManifestError:
     """The error that names wrong sources of one manifest or more."""
-    named = some_of([one for each in wrong for one in each.named], sum(each.files for each in wrong))
-    files, path, others = sum(each.files for each in wrong), wrong[0].manifest, len(wrong) - 1
-    if not others:
+    named = some_of([name for each in wrong for name in each.named], sum(each.files for each in wrong))
+    files, path, more = sum(each.files for each in wrong), wrong[0].manifest, len(wrong) - 1
+    if not more:
         return ManifestError(
             f"{path}: names {files} files that are missing or changed", f"run the task again: {named}"
         )
     return ManifestError(
-        f"{path} and {others} other manifests: name {files} files that are missing or changed",
+        f"{path} and {more} other manifests: name {files} files that are missing or changed",
         f"run the tasks again: {named}",
     )
 
@@ -40,14 +40,18 @@ def check_sources_at_once(context: JobContext, loaded: LoadedManifests) -> tuple
     gets directories, since one task can have many.
     """
     executor = context.executor
+    # Whole manifests: workers then need no exchange of listings. With fewer manifests than threads,
+    # directories keep all threads at work.
     if executor.starts_workers or len(loaded.manifests) >= executor.width:
         groups = executor.run(_check_sources, loaded.batches())
-        found = [one for group in groups for one in group]
+        wrong_sources = [sources for group in groups for sources in group]
     else:
         (read,) = executor.run(_read, [loaded.manifests])
         parts = executor.run(_list, batches(executor, _wanted(read)))
-        found = _wrong(context.job, read, {path: held for part in parts for path, held in part.items()})
-    return tuple(sorted(found, key=lambda one: one.manifest))
+        wrong_sources = _wrong(
+            context.job, read, {path: held for part in parts for path, held in part.items()}
+        )
+    return tuple(sorted(wrong_sources, key=lambda sources: sources.manifest))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +84,7 @@ def _read(
 
 
 def _wanted(read: Sequence[_Read]) -> list[str]:
-    return sorted({directory for one in read for directory in one.directories})
+    return sorted({directory for manifest in read for directory in manifest.directories})
 
 
 def _list(worker: Worker, directories: Sequence[str]) -> dict[str, list[FileStatus]]:
@@ -92,7 +96,11 @@ def _wrong(
     job: JobAttempt, read: Sequence[_Read], listings: Mapping[str, list[FileStatus]]
 ) -> list[WrongSources]:
     compared = (
-        compare(join(job.manifests, one.name), one.entries, [listings[path] for path in one.directories])
-        for one in read
+        compare(
+            join(job.manifests, manifest.name),
+            manifest.entries,
+            [listings[path] for path in manifest.directories],
+        )
+        for manifest in read
     )
     return [wrong for wrong in compared if wrong is not None]
