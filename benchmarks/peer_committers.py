@@ -22,7 +22,7 @@ import ray_committer
 from ray_committer import CommitOptions
 from ray_committer.executors.ray.executor import RayExecutor, RayPool
 from ray_committer.executors.threads import ThreadsExecutor
-from ray_committer.job_files.find_job import read_state_and_manifests
+from ray_committer.job_files.read_job import read_job_and_manifests
 from ray_committer.protocol.manifest import encode_manifest
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.stages.setup_job import setup_job
@@ -127,7 +127,7 @@ class Ours(WithManifests):
                 lambda permits: Worker(store, job, permits, in_driver=True), threads=self._in_flight
             )
         try:
-            state = read_state_and_manifests(store, job)
+            state = read_job_and_manifests(store, job)
             run_commit(store, job, self._options, executor=executor, state=state)
         finally:
             executor.close()

@@ -33,7 +33,7 @@ from simulation.stores import ADLS, HDFS
 from ray_committer import CommitOptions
 from ray_committer.executors.ray.executor import RayExecutor, RayPool
 from ray_committer.executors.threads import ThreadsExecutor
-from ray_committer.job_files.find_job import read_state_and_manifests
+from ray_committer.job_files.read_job import read_job_and_manifests
 from ray_committer.jobs.estimate import WRITE
 from ray_committer.protocol.commit_result import CommitResult
 from ray_committer.protocol.paths import JobAttempt
@@ -118,7 +118,7 @@ def measure(root: Path, point: Point, pool: RayPool | None) -> dict[str, float]:
             lambda permits: Worker(store, job, permits, in_driver=True), threads=point.in_flight
         )
         report = run_commit(
-            store, job, options, executor=executor, state=read_state_and_manifests(store, job)
+            store, job, options, executor=executor, state=read_job_and_manifests(store, job)
         )
         executor.close()
     else:
@@ -145,7 +145,7 @@ def on_ray(
     opens = harness.OpenPriced(point.seconds, job, point.in_flight)
     executor = RayExecutor(opens, options, pool=pool)
     try:
-        state = read_state_and_manifests(store, job)
+        state = read_job_and_manifests(store, job)
         return run_commit(store, job, options, executor=executor, state=state)
     finally:
         executor.close()

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from ray_committer.errors import RayCommitterError
-from ray_committer.job_files.find_job import list_attempts
+from ray_committer.job_files.listing import list_attempts
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import Phase
 from ray_committer.protocol.table_entry import TableClaim

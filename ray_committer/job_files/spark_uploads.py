@@ -14,8 +14,8 @@ from functools import partial
 
 from ray_committer.errors import ManifestError
 from ray_committer.job_files.abort_uploads import Upload
-from ray_committer.job_files.find_job import goes_on
-from ray_committer.job_files.magic_jobs import left_attempts
+from ray_committer.job_files.listing import s3a_attempts
+from ray_committer.job_files.others import goes_on
 from ray_committer.places.choose import output_of
 from ray_committer.protocol.magic_paths import MagicJob
 from ray_committer.protocol.paths import JobAttempt, parent
@@ -56,8 +56,10 @@ def find_spark_uploads(store: StoreOperations, job: JobAttempt) -> tuple[set[Upl
     magic = MagicJob(store.spec.authority, job.destination, job.job_id)
     directories = output_of(store).uploading(magic.directories)
     there = [directory for directory in directories if _is_there(store, directory)]
-    left = left_attempts(store, job.destination, job.job_id) if there else []
-    if any(one.number != job.number for one in left):  # of a job of Hadoop's; Spark makes no second one
+    left = s3a_attempts(store, job.destination, job.job_id) if there else []
+    if any(
+        one.job.number != job.number for one in left
+    ):  # of a job of Hadoop's; Spark makes no second one
         return set(), []
     uploads = {
         (one.path, one.id)

@@ -10,14 +10,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from ray_committer.errors import RayCommitterError
-from ray_committer.job_files.find_job import (
-    FoundJob,
-    Temporary,
-    jobs_and_links,
-    list_temporary,
-    not_read,
-)
-from ray_committer.job_files.gone_jobs import gone_in, state_inside
+from ray_committer.job_files.job_status import JobStatus
+from ray_committer.job_files.listing import gone_in, jobs_listed, list_temporary, not_read
+from ray_committer.job_files.others import state_inside
 from ray_committer.jobs.list_jobs import InLog, JobSummary, look_again, seconds_since, summaries
 from ray_committer.jobs.open_job import StorageOptions, open_here, require_destination
 from ray_committer.jobs.past_commits import PastCommit, last_commit
@@ -101,8 +96,8 @@ def _look(
     listed, problem = _first_level(store, destination)
     names = None if listed is None else {one.name: one for one in listed}
     here = _Here(store, destination, names)
-    temporary = list_temporary(store, destination) if here.has(TEMPORARY) else Temporary()
-    found = jobs_and_links(store, destination, temporary)
+    temporary = list_temporary(store, destination) if here.has(TEMPORARY) else []
+    found = jobs_listed(store, destination, temporary)
     in_log = InLog(store, destination) if here.has(DIRECTORY) else None
     jobs = summaries(store, destination, dest, found, in_log, threads=threads, is_last=is_last)
     last, log_problem = here.last_commit(in_log)
@@ -158,13 +153,13 @@ class _Here:
             return noted, f"the log of the table cannot be read: {e}"
 
     def leftovers(
-        self, temporary: Temporary, found: Sequence[FoundJob], vacuum: str
+        self, temporary: Sequence[FileStatus], found: Sequence[JobStatus], vacuum: str
     ) -> Iterator[Leftover]:
         """What other committers have left, or clean-ups that were stopped; `vacuum` is a command."""
         for job in found:
-            if not job.attempts and not job.linked and job.closed is None:
+            if not job.is_attempt and job.closed is None:
                 yield self._of_directory(job, vacuum)
-        gone = gone_in(self.destination, temporary.directories)
+        gone = gone_in(self.destination, temporary)
         mislaid = list(filter(self._is_unfinished, gone))
         ended = [one for one in gone if one not in mislaid]
         if mislaid:
@@ -196,15 +191,15 @@ class _Here:
         left = Leftover(LeftBy.UPLOADS, paths, command=f"{vacuum} --dry-run")
         return (left,) if found else (), None
 
-    def _of_directory(self, job: FoundJob, vacuum: str) -> Leftover:
+    def _of_directory(self, job: JobStatus, vacuum: str) -> Leftover:
         name = job.directory.rpartition("/")[2]
-        kind = left_in_temporary(name, is_empty=not job.others)
-        tasks = sum(one.is_directory and one.name.startswith(TASK_PREFIX) for one in job.others)
+        kind = left_in_temporary(name, is_empty=not job.inside)
+        tasks = sum(one.is_directory and one.name.startswith(TASK_PREFIX) for one in job.inside)
         return Leftover(
             kind,
             self._shown([job.directory]),
             tasks if kind is LeftBy.FILE_OUTPUT_COMMITTER else None,
-            _age(job.others),
+            _age(job.inside),
             vacuum if kind is LeftBy.NOTHING else None,
         )
 

@@ -8,7 +8,7 @@ from ray_committer.events import CancelToken
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.job_files.job_state import StateChangedError, advance
-from ray_committer.job_files.other_jobs import OtherJob
+from ray_committer.job_files.job_status import JobStatus
 from ray_committer.jobs.open_job import StorageOptions, open_job
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.record import ConflictMode
@@ -37,7 +37,7 @@ def ending(
     Nothing is done to a job that is not in the state that was seen: its id may have been set up again.
     """
 
-    def end(other: OtherJob, how: End) -> list[str]:
+    def end(other: JobStatus, how: End) -> list[str]:
         _log.info("%s: %s this job first, because it has stopped", other.job.directory, how)
         with open_job(
             destination_url(spec, other.job.destination),
@@ -50,7 +50,7 @@ def ending(
             if job.state.seen != other.seen:
                 raise StateChangedError(job.state.seen, other.seen)
             if how is End.ABORT:
-                advance(job.context.store, other.job, other.seen, Phase.ABORTED)
+                advance(job.context.store, other.job, other.known, Phase.ABORTED)
                 abort_job_stage.abort_job(job.context)
             elif how is End.UNDO:
                 undo_job_stage.undo_job(job.context, job.state, allowed_roots=job.allowed_roots)
@@ -61,7 +61,7 @@ def ending(
     return end
 
 
-def _of_other(options: CommitOptions, other: OtherJob) -> CommitOptions:
+def _of_other(options: CommitOptions, other: JobStatus) -> CommitOptions:
     """The options to end another job with: how to work from this job's, and no facts of this job."""
     return options.changed(
         job_attempt=other.job.number,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from dataclasses import replace
+from collections.abc import Sequence
 
 from ray_committer.errors import (
     AmbiguousJobError,
@@ -13,35 +13,33 @@ from ray_committer.errors import (
     JobNotFoundError,
     SettingsError,
 )
-from ray_committer.job_files.find_job import (
-    AttemptState,
-    FoundJob,
-    job_in,
-    linked_path,
-    list_job_directories,
-    read_attempt_state,
-    read_state_and_manifests,
-    refuse_links,
-)
+from ray_committer.job_files.job_status import JobStatus
 from ray_committer.job_files.job_tree import JobTree, named_tree
-from ray_committer.job_files.magic_jobs import find_left
+from ray_committer.job_files.listing import (
+    find_documented_attempt,
+    find_s3a,
+    in_directories,
+    jobs_at,
+    named,
+    readable,
+)
 from ray_committer.job_files.manifests import list_manifest_files, read_listed
-from ray_committer.job_files.other_jobs import finish_first, other_jobs
+from ray_committer.job_files.others import other_jobs
+from ray_committer.job_files.read_job import read_job, read_job_and_manifests
 from ray_committer.job_files.success import attempt_of, read_success, success_if_told
 from ray_committer.limits.permits import Permits
 from ray_committer.limits.ratelimit import RateLimit
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.manifest import decode_manifest
 from ray_committer.protocol.paths import (
-    DOCUMENTED_PREFIX,
     JobAttempt,
-    join,
     new_job_attempt,
     temporary_directory,
 )
 from ray_committer.protocol.state import WITH_RECORD
 from ray_committer.protocol.success import SuccessData
 from ray_committer.stages.adopt_job import adopt_job
+from ray_committer.stages.end_others import finish_first
 from ray_committer.stages.ended_jobs import end_in_log, not_found
 from ray_committer.stages.other_attempts import refuse_other_attempts
 from ray_committer.stores.base import StoreOperations
@@ -63,7 +61,7 @@ def find_or_adopt(
     *,
     to_commit: bool,
     is_dry_run: bool,
-) -> tuple[JobAttempt, AttemptState, bool]:
+) -> tuple[JobAttempt, JobStatus, bool]:
     """Find the attempt and its state. A job that was not set up here can be one that Hadoop's S3A
     committer left: if it is to be committed, it is adopted; True is returned with it.
 
@@ -76,21 +74,21 @@ def find_or_adopt(
             return job, state, False
     except JobNotFoundError as e:
         error = e
-    left = find_left(store, destination, job_id, number) if job_id else None
-    if left is None or (to_commit and not left.pendingsets):
+    left = find_s3a(store, destination, job_id, number) if job_id else None
+    if left is None or (to_commit and not left.manifests):
         if error is not None:
             raise error
         return job, state, False
     if is_dry_run:
         status = shlex.join(["ray-committer", "status", shown_url(store.spec, destination)])
         raise SettingsError(
-            f"{left.directory}: is a job of Hadoop's S3A committer, for which a dry run is not "
+            f"{left.job.directory}: is a job of Hadoop's S3A committer, for which a dry run is not "
             f"supported",
             f"run `{status}`: it shows the job, and the commands that finish it or give it up",
         )
     if to_commit:
         adopt_job(store, left)
-    return *_find(store, destination, job_id, left.number, to_commit=to_commit), True
+    return *_find(store, destination, job_id, left.job.number, to_commit=to_commit), True
 
 
 def _find(
@@ -100,7 +98,7 @@ def _find(
     number: int | None,
     *,
     to_commit: bool,
-) -> tuple[JobAttempt, AttemptState]:
+) -> tuple[JobAttempt, JobStatus]:
     """Find the attempt and its state.
 
     With `to_commit` also check the other attempts, unless this one is recorded: then it is the one that
@@ -114,7 +112,7 @@ def _find(
             _refuse_mislaid(store, destination)
         logged = _logged(store, destination, job_id, number) if job_id is not None else None
         if logged is not None:
-            return logged, AttemptState()
+            return logged, JobStatus(logged, exists=False)
         success = _success(store, destination, strict=job_id is None)
         if success is None or success.job_id is None or job_id not in (None, success.job_id):
             raise
@@ -122,10 +120,10 @@ def _find(
         if number not in (None, noted):
             raise
         job = new_job_attempt(destination, success.job_id, noted)
-    state = read_state_and_manifests(store, job, tree)
+    state = read_job_and_manifests(store, job, tree)
     documented = None if state.exists else find_documented_attempt(store, job)
     if documented is not None:
-        job, state = documented, read_attempt_state(store, documented)
+        job, state = documented, read_job(store, documented)
     if state.exists and not state.is_decided:
         _confirm(store, job, is_named=job_id is not None)
     if to_commit and number is not None and state.phase not in WITH_RECORD:
@@ -144,8 +142,9 @@ def _logged(
 def _refuse_mislaid(store: StoreOperations, destination: str) -> None:
     """`CommitStateUnknownError` if a process that slept took away the directory of a recorded job: then
     ``_SUCCESS`` belongs to another job."""
-    for other in other_jobs(store, destination, time.time_ns() // 1_000_000).jobs:
-        raise CommitStateUnknownError(*finish_first(store, other))
+    for other in other_jobs(store, destination, time.time_ns() // 1_000_000):
+        if other.has_begun:
+            raise CommitStateUnknownError(*finish_first(store, other))
 
 
 def _success(store: StoreOperations, destination: str, *, strict: bool) -> SuccessData | None:
@@ -182,18 +181,8 @@ def find_job_attempt(
         return new_job_attempt(destination, job_id, number)
     attempts = tree.attempts(destination, job_id) if tree is not None and job_id is not None else ()
     if job_id is not None and tree is not None and attempts:
-        return _choose_attempt(FoundJob(job_id, tree.directory, attempts), number, destination)
-    job = _find_job(store, destination, job_id)
-    return _choose_attempt(job, number, destination)
-
-
-def find_documented_attempt(store: StoreOperations, job: JobAttempt) -> JobAttempt | None:
-    """The same attempt under the directory name of Hadoop's documentation, if it is there."""
-    directory = join(job.temporary, DOCUMENTED_PREFIX + job.job_id)
-    refuse_links(store, (directory,))
-    found = job_in(store, job.destination, directory, job.job_id)
-    attempts = found.opened().attempts if found else ()
-    return next((attempt for attempt in attempts if attempt.number == job.number), None)
+        return _choose_attempt([JobStatus(one) for one in attempts], number)
+    return _choose_attempt(_find_job(store, destination, job_id), number)
 
 
 def confirm_documented(store: StoreOperations, job: JobAttempt) -> None:
@@ -226,46 +215,39 @@ def _job_id_of_manifests(store: StoreOperations, job: JobAttempt) -> str | None:
     return None
 
 
-def _find_job(store: StoreOperations, destination: str, job_id: str | None) -> FoundJob:
-    jobs = list_job_directories(store, destination)
+def _find_job(store: StoreOperations, destination: str, job_id: str | None) -> Sequence[JobStatus]:
+    """The attempts and links in the directory of the one job that is meant, or that directory itself."""
+    jobs = jobs_at(store, destination)
     if job_id is not None:
-        by_name = {job.directory.rpartition("/")[2]: job for job in jobs}
-        named = by_name.get(job_id) or by_name.get(DOCUMENTED_PREFIX + job_id)
-        if named is None:
+        if not (meant := named(jobs, job_id)):
             raise not_found(store, destination, job_id)
-        return _called(named.opened(), job_id)
-    jobs = [job for job in jobs if not job.is_link] or jobs
-    live = [job for job in jobs if job.attempts or job.closed] or jobs
+        return meant
+    every = list(in_directories(jobs).values())
+    shown = [found for found in every if found[0].is_attempt or not found[0].is_link] or every
+    live = [found for found in shown if any(one.may_hold_an_attempt for one in found)] or shown
     if not live:
         raise not_found(store, destination, None)
     if len(live) > 1:
         raise AmbiguousJobError(
             f"{temporary_directory(destination)}: holds {len(live)} jobs "
-            f"({', '.join(job.job_id for job in live)})",
+            f"({', '.join(found[0].job.job_id for found in live)})",
             "name one with --job-id",
         )
-    return live[0].opened()
+    return live[0]
 
 
-def _called(job: FoundJob, job_id: str) -> FoundJob:
-    attempts = tuple(replace(attempt, job_id=job_id) for attempt in job.attempts)
-    return replace(job, job_id=job_id, attempts=attempts)
-
-
-def _choose_attempt(job: FoundJob, number: int | None, destination: str) -> JobAttempt:
+def _choose_attempt(jobs: Sequence[JobStatus], number: int | None) -> JobAttempt:
+    attempts, first = list(readable(jobs)), jobs[0]
+    numbers = [attempt.number for attempt in attempts]
     if number is not None:
-        for attempt in job.attempts:
-            if attempt.number == number:
-                return attempt
-        raise JobNotFoundError(
-            f"{job.directory}: has no attempt {number}, only "
-            f"{[attempt.number for attempt in job.attempts]}"
-        )
-    if len(job.attempts) > 1:
+        if number in numbers:
+            return attempts[numbers.index(number)]
+        raise JobNotFoundError(f"{first.directory}: has no attempt {number}, only {numbers}")
+    if len(attempts) > 1:
         raise AmbiguousJobError(
-            f"{job.directory}: has the attempts {[attempt.number for attempt in job.attempts]}",
-            "name one with --attempt",
+            f"{first.directory}: has the attempts {numbers}", "name one with --attempt"
         )
-    if job.linked and not job.attempts:
-        raise linked_path(job.linked[0].directory)
-    return job.attempts[0] if job.attempts else new_job_attempt(destination, job.job_id, 0)
+    if attempts:
+        return attempts[0]
+    place = first.opened().job  # not a link
+    return new_job_attempt(place.destination, place.job_id, 0)

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-from ray_committer.errors import RayCommitterError
+from ray_committer.errors import LinkedPathError, RayCommitterError
 from ray_committer.job_files.commands import ENDS, UNDO, job_command
-from ray_committer.job_files.find_job import (
-    FoundJob,
-    list_job_directories,
-    not_read,
-    skipped_link,
-)
-from ray_committer.job_files.magic_jobs import left_attempts, list_left
-from ray_committer.job_files.other_jobs import OtherJob, read_others
-from ray_committer.job_files.watch import until_certain
+from ray_committer.job_files.job_status import JobStatus
+from ray_committer.job_files.listing import jobs_at, list_s3a, not_read, s3a_attempts
+from ray_committer.job_files.others import until_certain
+from ray_committer.job_files.read_job import read_others
 from ray_committer.jobs.open_job import StorageOptions, open_here, require_destination
 from ray_committer.jobs.survey_jobs import Survey, survey_exactly, survey_job
 from ray_committer.options import CommitOptions
@@ -120,11 +116,9 @@ def list_jobs(
         threads = options.threads if exact else None
 
         def look(is_last: bool) -> list[JobSummary]:
-            directories = list_job_directories(store, destination)
-            in_log = InLog(store, destination) if directories else None
-            return summaries(
-                store, destination, dest, directories, in_log, threads=threads, is_last=is_last
-            )
+            jobs = jobs_at(store, destination)
+            in_log = InLog(store, destination) if jobs else None
+            return summaries(store, destination, dest, jobs, in_log, threads=threads, is_last=is_last)
 
         return look_again(look)
 
@@ -146,39 +140,35 @@ def summaries(
     store: StoreOperations,
     destination: str,
     dest: str,
-    directories: Sequence[FoundJob],
+    jobs: Sequence[JobStatus],
     in_log: InLog | None,
     *,
     threads: int | None,
     is_last: bool,
 ) -> list[JobSummary]:
-    """The summaries of the jobs in some directories, and of those that Hadoop's S3A committer left.
+    """The summaries of some jobs, and of those that Hadoop's S3A committer left.
 
     `dest` is the destination as the user names it. With `threads`, count exactly. `JobMovedOnError` if
     the look must be made anew, unless it `is_last`.
     """
     now = time.time()
-    surveys = _surveys(store, directories, round(now * 1000), threads=threads, is_last=is_last)
+    surveys = _surveys(store, jobs, round(now * 1000), threads=threads, is_last=is_last)
     found: list[JobSummary] = []
-    for job in directories:
-        if job.closed is not None:
-            problem = not_read(job.closed, job.directory)
-            found.append(JobSummary(job.job_id, None, job.directory, "unknown", 0, problem=problem))
-        several = len(job.attempts) + len(job.linked) > 1
-        for attempt in sorted((*job.attempts, *job.linked), key=lambda one: one.number):
-            if attempt in job.linked:
-                found.append(_link(attempt))
-                continue
-            survey = surveys[attempt]
-            summary = _summary(dest, attempt, survey, now, several=several)
-            found.append(in_log.told(summary, attempt, survey) if in_log else summary)
+    count = Counter(one.directory for one in jobs)
+    for one in jobs:
+        if one.closed is not None:
+            found.append(_not_examined(one, one.closed))
+        elif one.is_attempt:
+            survey = surveys[one.job]
+            summary = _summary(dest, one.job, survey, now, several=count[one.directory] > 1)
+            found.append(in_log.told(summary, one.job, survey) if in_log else summary)
     known = {job.job_id for job in found}
     return [*found, *_left(store, destination, dest, known)]
 
 
 def _surveys(
     store: StoreOperations,
-    directories: Sequence[FoundJob],
+    jobs: Sequence[JobStatus],
     now_milliseconds: int,
     *,
     threads: int | None,
@@ -187,12 +177,11 @@ def _surveys(
     """Survey all job attempts, and then watch those of which it is doubtful whether a committer whose
     clock is ahead is at work on them."""
     survey = partial(survey_exactly, threads=threads) if threads else survey_job
-    attempts = (attempt for job in directories for attempt in job.attempts)
-    found = {attempt: survey(store, attempt, now_milliseconds) for attempt in attempts}
+    found = {one.job: survey(store, one.job, now_milliseconds) for one in jobs if one.is_open}
     doubtful = [job for job, one in found.items() if one.begun is not None and one.begun.is_doubtful]
     if doubtful:
         look = partial(read_others, store, *doubtful, now_milliseconds=now_milliseconds)
-        watched: list[OtherJob] = []
+        watched: list[JobStatus] = []
         with suppress(OSError, RayCommitterError):
             watched = until_certain(look)
         if len(watched) < len(doubtful) and not is_last:
@@ -233,26 +222,26 @@ class InLog:
 
 def _left(store: StoreOperations, destination: str, dest: str, known: set[str]) -> Iterator[JobSummary]:
     """The jobs of Hadoop's S3A committer that were not taken over."""
-    for job_id in list_left(store, destination):
-        attempts = left_attempts(store, destination, job_id) if job_id not in known else []
+    for job_id in list_s3a(store, destination):
+        attempts = s3a_attempts(store, destination, job_id) if job_id not in known else []
         for one in attempts:
             command = partial(job_command, dest=dest, job=one.job, name_attempt=len(attempts) > 1)
             yield JobSummary(
                 job_id=job_id,
-                job_attempt=one.number,
-                directory=one.directory,
+                job_attempt=one.job.number,
+                directory=one.job.directory,
                 state="left",
-                manifests=len(one.pendingsets),
+                manifests=len(one.manifests or ()),
                 command=command("commit", options=["--expect-tasks", "N"]),
                 undo_command=command("abort"),
             )
 
 
-def _link(attempt: JobAttempt) -> JobSummary:
-    """An attempt that is a symbolic link."""
-    directory = attempt.directory
-    problem = skipped_link(directory)
-    return JobSummary(attempt.job_id, attempt.number, directory, "unknown", 0, problem=problem)
+def _not_examined(one: JobStatus, error: PermissionError | LinkedPathError) -> JobSummary:
+    """A directory that was not read, or an attempt that is a symbolic link."""
+    job, number = one.job, one.job.number if one.is_attempt else None
+    problem = not_read(error, job.directory)
+    return JobSummary(job.job_id, number, job.directory, "unknown", 0, problem=problem)
 
 
 def _summary(dest: str, attempt: JobAttempt, survey: Survey, now: float, *, several: bool) -> JobSummary:

@@ -22,7 +22,7 @@ from ray_committer.events import CancelToken, EventSink, ignore, unfailing
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import Choice, ExecutorName, choose_executor
 from ray_committer.executors.inline import InlineExecutor
-from ray_committer.job_files.find_job import AttemptState
+from ray_committer.job_files.job_status import JobStatus
 from ray_committer.job_files.manifests import estimate_files
 from ray_committer.job_files.success import is_noted
 from ray_committer.jobs.find_attempt import find_or_adopt, guarded_here
@@ -46,7 +46,7 @@ class OpenJob:
     """A job attempt to work on, with the roots of the options as paths of its store."""
 
     context: JobContext
-    state: AttemptState
+    state: JobStatus
     replaced_roots: tuple[str, ...]
     allowed_roots: tuple[str, ...]
 
@@ -258,7 +258,7 @@ def require_destination(store: StoreOperations, destination: str) -> None:
         raise no_directory(destination, status)
 
 
-def existing_state(job: OpenJob) -> AttemptState:
+def existing_state(job: OpenJob) -> JobStatus:
     """The state of the job attempt; `JobNotFoundError` if there is nothing to commit."""
     if not job.state.is_remnant:
         return job.state

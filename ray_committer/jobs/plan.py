@@ -9,8 +9,8 @@ from functools import partial
 
 from ray_committer.errors import RayCommitterError, RecordGoneError
 from ray_committer.job_files.commit_record import load_commit_record
-from ray_committer.job_files.find_job import read_state_and_manifests
 from ray_committer.job_files.job_state import Seen, StateChangedError, read_state
+from ray_committer.job_files.read_job import read_job_and_manifests
 from ray_committer.job_files.success import is_noted
 from ray_committer.jobs.job_plan import (
     JobPlan,
@@ -86,7 +86,7 @@ def plan_job(
         for _ in range(LOADS):
             with suppress(ManifestsChangedError, StateChangedError):
                 return _plan_as_found(now, first)
-            now = replace(job, state=read_state_and_manifests(job.context.store, job.context.job))
+            now = replace(job, state=read_job_and_manifests(job.context.store, job.context.job))
         raise changed_too_often(job.context)
 
 

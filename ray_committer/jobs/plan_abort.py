@@ -7,7 +7,7 @@ from functools import partial
 
 from ray_committer.job_files.abort_uploads import Upload, job_uploads
 from ray_committer.job_files.commit_record import load_commit_record
-from ray_committer.job_files.find_job import goes_on
+from ray_committer.job_files.others import goes_on
 from ray_committer.job_files.spark_uploads import find_spark_uploads
 from ray_committer.jobs.abort_report import AbortReport, report_abort
 from ray_committer.jobs.open_job import OpenJob, StorageOptions, open_job

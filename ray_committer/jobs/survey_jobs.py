@@ -16,10 +16,11 @@ from ray_committer.errors import RayCommitterError
 from ray_committer.executors.thread_pool import ThreadPool
 from ray_committer.job_files.abort_uploads import mark
 from ray_committer.job_files.commit_record import record_gone
-from ray_committer.job_files.find_job import not_read
 from ray_committer.job_files.job_state import Seen, read_state
+from ray_committer.job_files.job_status import JobStatus
+from ray_committer.job_files.listing import not_read
 from ray_committer.job_files.manifests import list_manifest_files, read_listed
-from ray_committer.job_files.other_jobs import OtherJob, read_other
+from ray_committer.job_files.read_job import read_other
 from ray_committer.places.choose import output_of
 from ray_committer.protocol.manifest import TaskManifest, decode_manifest, stamp_of
 from ray_committer.protocol.paths import JobAttempt, join
@@ -57,7 +58,7 @@ class Survey:
     left: int | None = None
     newest_milliseconds: int | None = None
     problem: str | None = None
-    begun: OtherJob | None = None
+    begun: JobStatus | None = None
     stamp: str | None = None
     table: ClaimedTable | None = None
     is_bound: bool = False

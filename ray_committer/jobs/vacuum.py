@@ -14,8 +14,8 @@ from ray_committer.errors import (
     SettingsError,
 )
 from ray_committer.job_files.commands import ENDS, is_beside_others, job_command
-from ray_committer.job_files.find_job import read_attempt_state
 from ray_committer.job_files.job_state import read_state
+from ray_committer.job_files.read_job import read_job
 from ray_committer.job_files.success import is_noted
 from ray_committer.jobs.open_job import StorageOptions, attempt_context, open_here, require_destination
 from ray_committer.jobs.vacuum_jobs import Remains, at_work, find_remains
@@ -115,18 +115,19 @@ def _settle(
     *,
     dry_run: bool,
 ) -> VacuumedJob:
+    job = remains.status.job
     logged = in_log.of(remains.attempt) if remains.attempt else None
     reason, newest, decided = remains.kept, remains.newest_milliseconds, remains.decided
     if reason is None and not dry_run:
         try:
             reason = _remove(store, remains, now, options)
         except PermissionError as e:
-            reason = f"{e.filename or remains.directory}: no permission to remove it"
+            reason = f"{e.filename or job.directory}: no permission to remove it"
         decided = remains.attempt if reason is not None else None
     return VacuumedJob(
-        job_id=remains.job_id,
+        job_id=job.job_id,
         job_attempt=remains.attempt.number if remains.attempt else None,
-        directory=remains.directory,
+        directory=job.directory,
         files=remains.files,
         bytes=remains.bytes,
         age_seconds=None if newest is None else max(0.0, (now - newest) / 1000),
@@ -140,24 +141,25 @@ def _settle(
 
 def _remove(store: GuardedStore, remains: Remains, now: int, options: CommitOptions) -> str | None:
     """Remove the directory; return the reason if it must be kept after all."""
-    if remains.gone is not None:
-        return None if sweep_gone(store, remains.gone) else "it belongs to a job that has not ended"
+    job = remains.status.job
+    if job.is_gone:
+        return None if sweep_gone(store, job) else "it belongs to a job that has not ended"
     if remains.attempt is None:
         remove = store.delete_directory if remains.files else store.remove_empty_directory
-        remove(remains.directory)
+        remove(job.directory)
         return None
-    state = read_attempt_state(store, remains.attempt)
-    if not state.exists and is_noted(store, remains.attempt):
+    state = read_job(store, job)
+    if not state.exists and is_noted(store, job):
         return _COMMITTED
     if not state.exists and not state.is_husk:
         return "it has ended in the meantime"
-    if state.phase is Phase.DECLARED and (reason := at_work(store, remains.attempt, now)):
+    if state.phase is Phase.DECLARED and (reason := at_work(store, job, now)):
         return reason
-    context = attempt_context(store, remains.attempt, options)
+    context = attempt_context(store, job, options)
     try:
         abort_job(context)
     except CommitRecordExistsError:
-        is_over = read_state(store, remains.attempt) is None
+        is_over = read_state(store, job) is None
         return _COMMITTED if is_over else "its commit has just begun"
     except CommitStateUnknownError as e:
         return str(e)

@@ -17,17 +17,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from ray_committer.errors import LinkedPathError, RayCommitterError
-from ray_committer.job_files.find_job import (
-    FoundJob,
-    list_job_directories,
+from ray_committer.job_files.job_status import Committer, JobStatus
+from ray_committer.job_files.listing import (
+    find_s3a,
+    gone_in,
+    in_directories,
+    jobs_listed,
+    list_temporary,
     not_read,
-    read_attempt_state,
-    skipped_link,
+    readable,
 )
-from ray_committer.job_files.gone_jobs import list_gone, state_inside
-from ray_committer.job_files.magic_jobs import find_left
-from ray_committer.job_files.other_jobs import read_others
-from ray_committer.job_files.watch import until_certain
+from ray_committer.job_files.others import state_inside, until_certain
+from ray_committer.job_files.read_job import read_job, read_others
 from ray_committer.places.choose import places_of
 from ray_committer.protocol.paths import MANIFESTS, TASKS, JobAttempt, join
 from ray_committer.protocol.state import WITH_RECORD, Phase
@@ -48,24 +49,25 @@ _AT_WORK = "process {process} on {host} is at work on its commit"
 
 @dataclass(frozen=True, slots=True)
 class Remains:
-    """A directory below ``_temporary``, its contents, and why it is `kept` (None: it can be removed).
+    """A directory below ``_temporary`` by its `status`, and why it is `kept` (None: it can be removed).
 
-    `attempt` is None if the directory is not that of a job attempt. The counts are None if they were not
-    looked at. `decided` is an attempt of the same job with a record, so this directory must not be
-    touched. `gone` is an attempt that a process took away to delete it. It `has_ended` if nothing is
-    left of a job that could be committed: an empty directory, or one that was taken away.
+    The counts are None if they were not looked at. `decided` is an attempt of the same job with a
+    record, so this directory must not be touched. It `has_ended` if nothing is left of a job that could
+    be committed: an empty directory, or one that was taken away.
     """
 
-    job_id: str
-    directory: str
-    attempt: JobAttempt | None = None
+    status: JobStatus
     decided: JobAttempt | None = None
     files: int | None = None
     bytes: int | None = None
     newest_milliseconds: int | None = None
-    gone: JobAttempt | None = None
     kept: str | None = None
     has_ended: bool = False
+
+    @property
+    def attempt(self) -> JobAttempt | None:
+        """The job attempt; None if it is no longer one, or was not read."""
+        return self.status.job if self.status.is_open and not self.status.job.is_gone else None
 
 
 def find_remains(
@@ -73,46 +75,47 @@ def find_remains(
 ) -> Iterator[Remains]:
     """Look at each job attempt in turn, and list all its files unless the job has a record."""
     limit = now_milliseconds - round(older_than_seconds * 1000)
-    for gone in list_gone(store, destination):
-        yield _gone_remains(store, gone, limit)
-    for found in list_job_directories(store, destination):
+    listed = list_temporary(store, destination)
+    for gone in gone_in(destination, listed):
+        yield _gone_remains(store, JobStatus(gone), limit)
+    for found in in_directories(jobs_listed(store, destination, listed)).values():
         try:
-            states = {one: read_attempt_state(store, one) for one in found.opened().attempts}
+            states = [read_job(store, attempt) for attempt in readable(found)]
         except (PermissionError, LinkedPathError) as e:
-            yield Remains(found.job_id, found.directory, kept=not_read(e, found.directory))
+            yield Remains(_unread(found[0], e), kept=not_read(e, found[0].directory))
             continue
-        decided = next((one for one, state in states.items() if state.phase in WITH_RECORD), None)
-        for attempt, state in states.items():
-            phase = state.phase
-            remains = _attempt_remains(store, attempt, phase, decided, limit)
-            if phase is Phase.DECLARED and remains.kept is None:
-                remains = replace(remains, kept=at_work(store, attempt, now_milliseconds))
-            if phase is not Phase.ABORTED and remains.kept is None and _is_left(store, attempt):
-                remains = replace(remains, kept=_LEFT)
-            yield replace(remains, has_ended=state.is_remnant)
-        for link in found.linked:
-            yield Remains(found.job_id, link.directory, kept=skipped_link(link.directory))
-        if not (found.attempts or found.linked):
-            yield _other_remains(store, found, limit)
+        decided = next((one.job for one in states if one.phase in WITH_RECORD), None)
+        for state in states:
+            yield _attempt_remains(store, state, decided, limit, now_milliseconds)
+        for one in found:
+            if one.closed is not None:
+                yield Remains(one, kept=not_read(one.closed, one.job.directory))
+            elif not one.is_attempt:
+                yield _other_remains(store, one, limit)
+
+
+def _unread(one: JobStatus, error: PermissionError | LinkedPathError) -> JobStatus:
+    """The directory that a job is in, of which an attempt was not read."""
+    place = replace(one.job, number=0, directory=one.directory)
+    return JobStatus(place, Committer.UNKNOWN, closed=error)
 
 
 def _is_left(store: StoreOperations, attempt: JobAttempt) -> bool:
     """Whether Hadoop's S3A committer could still commit a job, whatever becomes of what is here."""
-    left = find_left(store, attempt.destination, attempt.job_id, attempt.number)
-    return left is not None and bool(
-        left.pendingsets
-    )  # without them, it is what tasks of ours have left
+    left = find_s3a(store, attempt.destination, attempt.job_id, attempt.number)
+    # Without pendingsets, it is what tasks of ours have left.
+    return left is not None and bool(left.manifests)
 
 
-def _gone_remains(store: StoreOperations, gone: JobAttempt, limit: int) -> Remains:
+def _gone_remains(store: StoreOperations, gone: JobStatus, limit: int) -> Remains:
     """An attempt that was taken away: removed if its job has ended, otherwise kept as a mistake."""
-    remains = Remains(gone.job_id, gone.directory, gone=gone, has_ended=True)
+    remains = Remains(gone, has_ended=True)
     try:
-        state = state_inside(store, gone)
+        state = state_inside(store, gone.job)
     except RayCommitterError as e:
         return replace(remains, kept=str(e))
     except PermissionError as e:
-        return replace(remains, kept=not_read(e, gone.directory))
+        return replace(remains, kept=not_read(e, gone.job.directory))
     if state is None:  # the state may be deleted already: only its age decides
         return _looked_at(store, remains, limit)
     if state.phase in (Phase.COMMITTED, Phase.ABORTED):
@@ -122,18 +125,22 @@ def _gone_remains(store: StoreOperations, gone: JobAttempt, limit: int) -> Remai
 
 def _attempt_remains(
     store: StoreOperations,
-    attempt: JobAttempt,
-    phase: Phase | None,
+    state: JobStatus,
     decided: JobAttempt | None,
     limit: int,
+    now_milliseconds: int,
 ) -> Remains:
+    remains = Remains(state, decided, has_ended=state.is_remnant)
     if decided is not None:
-        reason = _RECORD if decided == attempt else _OTHER_RECORD
-        return Remains(attempt.job_id, attempt.directory, attempt, decided, kept=reason)
-    remains = Remains(attempt.job_id, attempt.directory, attempt)
-    if phase is Phase.ABORTED:  # by a process that stopped before the deletion
+        return replace(remains, kept=_RECORD if decided == state.job else _OTHER_RECORD)
+    if state.phase is Phase.ABORTED:  # by a process that stopped before the deletion
         return remains
-    return _looked_at(store, remains, limit)
+    remains = _looked_at(store, remains, limit)
+    if state.phase is Phase.DECLARED and remains.kept is None:
+        remains = replace(remains, kept=at_work(store, state.job, now_milliseconds))
+    if remains.kept is None and _is_left(store, state.job):
+        remains = replace(remains, kept=_LEFT)
+    return remains
 
 
 def at_work(store: StoreOperations, attempt: JobAttempt, now_milliseconds: int) -> str | None:
@@ -149,12 +156,12 @@ def at_work(store: StoreOperations, attempt: JobAttempt, now_milliseconds: int) 
     return _AT_WORK.format(process=owners[0].process, host=owners[0].host) if owners else None
 
 
-def _other_remains(store: StoreOperations, found: FoundJob, limit: int) -> Remains:
+def _other_remains(store: StoreOperations, found: JobStatus, limit: int) -> Remains:
     """A directory without a job attempt: empty, from the doctor, or not from this protocol."""
     is_empty = not _list(store, found.directory)
-    empty = Remains(found.job_id, found.directory, has_ended=is_empty)
+    empty = Remains(found, has_ended=is_empty)
     remains = _looked_at(store, empty, limit)
-    is_own = found.job_id.startswith(DOCTOR_PREFIX) or is_empty
+    is_own = found.job.job_id.startswith(DOCTOR_PREFIX) or is_empty
     if remains.kept is None and not is_own:
         return replace(
             remains, kept="it is not from this protocol; a classic committer may have left it"
@@ -164,10 +171,11 @@ def _other_remains(store: StoreOperations, found: FoundJob, limit: int) -> Remai
 
 def _looked_at(store: StoreOperations, remains: Remains, limit: int) -> Remains:
     """Count the files; keep the directory if it has, or may have, changed since `limit`."""
+    directory = remains.status.job.directory
     try:
-        files, changed = store.list_files(remains.directory), _directory_times(store, remains)
+        files, changed = store.list_files(directory), _directory_times(store, directory)
     except PermissionError as e:
-        return replace(remains, kept=not_read(e, remains.directory))
+        return replace(remains, kept=not_read(e, directory))
     size = sum(file.size for file in files)
     times = [file.modified_milliseconds for file in files]
     newest = max((*changed, *(time for time in times if time)), default=None)
@@ -179,16 +187,14 @@ def _looked_at(store: StoreOperations, remains: Remains, limit: int) -> Remains:
     return counted
 
 
-def _directory_times(store: StoreOperations, remains: Remains) -> list[int]:
+def _directory_times(store: StoreOperations, directory: str) -> list[int]:
     """Change times of directories, if the store has them; a task that just began has no files yet."""
-    objects = places_of(store).list_job(remains.directory)
+    objects = places_of(store).list_job(directory)
     if objects is not None:  # the mark of a directory is an object
         return [one.modified_milliseconds for one in objects if one.modified_milliseconds is not None]
-    own = store.get_status(remains.directory)
-    inner = _list(store, remains.directory)
-    attempts = [
-        one for name in (TASKS, MANIFESTS) for one in _list(store, join(remains.directory, name))
-    ]
+    own = store.get_status(directory)
+    inner = _list(store, directory)
+    attempts = [one for name in (TASKS, MANIFESTS) for one in _list(store, join(directory, name))]
     found = [own, *(one for one in (*inner, *attempts) if one.is_directory)]
     return [one.modified_milliseconds for one in found if one and one.modified_milliseconds is not None]
 

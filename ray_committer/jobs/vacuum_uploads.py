@@ -16,13 +16,13 @@ from functools import partial
 
 from ray_committer.errors import ManifestError, RayCommitterError
 from ray_committer.job_files.abort_uploads import Upload, job_uploads
-from ray_committer.job_files.find_job import list_job_directories, not_read
-from ray_committer.job_files.magic_jobs import list_magic, uploads_in
+from ray_committer.job_files.listing import jobs_at, list_magic, not_read, readable
 from ray_committer.jobs.open_job import StorageOptions, open_here
 from ray_committer.jobs.vacuum import WEEK_SECONDS, refuse_young
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.magic_paths import MAGIC, PENDING, PENDINGSET, magic_job_of
 from ray_committer.protocol.paths import TEMPORARY, ancestors, is_inside, join
+from ray_committer.stages.adopt_job import uploads_in
 from ray_committer.stores.at_once import streamed
 from ray_committer.stores.base import FileStatus, PendingUpload, StoreOperations, pending_uploads
 from ray_committer.work.end_upload import end_upload
@@ -159,9 +159,8 @@ def _magic_files(store: StoreOperations, destination: str) -> list[FileStatus]:
 
 def _named(store: StoreOperations, destination: str) -> Iterator[Upload]:
     """The uploads that the jobs of a destination name; ``PermissionError`` for one that is closed."""
-    for found in list_job_directories(store, destination):
-        for attempt in found.opened().attempts:
-            yield from job_uploads(store, attempt)
+    for attempt in readable(jobs_at(store, destination)):
+        yield from job_uploads(store, attempt)
 
 
 def _named_by_magic(store: StoreOperations, destination: str, status: FileStatus) -> list[Upload]:

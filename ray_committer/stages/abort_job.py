@@ -11,14 +11,15 @@ from functools import partial
 
 from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError, TableLogError
 from ray_committer.job_files.commands import abort_command, commit_command
-from ray_committer.job_files.find_job import AttemptState, read_attempt_state, without_late
 from ray_committer.job_files.follow_job import follow_job
 from ray_committer.job_files.job_state import (
     Seen,
     adopt_state,
     advance,
 )
-from ray_committer.job_files.magic_jobs import find_left
+from ray_committer.job_files.job_status import JobStatus
+from ray_committer.job_files.listing import find_s3a
+from ray_committer.job_files.read_job import read_job, without_late
 from ray_committer.job_files.success import is_noted
 from ray_committer.places.deleted import count_deleted
 from ray_committer.protocol import statistic_names as names
@@ -53,7 +54,7 @@ def abort_job(context: JobContext) -> bool:
 
 def _abort(context: JobContext) -> bool:
     job, store = context.job, context.store
-    state = read_attempt_state(store, job)
+    state = read_job(store, job)
     if state.is_husk:
         remove_husk(store, job)
     is_left = may_be_left(context, state)
@@ -61,7 +62,7 @@ def _abort(context: JobContext) -> bool:
         sweep_all_gone(store, job)  # nothing shows whose it was, nor whether it was committed
         remove_empty_parents(context)
         return False
-    is_over = not is_left and without_late(store, job, state).is_remnant
+    is_over = not is_left and without_late(store, state).is_remnant
     first = state.seen or adopt_state(store, job, Phase.ABORTED)
     if first is None:  # it had no state, and is gone: nothing identifies it any more
         raise unknown_end(job)
@@ -69,7 +70,7 @@ def _abort(context: JobContext) -> bool:
     if not is_there:
         refuse_committed(context, seen)
         return True
-    has_ended = is_left and find_left(store, job.destination, job.job_id, job.number) is None
+    has_ended = is_left and find_s3a(store, job.destination, job.job_id, job.number) is None
     remove_aborted(context, seen)
     if has_ended:  # another process has done all of it between the two looks
         refuse_committed(context, seen)
@@ -83,12 +84,12 @@ def _decide_aborted(context: JobContext, seen: Seen) -> Seen:
     return advance(context.store, context.job, seen, Phase.ABORTED)
 
 
-def is_nothing(state: AttemptState) -> bool:
+def is_nothing(state: JobStatus) -> bool:
     """Whether nothing of a job attempt is there."""
     return state.is_husk or not state.exists
 
 
-def may_be_left(context: JobContext, state: AttemptState) -> bool:
+def may_be_left(context: JobContext, state: JobStatus) -> bool:
     """Whether nothing is there but what Hadoop's S3A committer left of the job."""
     return is_nothing(state) and context.is_adopted and not is_noted(context.store, context.job)
 

@@ -12,15 +12,15 @@ from contextlib import suppress
 from functools import partial
 
 from ray_committer.errors import ManifestError
-from ray_committer.job_files.find_job import read_attempt_state
-from ray_committer.job_files.magic_jobs import LeftJob, Pendingset, uploads_in
+from ray_committer.job_files.job_status import JobStatus
+from ray_committer.job_files.read_job import read_job
 from ray_committer.job_files.success import is_noted
 from ray_committer.places.choose import output_of
 from ray_committer.places.settle import put
-from ray_committer.protocol.magic_paths import MagicJob
+from ray_committer.protocol.magic_paths import PENDINGSET, MagicJob
 from ray_committer.protocol.manifest import FileEntry, encode_manifest
-from ray_committer.protocol.paths import JobAttempt, attempt_number, join, parent
-from ray_committer.protocol.pendingsets import decode_pendingset
+from ray_committer.protocol.paths import JobAttempt, attempt_number, join, new_job_attempt, parent
+from ray_committer.protocol.pendingsets import decode_pending, decode_pendingset
 from ray_committer.protocol.state import Phase
 from ray_committer.stores.at_once import at_once, streamed
 from ray_committer.stores.base import FileStatus, StoreOperations
@@ -28,23 +28,24 @@ from ray_committer.work.end_upload import end_upload
 from ray_committer.work.entries import store_path
 
 
-def adopt_job(store: StoreOperations, left: LeftJob) -> None:
+def adopt_job(store: StoreOperations, left: JobStatus) -> None:
     """Write a manifest for each pendingset of a job; idempotent.
 
     Nothing is written once the job's commit has declared what it writes, because then its manifests
     count, and nothing if ``_SUCCESS`` says that the job is committed. `ManifestError` for a pendingset
     that must not be committed.
     """
-    phase = read_attempt_state(store, left.job).phase
-    if phase is Phase.OPEN or (phase is None and not is_noted(store, left.job)):
-        store.mkdirs(left.job.manifests)
-        at_once(store, lambda one: _adopt(store, left, one), left.pendingsets)
+    job = new_job_attempt(left.job.destination, left.job.job_id, left.job.number)
+    phase = read_job(store, job).phase
+    if phase is Phase.OPEN or (phase is None and not is_noted(store, job)):
+        store.mkdirs(job.manifests)
+        at_once(store, partial(_adopt, store, job), left.manifests or ())
 
 
-def _adopt(store: StoreOperations, left: LeftJob, found: Pendingset) -> None:
-    status, place = found
-    manifest = decode_pendingset(store.read(status.path), status.path, left.magic)
-    path = left.job.manifest(place.task_id or "")
+def _adopt(store: StoreOperations, job: JobAttempt, pendingset: FileStatus) -> None:
+    magic = MagicJob(store.spec.authority, job.destination, job.job_id)
+    manifest = decode_pendingset(store.read(pendingset.path), pendingset.path, magic)
+    path = job.manifest(pendingset.name.removesuffix(PENDINGSET))
     put(store, path, encode_manifest(manifest), temporary=f"{path}.tmp")
 
 
@@ -99,6 +100,21 @@ def _uploads(
 
     for found in streamed(store, read, files):
         yield from found
+
+
+def uploads_in(store: StoreOperations, magic: MagicJob, status: FileStatus) -> list[FileEntry]:
+    """The uploads that a file of a job names; `ManifestError` if it is damaged, ``FileNotFoundError`` if
+    it is gone.
+
+    A task leaves an empty file beside each file that names an upload.
+    """
+    place = magic.place_of(status.path)
+    if place is None or not status.size:
+        return []
+    data = store.read(status.path)
+    if place.task_id is not None:
+        return decode_pendingset(data, status.path, magic).files
+    return [decode_pending(data, status.path, magic)]
 
 
 def _attempt_directory(directory: str, path: str) -> str:

@@ -18,7 +18,7 @@ from ray_committer.errors import (
     some_of,
 )
 from ray_committer.executors.directories import Directories
-from ray_committer.job_files.other_jobs import destinations_above
+from ray_committer.job_files.others import destinations_above
 from ray_committer.places.choose import needed
 from ray_committer.protocol.fingerprints import fingerprint, fingerprints
 from ray_committer.protocol.paths import TEMPORARY, ancestors, is_inside, is_within, temporary_directory

@@ -7,7 +7,7 @@ withdraws its declaration, so it holds nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -24,7 +24,7 @@ from ray_committer.protocol.claims import (
     common_partitions,
     fold_partitions,
 )
-from ray_committer.protocol.paths import GONE_PREFIX, is_inside, job_id_of_directory, join
+from ray_committer.protocol.paths import is_inside, join
 from ray_committer.protocol.record import ClaimedTable, ConflictMode
 from ray_committer.protocol.state import JobState, TableBase
 from ray_committer.protocol.table_entry import Isolation, TableClaim, WriteMode
@@ -89,23 +89,18 @@ class Turn:
         )
         return None
 
-    def must_look_at(self, directories: Sequence[str]) -> Sequence[str]:
-        """Of the directories of many other jobs at the destination, those that this job must look into.
+    def must_look_for(self, count: int) -> Collection[str] | None:
+        """Of the jobs in so many directories at the destination, the ids of those that this job must
+        look at, besides those that were taken away; None for all.
 
         If the table is complete, each job there has a turn, too, so its claim and that of this job are
         judged in the log. That leaves the jobs with a claim whose process may have died, also just after
-        the commit, and those that were taken away.
+        the commit.
         """
-        names = {one: one.rpartition("/")[2] for one in directories}
-        if len(names) < MANY or not self._is_complete():
-            return directories
+        if count < MANY or not self._is_complete():
+            return None
         now, claims = self.context.now_milliseconds(), [one.claim for one in self.claimant.others]
-        stopped = {one.job_id for one in claims if not is_alive(one.owner, one.at_milliseconds, now)}
-        return [
-            one
-            for one, name in names.items()
-            if name.startswith(GONE_PREFIX) or not stopped.isdisjoint((name, job_id_of_directory(name)))
-        ]
+        return {one.job_id for one in claims if not is_alive(one.owner, one.at_milliseconds, now)}
 
     def _is_complete(self) -> bool:
         self.is_complete = self.is_complete or is_complete(

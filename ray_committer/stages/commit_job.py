@@ -27,10 +27,10 @@ from ray_committer.errors import (
 from ray_committer.events import CommitStarted, JobLoaded
 from ray_committer.job_files.commands import abort_command
 from ray_committer.job_files.commit_record import load_commit_record
-from ray_committer.job_files.find_job import AttemptState
 from ray_committer.job_files.job_state import Seen, StateChangedError, adopt_state, read_state
-from ray_committer.job_files.other_jobs import read_other
+from ray_committer.job_files.job_status import JobStatus
 from ray_committer.job_files.owners import at_work
+from ray_committer.job_files.read_job import read_other
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.commit_result import CommitResult, Outcome
 from ray_committer.protocol.iostatistics import count
@@ -124,7 +124,7 @@ class _Run:
 
 def commit_job(
     context: JobContext,
-    state: AttemptState,
+    state: JobStatus,
     *,
     replaced_roots: tuple[str, ...] = (),
     allowed_roots: tuple[str, ...] = (),
@@ -133,7 +133,7 @@ def commit_job(
 ) -> CommitResult:
     """Commit the job, or finish what an earlier run left; idempotent.
 
-    `state` is the state of the job attempt as `find_job` saw it. With `record_only` the run stops after
+    `state` is the state of the job attempt as `read_job` saw it. With `record_only` the run stops after
     the commit record is written. `replaced_roots` and `allowed_roots` are paths on the store.
     `on_result` gets the result of this run, also if the run fails.
     """
@@ -174,7 +174,7 @@ def commit_job(
     return result
 
 
-def _commit(run: _Run, state: AttemptState) -> None:
+def _commit(run: _Run, state: JobStatus) -> None:
     context, progress = run.context, run.progress
     if context.store.capabilities.risk is not None:
         context.notice(context.store.capabilities.risk)
@@ -211,7 +211,7 @@ def _answer(run: _Run, done: CommittedBefore) -> None:
     )
 
 
-def _commit_once(run: _Run, state: AttemptState) -> None:
+def _commit_once(run: _Run, state: JobStatus) -> None:
     """Commit the job unless another job has done its work: `RunCommittedError`."""
     context, progress = run.context, run.progress
     if state.is_remnant:
@@ -276,9 +276,9 @@ def _wait_for_owner(run: _Run, seen: Seen, patience: Patience) -> Seen:
     _note_phase(run, seen)
     while seen.phase in (Phase.RECORDED, Phase.SEALED) and run.progress.record is None:
         other = read_other(context.store, context.job, context.now_milliseconds(), wants_beat=True)
-        if other is None or other.seen.state.stamp != seen.state.stamp:
+        if other is None or other.known.state.stamp != seen.state.stamp:
             raise StateChangedError(read_state(context.store, context.job), seen)
-        seen, other = other.seen, patience.watch.judge(other)
+        seen, other = other.known, patience.watch.judge(other)
         if not other.is_alive or other.owner.run == run.name:
             return seen
         if patience.is_over and not other.is_doubtful:

@@ -15,19 +15,12 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ray_committer.errors import CommitConflictError, CommitterBusyError, LinkedPathError
-from ray_committer.job_files.find_job import not_read, skipped_link
 from ray_committer.job_files.job_state import Seen, StateChangedError, advance, read_state
-from ray_committer.job_files.other_jobs import (
-    Choose,
-    OtherJob,
-    destinations_above,
-    finish_first,
-    other_jobs,
-    read_other,
-    read_others,
-)
+from ray_committer.job_files.job_status import JobStatus
+from ray_committer.job_files.listing import not_read
+from ray_committer.job_files.others import Choose, Watch, destinations_above, look_for_all, other_jobs
 from ray_committer.job_files.owners import owner_of
-from ray_committer.job_files.watch import Watch
+from ray_committer.job_files.read_job import read_other, read_others
 from ray_committer.limits.waiting import Waiting
 from ray_committer.protocol.paths import is_inside
 from ray_committer.protocol.record import Claim, Declaration, encode
@@ -38,6 +31,7 @@ from ray_committer.stages.end_others import (
     Choice,
     end_jobs,
     end_of,
+    finish_first,
     none_refused,
     refusal,
     would_repeat,
@@ -101,8 +95,8 @@ def wait_for_declaration(context: JobContext, seen: Seen, patience: Patience) ->
 
 
 def look_around(
-    context: JobContext, claim: Claim, below: Sequence[str] = (), choose: Choose = tuple
-) -> list[OtherJob]:
+    context: JobContext, claim: Claim, below: Sequence[str] = (), choose: Choose = look_for_all
+) -> list[JobStatus]:
     """The jobs that must not be committed at the same time as a job with this `claim`.
 
     Looks at the job's own destination and the directories that it replaces, at the directories above all
@@ -120,9 +114,9 @@ def look_around(
     own = {*roots, *below}
     directories = sorted({*own, *above} - {real} | {destination})
 
-    def look(directory: str) -> list[OtherJob]:
+    def look(directory: str) -> list[JobStatus]:
         must_see = directory in own or is_inside(directory, real)
-        of_own = choose if directory == destination and is_inside_all else tuple
+        of_own = choose if directory == destination and is_inside_all else look_for_all
         return _hindrances(context, claim, directory, must_see=must_see, choose=of_own)
 
     found = context.at_once(look, directories)
@@ -133,7 +127,7 @@ def give_way(
     context: JobContext,
     declared: Seen,
     claim: Claim,
-    others: Sequence[OtherJob],
+    others: Sequence[JobStatus],
     patience: Patience,
     *,
     roots: Sequence[str] = (),
@@ -160,8 +154,7 @@ def give_way(
         raise _conflict(context, claim, others[0])
     mine = _rank(claim, declared.state.nonce)
     stays = all(
-        other.phase is not Phase.DECLARED
-        or mine < _rank(other.declaration.claim, other.seen.state.nonce)
+        other.phase is not Phase.DECLARED or mine < _rank(other.claim, other.known.state.nonce)
         for other in others
     )
     after = declared if stays else withdraw(context, declared)
@@ -169,7 +162,7 @@ def give_way(
     return after
 
 
-def _last_signs(context: JobContext, others: Iterable[OtherJob]) -> Iterator[OtherJob]:
+def _last_signs(context: JobContext, others: Iterable[JobStatus]) -> Iterator[JobStatus]:
     """The jobs, those whose commit has begun with the heartbeat, which shows that a run has failed."""
     for other in others:
         if other.phase is Phase.DECLARED or other.beat is not None or not other.is_alive:
@@ -179,7 +172,7 @@ def _last_signs(context: JobContext, others: Iterable[OtherJob]) -> Iterator[Oth
             yield from read_others(context.store, other.job, now_milliseconds=now)
 
 
-def busy(other: OtherJob) -> CommitterBusyError:
+def busy(other: JobStatus) -> CommitterBusyError:
     """The error for a commit on which another process is at work."""
     owner = other.owner
     return CommitterBusyError(
@@ -190,7 +183,7 @@ def busy(other: OtherJob) -> CommitterBusyError:
 
 def _hindrances(
     context: JobContext, claim: Claim, directory: str, *, must_see: bool, choose: Choose
-) -> list[OtherJob]:
+) -> list[JobStatus]:
     def unread(error: PermissionError | LinkedPathError) -> None:
         is_link = isinstance(error, LinkedPathError)
         replaces = claim.hinders(Claim([directory]))  # perhaps files of a job behind the link
@@ -212,12 +205,13 @@ def _hindrances(
         unread=unread,
         choose=choose,
     )
-    for link in found.links:
-        notice(skipped_link(link))
+    for one in found:
+        if one.closed is not None:
+            notice(not_read(one.closed, one.job.directory))
     is_own = directory == context.job.destination
-    begun = [one for one in found.jobs if one.phase in IN_THE_WAY]
+    begun = [one for one in found if one.phase in IN_THE_WAY]
     for one in begun:
-        if one.is_passed_by_appends and not one.is_alive and claim.hinders(one.declaration.claim):
+        if one.is_passed_by_appends and not one.is_alive and claim.hinders(one.claim):
             what, advice = finish_first(context.store, one)
             context.notice_once(
                 f"{what}, and it has not removed all the data that it replaces; {advice}"
@@ -225,14 +219,14 @@ def _hindrances(
     return [one for one in begun if _is_in_the_way(claim, one, is_own)]
 
 
-def _is_in_the_way(claim: Claim, other: OtherJob, is_own: bool) -> bool:
+def _is_in_the_way(claim: Claim, other: JobStatus, is_own: bool) -> bool:
     """Whether the two must not be committed at once, or this job, at its own destination, may be the
     same application as the other one, run again.
 
     An append does not wait for a sealed job that replaces data: all new files of that job are in place,
     and it removes no file that its record does not name.
     """
-    theirs = other.declaration.claim
+    theirs = other.claim
     if other.is_passed_by_appends and not claim.excludes:
         return False
     return claim.hinders(theirs) or (is_own and other.is_unfinished and theirs.meets(claim.writes))
@@ -251,7 +245,7 @@ def _end_stopped(context: JobContext, claim: Claim, ends: Sequence[Choice], pati
 
 
 def ends_of(
-    context: JobContext, stopped: Iterable[OtherJob], roots: Sequence[str], run_id: str | None = None
+    context: JobContext, stopped: Iterable[JobStatus], roots: Sequence[str], run_id: str | None = None
 ) -> list[Choice]:
     """How each of the jobs in the way that have stopped is ended before this one.
 
@@ -261,7 +255,7 @@ def ends_of(
     own = context.job.destination
     named = (own, context.store.real_path(own), *roots)
 
-    def is_named(other: OtherJob) -> bool:
+    def is_named(other: JobStatus) -> bool:
         there = other.job.destination
         return any(there == root or is_inside(there, root) for root in named)
 
@@ -276,11 +270,11 @@ def ends_of(
     return [(one, end(one) if is_named(one) else None) for one in stopped]
 
 
-def _withdraw_dead(context: JobContext, other: OtherJob) -> bool:
+def _withdraw_dead(context: JobContext, other: JobStatus) -> bool:
     """Withdraw the declaration of a job whose committer is dead, which decides nothing about that job;
     False if it belongs to another user."""
     try:
-        advance(context.store, other.job, other.seen, Phase.OPEN)
+        advance(context.store, other.job, other.known, Phase.OPEN)
     except StateChangedError:
         return True
     except PermissionError:
@@ -293,10 +287,10 @@ def _rank(claim: Claim, nonce: str) -> tuple[bool, str]:
     return not claim.excludes, nonce
 
 
-def _conflict(context: JobContext, claim: Claim, other: OtherJob) -> CommitConflictError:
+def _conflict(context: JobContext, claim: Claim, other: JobStatus) -> CommitConflictError:
     waited = "" if not other.is_alive else f" (waited {context.options.conflict_wait_seconds:g} s)"
     why = f"and this job must not do that at the same time{waited}"
-    if not claim.hinders(other.declaration.claim):
+    if not claim.hinders(other.claim):
         why = would_repeat(other)
     return refusal(
         context.store, other, context.options.unfinished, then="run the same command", why=why

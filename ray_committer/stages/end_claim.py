@@ -12,10 +12,11 @@ the earlier first claim aborts the other one.
 from __future__ import annotations
 
 from ray_committer.errors import CommitConflictError
-from ray_committer.job_files.find_job import refuse_links
 from ray_committer.job_files.job_state import read_state
-from ray_committer.job_files.other_jobs import OtherJob, finish_first, read_other
-from ray_committer.job_files.owners import Life, has_ended, life_of
+from ray_committer.job_files.job_status import JobStatus
+from ray_committer.job_files.listing import refuse_links
+from ray_committer.job_files.owners import has_ended, life_of
+from ray_committer.job_files.read_job import read_other
 from ray_committer.protocol.claims import Obstacle
 from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt
 from ray_committer.protocol.record import Claim, Declaration
@@ -24,7 +25,7 @@ from ray_committer.protocol.table_entry import TableClaim
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import Patience
-from ray_committer.stages.end_others import ROUNDS, End, end_jobs, end_of
+from ray_committer.stages.end_others import ROUNDS, End, end_jobs, end_of, finish_first
 from ray_committer.tables.claim import waited_too_long
 
 
@@ -59,7 +60,7 @@ def end_claim(context: JobContext, obstacle: Obstacle, patience: Patience, *, is
 
 
 def _end_of(
-    context: JobContext, other: OtherJob, patience: Patience, *, is_later: bool, run_id: str | None
+    context: JobContext, other: JobStatus, patience: Patience, *, is_later: bool, run_id: str | None
 ) -> End | None:
     options = context.options
     if other.phase not in UNDECIDED:
@@ -71,7 +72,7 @@ def _end_of(
     return End.ABORT if is_time and not is_refused else None
 
 
-def _read(context: JobContext, job: JobAttempt, claim: TableClaim) -> OtherJob | None:
+def _read(context: JobContext, job: JobAttempt, claim: TableClaim) -> JobStatus | None:
     """The job of a claim; None if it is gone, or its id was set up again."""
     store, now = context.store, context.now_milliseconds()
     refuse_links(store, (job.directory, job.state))
@@ -90,11 +91,10 @@ def _read(context: JobContext, job: JobAttempt, claim: TableClaim) -> OtherJob |
         claim=Claim(writes),
     )
     life = life_of(claim.owner, claim.at_milliseconds, now)
-    doubt = life is Life.DOUBTFUL
-    return OtherJob(job, seen, declaration, life > Life.DEAD, claim.owner, is_doubtful=doubt)
+    return JobStatus(job, seen=seen, declared=declaration, life=life, worker=claim.owner)
 
 
-def _refusal(context: JobContext, obstacle: Obstacle, other: OtherJob | None) -> CommitConflictError:
+def _refusal(context: JobContext, obstacle: Obstacle, other: JobStatus | None) -> CommitConflictError:
     store, seconds = context.store, context.options.conflict_wait_seconds
     advice: str | None = None
     if other is not None and other.phase in UNFINISHED:

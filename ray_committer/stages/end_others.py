@@ -23,12 +23,14 @@ from ray_committer.errors import (
     RayCommitterError,
 )
 from ray_committer.job_files import owners
+from ray_committer.job_files.commands import abort_command, commit_command
 from ray_committer.job_files.job_state import StateChangedError, read_state
-from ray_committer.job_files.other_jobs import OtherJob, finish_first, last_sign
+from ray_committer.job_files.job_status import JobStatus
+from ray_committer.job_files.read_job import last_sign
 from ray_committer.limits import waiting
 from ray_committer.limits.waiting import Sleep
 from ray_committer.options import Unfinished
-from ray_committer.protocol.paths import JobAttempt
+from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.state import UNFINISHED, Phase
 from ray_committer.stores.base import StoreOperations
 
@@ -60,21 +62,21 @@ class End(StrEnum):
 
 _WAS = {End.FINISH: "finished", End.UNDO: "given up", End.ABORT: "aborted"}
 
-EndJob = Callable[[OtherJob, End], list[str]]
+EndJob = Callable[[JobStatus, End], list[str]]
 """Ends a job and returns the notices of that; `StateChangedError` if the job is not as it was seen."""
-Choice = tuple[OtherJob, End | None]
+Choice = tuple[JobStatus, End | None]
 """A job, and how it is ended; None if it is not."""
 Pause = Callable[[float], object]
 """Sleeps for so many seconds, unless it raises an error."""
 
 
-def cannot_end(other: OtherJob, how: End) -> list[str]:
+def cannot_end(other: JobStatus, how: End) -> list[str]:
     """The `EndJob` of callers that refuse every unfinished job."""
     raise NotImplementedError(f"{other.job.directory}: {how}")
 
 
 def end_of(
-    other: OtherJob,
+    other: JobStatus,
     unfinished: Unfinished | None,
     roots: Sequence[str],
     *,
@@ -100,12 +102,12 @@ def end_of(
     return how or (End.FINISH if is_finished else None)
 
 
-def _end_as_usual(other: OtherJob, unfinished: Unfinished | None, roots: Sequence[str]) -> End | None:
+def _end_as_usual(other: JobStatus, unfinished: Unfinished | None, roots: Sequence[str]) -> End | None:
     if other.phase is Phase.UNDOING:
         return End.UNDO
     if unfinished == "finish":
         return End.FINISH
-    is_replaced = other.declaration.claim.is_within(roots)
+    is_replaced = other.claim.is_within(roots)
     if unfinished is None and (other.is_deferred or not is_replaced):
         return None
     if other.phase is Phase.SEALED and not (unfinished and other.is_undoable):
@@ -117,7 +119,7 @@ def unfinished_beside(
     store: StoreOperations,
     job: JobAttempt,
     unfinished: Unfinished | None,
-    others: Sequence[OtherJob],
+    others: Sequence[JobStatus],
     *,
     replaces: Sequence[str],
     must_be_empty: bool,
@@ -135,10 +137,10 @@ def unfinished_beside(
     is_known = must_be_empty or 0 < len(replaces) == len(roots)
     appends = not replaces and not must_be_empty
 
-    def is_in_the_way(other: OtherJob) -> bool:
+    def is_in_the_way(other: JobStatus) -> bool:
         if appends and other.is_passed_by_appends:
             return False
-        claim = other.declaration.claim
+        claim = other.claim
         is_sure = claim.meets(excludes) or claim.keeps_out_of(own)
         return is_sure or (other.is_unfinished and not is_known)
 
@@ -148,8 +150,8 @@ def unfinished_beside(
 
 
 def none_refused(
-    choices: Iterable[Choice], refuse: Callable[[OtherJob], CommitConflictError]
-) -> list[tuple[OtherJob, End]]:
+    choices: Iterable[Choice], refuse: Callable[[JobStatus], CommitConflictError]
+) -> list[tuple[JobStatus, End]]:
     """The jobs to end; raise the error of `refuse` if one of them must not be ended."""
     chosen = []
     for other, how in choices:
@@ -159,9 +161,9 @@ def none_refused(
     return chosen
 
 
-def would_repeat(other: OtherJob) -> str:
+def would_repeat(other: JobStatus) -> str:
     """Why a job must not add its rows beside the other one; only a person knows whose job that is."""
-    if not other.declaration.claim.writes:
+    if not other.claim.writes:
         return "and it has to end first"
     why = "and if this job repeats it, its rows would be there twice"
     if other.phase is Phase.RECORDED:
@@ -173,7 +175,7 @@ def would_repeat(other: OtherJob) -> str:
 
 
 def refusal(
-    store: StoreOperations, other: OtherJob, unfinished: Unfinished | None, *, then: str, why: str
+    store: StoreOperations, other: JobStatus, unfinished: Unfinished | None, *, then: str, why: str
 ) -> CommitConflictError:
     """The error for a job that is not done because of another one: the commands that end the other, what
     to do `then`, and `why` the two cannot go together."""
@@ -186,7 +188,7 @@ def refusal(
     )
 
 
-def plan_text(store: StoreOperations, other: OtherJob, how: End | None) -> str:
+def plan_text(store: StoreOperations, other: JobStatus, how: End | None) -> str:
     """What would be done about an unfinished job: how it would be ended, or that it refuses another."""
     what, advice = finish_first(store, other)
     if how is None:
@@ -196,7 +198,7 @@ def plan_text(store: StoreOperations, other: OtherJob, how: End | None) -> str:
 
 def end_jobs(
     store: StoreOperations,
-    chosen: Sequence[tuple[OtherJob, End]],
+    chosen: Sequence[tuple[JobStatus, End]],
     end: EndJob,
     pause: Sleep = waiting.sleep,
 ) -> Iterator[str]:
@@ -211,8 +213,8 @@ def end_jobs(
 
 
 def _silent(
-    store: StoreOperations, chosen: Sequence[tuple[OtherJob, End]], pause: Sleep
-) -> list[tuple[OtherJob, End]]:
+    store: StoreOperations, chosen: Sequence[tuple[JobStatus, End]], pause: Sleep
+) -> list[tuple[JobStatus, End]]:
     """Those of the jobs that give no sign of life, by this machine's clock alone: clocks can differ, and
     a process that was paused may be late."""
     doubtful = {id(other): last_sign(store, other.job) for other, _ in chosen if not _is_dead(other)}
@@ -226,12 +228,12 @@ def _silent(
     ]
 
 
-def _is_dead(other: OtherJob) -> bool:
+def _is_dead(other: JobStatus) -> bool:
     """Whether it is certain that no process is at work; an undo that is at work can be joined."""
     return other.phase is Phase.UNDOING or other.has_ended
 
 
-def _end(store: StoreOperations, other: OtherJob, how: End, end: EndJob) -> list[str]:
+def _end(store: StoreOperations, other: JobStatus, how: End, end: EndJob) -> list[str]:
     try:
         notices = end(other, how)
     except CommitCancelledError:
@@ -240,7 +242,7 @@ def _end(store: StoreOperations, other: OtherJob, how: End, end: EndJob) -> list
         return []
     except (RayCommitterError, OSError) as e:
         now = read_state(store, other.job)
-        if now is None or now.state.stamp != other.seen.state.stamp:
+        if now is None or now.state.stamp != other.known.state.stamp:
             return []
         raise _not_ended(store, replace(other, seen=now), how, e) from e
     done = (
@@ -251,7 +253,7 @@ def _end(store: StoreOperations, other: OtherJob, how: End, end: EndJob) -> list
 
 
 def _not_ended(
-    store: StoreOperations, other: OtherJob, how: End, error: RayCommitterError | OSError
+    store: StoreOperations, other: JobStatus, how: End, error: RayCommitterError | OSError
 ) -> CommitStateUnknownError:
     cause = error.what if isinstance(error, RayCommitterError) else str(error)
     advice = f"{error.advice}; " if isinstance(error, RayCommitterError) else ""
@@ -263,8 +265,29 @@ def _not_ended(
     )
 
 
-def _writes(other: OtherJob) -> str:
-    claim = other.declaration.claim
+def _writes(other: JobStatus) -> str:
+    claim = other.claim
     paths = claim.writes or claim.excludes
     more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
     return f"{'writes to' if claim.writes else 'replaces'} {', '.join(paths[:3])}{more}"
+
+
+def finish_first(store: StoreOperations, other: JobStatus) -> tuple[str, str]:
+    """What is not finished, a commit, its undo or an abort, and the command for each way to end it."""
+    job = other.job
+    if job.is_gone:
+        place = new_job_attempt(job.destination, job.job_id, job.number)
+        return (
+            f"{job.directory}: the commit of job {job.job_id} has begun, but a process that was paused "
+            f"moved it here by mistake",
+            f"move it back to {place.directory}, then finish it with: {commit_command(store, place)}",
+        )
+    if other.phase is Phase.UNDOING:
+        what, command = "the commit is being undone", abort_command(store, job, undo=True)
+    elif other.phase is Phase.ABORTED:
+        what, command = "the job is aborted, but still there", abort_command(store, job)
+    else:
+        what, command = "the commit has begun but not ended", commit_command(store, job)
+    if other.is_undoable:
+        command += f", or give it up with: {abort_command(store, job, undo=True)}"
+    return f"{job.directory}: {what} (job {job.job_id}, {other.phase})", f"finish it with: {command}"

@@ -18,9 +18,9 @@ from ray_committer.errors import (
     JobNotFoundError,
 )
 from ray_committer.job_files.commands import abort_command, resolve_command
-from ray_committer.job_files.find_job import list_job_directories
-from ray_committer.job_files.gone_jobs import find_gone, is_gone_committed
 from ray_committer.job_files.job_state import Seen
+from ray_committer.job_files.listing import jobs_at
+from ray_committer.job_files.others import find_gone, is_gone_committed
 from ray_committer.job_files.success import is_noted, success_if_told
 from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.paths import JobAttempt, temporary_directory
@@ -218,7 +218,7 @@ def not_found(store: StoreOperations, destination: str, job_id: str | None) -> J
             f"{temporary}: holds no job to commit",
             "if there was one, it has ended, or another job's clean-up has deleted it",
         )
-    found = [job.job_id for job in list_job_directories(store, destination)]
+    found = dict.fromkeys(one.job.job_id for one in jobs_at(store, destination))
     others = ", ".join(one for one in found if one != job_id)
     return JobGoneError(
         f"{temporary}: holds nothing of job {job_id} to commit, and _SUCCESS is not this job's",

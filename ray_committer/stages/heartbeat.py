@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from msgspec import structs
 
 from ray_committer.errors import RayCommitterError, StoreUnavailableError, ThrottledError
-from ray_committer.job_files.other_jobs import last_sign
 from ray_committer.job_files.owners import BEAT_SECONDS, nobody, owner_of
+from ray_committer.job_files.read_job import last_sign
 from ray_committer.places.settle import put
 from ray_committer.protocol.record import Heartbeat, decode_claim, encode
 from ray_committer.protocol.state import UNDECIDED, Phase

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ray_committer.errors import PreflightError
-from ray_committer.job_files.find_job import refuse_links
+from ray_committer.job_files.listing import refuse_links
 from ray_committer.places.choose import output_of
 from ray_committer.places.old_files import replaced_file
 from ray_committer.protocol.hidden_names import is_of_file_system

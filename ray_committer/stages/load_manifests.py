@@ -27,7 +27,7 @@ from ray_committer.errors import (
 )
 from ray_committer.executors.base import ResultRef, Supplied
 from ray_committer.executors.directories import Directories
-from ray_committer.job_files.find_job import refuse_links
+from ray_committer.job_files.listing import refuse_links
 from ray_committer.job_files.manifests import check_listed, list_manifest_files
 from ray_committer.places.choose import places_of
 from ray_committer.protocol.file_list import NO_FILES, FileSet

@@ -11,7 +11,6 @@ from functools import partial
 
 from ray_committer.errors import CommitRecordExistsError
 from ray_committer.job_files.commands import job_command
-from ray_committer.job_files.find_job import list_attempts
 from ray_committer.job_files.follow_job import follow_job
 from ray_committer.job_files.job_state import (
     Seen,
@@ -20,6 +19,7 @@ from ray_committer.job_files.job_state import (
     read_state,
 )
 from ray_committer.job_files.job_tree import JobTree
+from ray_committer.job_files.listing import list_attempts
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import UNDECIDED, Phase
 from ray_committer.stores.base import StoreOperations

@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any
 
 from ray_committer.errors import CommitStateUnknownError
-from ray_committer.job_files.gone_jobs import has_content
 from ray_committer.job_files.job_state import Seen, advance
+from ray_committer.job_files.others import has_content
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.state import Phase, new_nonce

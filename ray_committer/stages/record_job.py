@@ -15,8 +15,9 @@ from typing import Any, cast
 from ray_committer.errors import ManifestChangedError, RayCommitterError
 from ray_committer.job_files.job_state import Seen, StateChangedError
 from ray_committer.job_files.job_tree import list_tree
-from ray_committer.job_files.other_jobs import read_other
+from ray_committer.job_files.others import look_for_all
 from ray_committer.job_files.owners import nobody, owner_of
+from ray_committer.job_files.read_job import read_other
 from ray_committer.places.aside import sets_aside
 from ray_committer.protocol.paths import ancestors, is_within, parent
 from ray_committer.protocol.record import Claim, ClaimedTable, CommitRecord, Owner, ReplacedFile
@@ -128,7 +129,7 @@ def _decide(decision: _Decision, seen: Seen, patience: Patience) -> tuple[Seen, 
     seen = _freeze_and_declare(decision, seen, claim, record)
     is_written = _is_written_meanwhile(decision, claim)
     below: tuple[str, ...] = ()
-    choose = turn.must_look_at if turn is not None else tuple
+    choose = turn.must_look_for if turn is not None else look_for_all
     while True:
         if seen.phase is Phase.OPEN:
             seen = declare_job(context, seen, claim, decision.run, decision.run_id)
@@ -307,7 +308,7 @@ def _withdraw_own(context: JobContext, run: str) -> None:
     with suppress(StateChangedError, OSError, RayCommitterError):
         own = read_other(context.store, context.job, context.now_milliseconds())
         if own is not None and own.phase is Phase.DECLARED and own.declaration.owner.run == run:
-            withdraw(context, own.seen)
+            withdraw(context, own.known)
 
 
 def _record(

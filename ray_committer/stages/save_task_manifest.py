@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError, TaskCommitError
 from ray_committer.job_files.commands import commit_command
-from ray_committer.job_files.find_job import AttemptState, read_attempt_state
 from ray_committer.job_files.job_state import Seen, read_state
+from ray_committer.job_files.job_status import JobStatus
+from ray_committer.job_files.read_job import read_job
 from ray_committer.limits import waiting
 from ray_committer.limits.waiting import Sleep
 from ray_committer.places.settle import put
@@ -50,7 +51,7 @@ def save_task_manifest(
     for attempt in range(1, attempts + 1):
         try:
             if attempt == 1:
-                _check_open(read_attempt_state(store, job), job, task_attempt_id, stamp)
+                _check_open(read_job(store, job), job, task_attempt_id, stamp)
             elif _is_counted(store, job, path, data, task_attempt_id, stamp, sleep):
                 break  # an earlier attempt succeeded, only its answer was lost
             put(store, path, data, temporary=temporary, attempts=1)
@@ -74,7 +75,7 @@ def save_task_manifest(
     )
 
 
-def _check_open(state: AttemptState, job: JobAttempt, task_attempt_id: str, stamp: str) -> None:
+def _check_open(state: JobStatus, job: JobAttempt, task_attempt_id: str, stamp: str) -> None:
     if state.is_remnant or (state.seen is None and stamp != UNSTAMPED):  # or a late task made it
         raise TaskCommitError(
             f"{job.directory}: was never set up or is over", f"{task_attempt_id} cannot be committed"
@@ -114,7 +115,7 @@ def _is_counted(
     for look in range(LOOKS):
         if look:
             sleep(waiting.LOOK_SECONDS)
-        state = read_attempt_state(store, job)
+        state = read_job(store, job)
         try:
             _check_open(state, job, task_attempt_id, stamp)
         except TaskCommitError as e:

@@ -9,7 +9,6 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 
 from ray_committer.errors import (
@@ -18,10 +17,11 @@ from ray_committer.errors import (
     TaskCommitError,
     some_of,
 )
-from ray_committer.job_files.find_job import read_attempt_state, skipped_link
 from ray_committer.job_files.job_state import Seen, StateChangedError, advance, begin_state, read_state
-from ray_committer.job_files.other_jobs import OtherJob, Others, finish_first, other_jobs
-from ray_committer.job_files.watch import until_certain
+from ray_committer.job_files.job_status import JobStatus
+from ray_committer.job_files.listing import not_read
+from ray_committer.job_files.others import other_jobs, until_certain
+from ray_committer.job_files.read_job import read_job
 from ray_committer.options import Unfinished
 from ray_committer.places.choose import output_of, places_of
 from ray_committer.protocol.hidden_names import is_hidden
@@ -34,6 +34,7 @@ from ray_committer.stages.end_others import (
     EndJob,
     cannot_end,
     end_jobs,
+    finish_first,
     none_refused,
     refusal,
     unfinished_beside,
@@ -84,7 +85,7 @@ def setup_job(
     which knows the files that the job has read.
     """
     with _files_refused(store, job):
-        if read_attempt_state(store, job).exists:
+        if read_job(store, job).exists:
             raise TaskCommitError(
                 f"{job.directory}: exists already", "give every job and every job attempt its own id"
             )
@@ -110,8 +111,12 @@ def setup_job(
         intent = Intent.REPLACES if replaces else Intent.REFUSED if must_be_empty else Intent.APPENDS
         intent = Intent.FROM_LOG if from_log else intent
         stamp = _begin(store, job, intent, needs_table=needs_table, run_id=run_id)
-    stopped = ["; ".join(finish_first(store, one)) for one in others.jobs if _has_stopped(one)]
-    links = [f"{skipped_link(one)}; a job there may have begun its commit" for one in others.links]
+    stopped = ["; ".join(finish_first(store, one)) for one in others if _has_stopped(one)]
+    links = [
+        f"{not_read(one.closed, one.job.directory)}; a job there may have begun its commit"
+        for one in others
+        if one.closed is not None
+    ]
     for warning in (*stopped, *links, *_in_user_space(store, job.destination)):
         on_warning(warning)
     return stamp
@@ -201,30 +206,26 @@ def _refuse_ended(store: StoreOperations, job: JobAttempt, seen: Seen) -> None:
         )
 
 
-def _look(store: StoreOperations, job: JobAttempt, now_milliseconds: int | None) -> Others:
-    others: list[Others] = []
-
-    def look() -> Sequence[OtherJob]:
+def _look(store: StoreOperations, job: JobAttempt, now_milliseconds: int | None) -> Sequence[JobStatus]:
+    def look() -> Sequence[JobStatus]:
         now = time.time_ns() // 1_000_000 if now_milliseconds is None else now_milliseconds
-        others.append(other_jobs(store, job.destination, now, own=job))
-        return others[-1].jobs
+        return other_jobs(store, job.destination, now, own=job)
 
-    jobs = until_certain(look)
-    return replace(others[-1], jobs=tuple(jobs))
+    return until_certain(look)
 
 
 def _end_stopped(
     store: StoreOperations,
-    look: Callable[[], Others],
-    beside: Callable[[Sequence[OtherJob]], list[Choice]],
-    refuse: Callable[[OtherJob], CommitConflictError],
+    look: Callable[[], Sequence[JobStatus]],
+    beside: Callable[[Sequence[JobStatus]], list[Choice]],
+    refuse: Callable[[JobStatus], CommitConflictError],
     end: EndJob,
     on_warning: Callable[[str], None],
-) -> Others:
+) -> Sequence[JobStatus]:
     """End the jobs in the way, or refuse; return the other jobs after that."""
     for _ in range(ROUNDS):
         others = look()
-        choices = beside(others.jobs)
+        choices = beside(others)
         if not choices:
             return others
         for text in end_jobs(store, none_refused(choices, refuse), end):
@@ -233,7 +234,7 @@ def _end_stopped(
 
 
 def _refusal(
-    store: StoreOperations, unfinished: Unfinished | None, replaces: Sequence[str], other: OtherJob
+    store: StoreOperations, unfinished: Unfinished | None, replaces: Sequence[str], other: JobStatus
 ) -> CommitConflictError:
     why = "and this job must not replace data there before the other one has ended"
     if not replaces:
@@ -278,6 +279,6 @@ def first_data(store: StoreOperations, directory: str) -> str | None:
     return min((name for name in names if not is_hidden(name)), default=None)
 
 
-def _has_stopped(other: OtherJob) -> bool:
+def _has_stopped(other: JobStatus) -> bool:
     """Whether a commit was recorded and no process is at work on it."""
-    return other.seen.state.is_decided and not other.is_alive
+    return other.is_decided and not other.is_alive

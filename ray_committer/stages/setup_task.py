@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ray_committer.errors import TaskCommitError
-from ray_committer.job_files.find_job import read_attempt_state
+from ray_committer.job_files.read_job import read_job
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import UNSTAMPED, Phase
 from ray_committer.stores.base import StoreOperations
@@ -14,7 +14,7 @@ def setup_task(store: StoreOperations, job: JobAttempt, task_attempt_id: str) ->
 
     `TaskCommitError` if the job is not set up, is over or is being committed, or if the attempt exists.
     """
-    state = read_attempt_state(store, job)
+    state = read_job(store, job)
     if state.phase not in (None, Phase.OPEN):
         raise TaskCommitError(
             f"{job.directory}: the job is being committed or aborted, so no task of it can begin"

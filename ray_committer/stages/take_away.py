@@ -11,8 +11,8 @@ from functools import partial
 
 from ray_committer.errors import LinkedPathError
 from ray_committer.job_files.abort_uploads import abort_uploads
-from ray_committer.job_files.gone_jobs import list_gone, state_inside
 from ray_committer.job_files.job_state import Seen, delete_state, read_state
+from ray_committer.job_files.others import list_gone, state_inside
 from ray_committer.job_files.spark_uploads import end_spark_uploads
 from ray_committer.places.choose import places_of
 from ray_committer.places.objects import listed_in

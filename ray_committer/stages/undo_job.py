@@ -16,11 +16,11 @@ from ray_committer.errors import (
 )
 from ray_committer.job_files.commands import commit_command
 from ray_committer.job_files.commit_record import load_commit_record
-from ray_committer.job_files.find_job import AttemptState
 from ray_committer.job_files.follow_job import follow_job
 from ray_committer.job_files.job_state import Seen, StateChangedError, advance, read_state
-from ray_committer.job_files.other_jobs import read_others
-from ray_committer.job_files.watch import until_certain
+from ray_committer.job_files.job_status import JobStatus
+from ray_committer.job_files.others import until_certain
+from ray_committer.job_files.read_job import read_others
 from ray_committer.places.aside import sets_aside
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.record import CommitRecord
@@ -38,7 +38,7 @@ from ray_committer.stages.sync_to_disk import sync_replaced, sync_taken_back
 from ray_committer.stages.take_back import is_place_lost, make_place, take_back
 
 
-def undo_job(context: JobContext, state: AttemptState, *, allowed_roots: tuple[str, ...] = ()) -> bool:
+def undo_job(context: JobContext, state: JobStatus, *, allowed_roots: tuple[str, ...] = ()) -> bool:
     """Take back the files that a recorded commit has moved, and delete the job; idempotent.
 
     An undecided job is aborted. Returns False if there was nothing. `CommitRecordExistsError` if old

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 from ray_committer.errors import CommitConflictError, TableClaimError
 from ray_committer.job_files.commands import abort_command, commit_command
-from ray_committer.job_files.find_job import list_job_directories
 from ray_committer.job_files.job_state import read_state
+from ray_committer.job_files.listing import jobs_at, readable
 from ray_committer.protocol.claims import WHOLE_TABLE
 from ray_committer.protocol.file_list import ListedFile
 from ray_committer.protocol.hidden_names import is_hidden
@@ -139,14 +139,13 @@ def _refuse_jobs(store: StoreOperations, table: TablePlaces, definition: TableDe
     committed, but they can still move files.
     """
     are_known = True
-    for found in list_job_directories(store, table.destination):
-        for job in found.opened().attempts:
-            seen = read_state(store, job)
-            if seen is not None and seen.phase in _ENDED:
-                continue
-            if seen is None or seen.state.table is None:
-                raise _at_work(store, job)
-            are_known &= seen.state.table.table_id == definition.table_id
+    for job in readable(jobs_at(store, table.destination)):
+        seen = read_state(store, job)
+        if seen is not None and seen.phase in _ENDED:
+            continue
+        if seen is None or seen.state.table is None:
+            raise _at_work(store, job)
+        are_known &= seen.state.table.table_id == definition.table_id
     return are_known
 
 

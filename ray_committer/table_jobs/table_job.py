@@ -20,10 +20,10 @@ from ray_committer.errors import (
 )
 from ray_committer.events import CancelToken
 from ray_committer.job_files.commands import abort_command, commit_command
-from ray_committer.job_files.find_job import list_job_directories, read_attempt_state
 from ray_committer.job_files.job_state import read_state
-from ray_committer.job_files.other_jobs import last_sign
+from ray_committer.job_files.listing import jobs_at
 from ray_committer.job_files.owners import at_work, has_ended
+from ray_committer.job_files.read_job import last_sign, read_job
 from ray_committer.options import CommittedTask
 from ray_committer.places.task_files import TaskFiles, task_files
 from ray_committer.protocol.commit_result import CommitResult
@@ -125,7 +125,7 @@ def write_task(worker: Worker, number: int, write: Callable[[TaskFiles, str], No
 def dead_table_jobs(store: StoreOperations, destination: str) -> Sequence[JobAttempt]:
     """The jobs of this kind that are not recorded, and whose process has certainly ended. One that waits
     for other jobs, or has just set up its job, gives no sign of life."""
-    attempts = [one for found in list_job_directories(store, destination) for one in found.attempts]
+    attempts = (one.job for one in jobs_at(store, destination) if one.is_open)
     return [one for one in attempts if _is_dead(store, one)]
 
 
@@ -140,7 +140,7 @@ def _is_dead(store: StoreOperations, job: JobAttempt) -> bool:
 def _commit(
     context: JobContext, made: TableTasks, on_result: Callable[[CommitResult], None]
 ) -> CommitResult:
-    state, work = read_attempt_state(context.store, context.job), made.work
+    state, work = read_job(context.store, context.job), made.work
     table = state.seen.state.table if state.seen else None
     if table is None or table.table_id != work.table_id:
         raise TableLogGoneError(f"{context.job.destination}: is not the table {work.table_id} any more")

@@ -9,9 +9,9 @@ from dataclasses import replace
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import WorkExecutor
 from ray_committer.executors.inline import InlineExecutor
-from ray_committer.job_files.find_job import AttemptState, read_attempt_state, without_late
 from ray_committer.job_files.job_state import StateChangedError, advance, read_state
-from ray_committer.job_files.other_jobs import OtherJob
+from ray_committer.job_files.job_status import JobStatus
+from ray_committer.job_files.read_job import read_job, without_late
 from ray_committer.options import CommitOptions
 from ray_committer.places.task_files import TaskFiles
 from ray_committer.protocol.commit_result import CommitResult
@@ -41,7 +41,7 @@ def run_commit(
     options: CommitOptions | None = None,
     *,
     executor: WorkExecutor | None = None,
-    state: AttemptState | None = None,
+    state: JobStatus | None = None,
     on_event: EventSink = ignore,
 ) -> CommitResult:
     """Commit `job` on `store`, by default inline, so that the order of the calls is fixed.
@@ -51,7 +51,7 @@ def run_commit(
     options = options or CommitOptions()
     return commit_job(
         replace(_context(store, job, options, executor), emit=on_event),
-        state or without_late(store, job, read_attempt_state(store, job)),
+        state or without_late(store, read_job(store, job)),
         replaced_roots=options.replaced_roots,
         allowed_roots=options.allowed_roots,
     )
@@ -77,19 +77,19 @@ def run_abort(store: StoreOperations, job: JobAttempt) -> bool:
 def run_undo(store: StoreOperations, job: JobAttempt, *, on_event: EventSink = ignore) -> bool:
     """Give up the recorded commit of `job`; False if nothing was there."""
     context = replace(_context(store, job, CommitOptions(), None), emit=on_event)
-    return undo_job(context, read_attempt_state(store, job))
+    return undo_job(context, read_job(store, job))
 
 
 def ending(store: StoreOperations) -> EndJob:
     """What ends another job on `store`, for a job that is set up or committed there."""
 
-    def end(other: OtherJob, how: End) -> list[str]:
-        state = read_attempt_state(store, other.job)
+    def end(other: JobStatus, how: End) -> list[str]:
+        state = read_job(store, other.job)
         if state.seen != other.seen:
             raise StateChangedError(state.seen, other.seen)
         context = _context(store, other.job, _OF_OTHERS, None)
         if how is End.ABORT:
-            advance(store, other.job, other.seen, Phase.ABORTED)
+            advance(store, other.job, other.known, Phase.ABORTED)
             abort_job(context)
         elif how is End.UNDO:
             undo_job(context, state)

@@ -19,7 +19,7 @@ from ray_committer.errors import (
     JobGoneError,
     ManifestError,
 )
-from ray_committer.job_files.magic_jobs import find_left
+from ray_committer.job_files.listing import find_s3a
 from ray_committer.protocol.actions import Answer, CompleteUpload
 from ray_committer.protocol.magic_paths import MagicJob
 from ray_committer.protocol.manifest import FileEntry, TaskManifest
@@ -137,9 +137,9 @@ def test_a_job_that_s3a_left_is_committed_in_each_layout(directory: str):
 
 def test_nothing_is_found_of_another_job_or_on_another_store(fake: FakeS3):
     store = direct_store(fake)
-    assert find_left(store, TABLE, "other", None) is None
-    assert find_left(store, "/t/other", UUID, None) is None
-    assert find_left(MemoryStore(), TABLE, UUID, None) is None
+    assert find_s3a(store, TABLE, "other", None) is None
+    assert find_s3a(store, "/t/other", UUID, None) is None
+    assert find_s3a(MemoryStore(), TABLE, UUID, None) is None
 
 
 def test_a_missing_task_is_found_before_anything_is_visible(fake: FakeS3):

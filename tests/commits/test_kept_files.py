@@ -16,8 +16,8 @@ from ray_committer.errors import (
     PreflightError,
     SettingsError,
 )
-from ray_committer.job_files.find_job import read_attempt_state
 from ray_committer.job_files.job_state import read_state
+from ray_committer.job_files.read_job import read_job
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.commit_result import CommitResult, Outcome
 from ray_committer.protocol.record import ConflictMode
@@ -206,7 +206,7 @@ def test_a_committer_that_sleeps_before_it_moves_an_old_file_moves_none_of_a_lat
 
 def long_ago(store: StoreOperations) -> CommitResult:
     """Commit as a process whose last sign of life is so old that others think it dead."""
-    return commit_job(context(store, KEEPS), read_attempt_state(store, JOB))
+    return commit_job(context(store, KEEPS), read_job(store, JOB))
 
 
 def test_a_file_that_has_changed_stays_and_is_named(kind):

@@ -10,7 +10,7 @@ from ray_committer import CommitOptions, ConflictMode, Outcome
 from ray_committer.errors import (
     CommitStateUnknownError,
 )
-from ray_committer.job_files.find_job import read_attempt_state
+from ray_committer.job_files.read_job import read_job
 from ray_committer.protocol.commit_result import CommitResult
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.stages.commit_job import commit_job
@@ -78,7 +78,7 @@ def overwriting() -> MemoryStore:
 
 def long_ago(store: StoreOperations, job: JobAttempt, options: CommitOptions) -> CommitResult:
     """Commit as a process whose last sign of life is so old that others think it dead."""
-    return commit_job(context(store, options, job=job), read_attempt_state(store, job))
+    return commit_job(context(store, options, job=job), read_job(store, job))
 
 
 @pytest.mark.parametrize("kind", ["directories", "etags", "generations"])

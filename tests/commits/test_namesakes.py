@@ -13,7 +13,7 @@ from collections.abc import Callable
 import pytest
 
 from ray_committer.errors import CommitConflictError, CommitStateUnknownError
-from ray_committer.job_files.find_job import read_attempt_state
+from ray_committer.job_files.read_job import read_job
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.paths import new_job_attempt, parent
@@ -97,7 +97,7 @@ def test_a_committer_that_slept_before_a_replacement_leaves_the_file_of_a_later_
 
     sleeper = context(WrappedStore(store, before=do_at("replace", others, "/a")), OVERWRITE, job=FIRST)
     with pytest.raises(CommitStateUnknownError, match="was ended by another process"):
-        commit_job(sleeper, read_attempt_state(store, FIRST))
+        commit_job(sleeper, read_job(store, FIRST))
     assert visible_files(store, "/table") == {"p=1/a": b"of a later job"}
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ray_committer.errors import CommitConflictError, CommitRecordExistsError
-from ray_committer.job_files.other_jobs import last_sign
+from ray_committer.job_files.read_job import last_sign
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import MANIFEST_SUFFIX, JobAttempt, join, new_job_attempt
 from ray_committer.protocol.record import ConflictMode

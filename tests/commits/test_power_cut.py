@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from ray_committer.job_files.find_job import read_attempt_state
+from ray_committer.job_files.read_job import read_job
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.paths import is_inside, join, new_job_attempt, parent
@@ -237,7 +237,7 @@ def check_power_cut(disk: Disk, old, options: CommitOptions, visible) -> bool:
             given_up = left.copy()
             run_undo(given_up, JOB)
             assert visible_files(given_up, JOB.destination) == old
-        if read_attempt_state(left, JOB).is_decided:
+        if read_job(left, JOB).is_decided:
             assert run_commit(left, JOB, options).outcome is Outcome.COMMITTED
             check_finished(left, visible)
         elif left.get_status(JOB.success) is not None:

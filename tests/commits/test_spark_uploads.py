@@ -79,7 +79,7 @@ def test_vacuum_takes_a_dead_job_although_its_killed_tasks_have_left_something(j
     leave_pending(fake, UUID)
     later = time.time_ns() // 1_000_000 + 3_600_000
     (remains,) = find_remains(direct_store(fake), TABLE, older_than_seconds=60.0, now_milliseconds=later)
-    assert (remains.job_id, remains.kept) == (UUID, None)
+    assert (remains.status.job.job_id, remains.kept) == (UUID, None)
 
 
 @ends

@@ -20,8 +20,8 @@ from ray_committer.errors import (
     TableVersionGoneError,
 )
 from ray_committer.events import CancelToken
-from ray_committer.job_files.find_job import list_job_directories
 from ray_committer.job_files.job_state import adopt_state, advance, read_state
+from ray_committer.job_files.listing import jobs_at
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.commit_result import CommitResult
 from ray_committer.protocol.file_list import ListedFile
@@ -141,7 +141,7 @@ def finish(store: StoreOperations, again: Run, destination: str = "/table") -> N
     for job in dead_table_jobs(store, destination):
         assert run_abort(store, job)
     is_recorded = False
-    for job in [one for found in list_job_directories(store, destination) for one in found.attempts]:
+    for job in [one.job for one in jobs_at(store, destination) if one.is_attempt]:
         seen = read_state(store, job)
         if seen is not None and seen.phase in WITH_RECORD:
             run_commit(store, job, AT_ONCE)
@@ -149,7 +149,7 @@ def finish(store: StoreOperations, again: Run, destination: str = "/table") -> N
         else:
             run_abort(store, job)
     sweep_all_gone(store, new_job_attempt(destination, "any", 0))
-    for found in list_job_directories(store, destination):
+    for found in jobs_at(store, destination):
         store.remove_empty_directory(found.directory)
     store.remove_empty_directory(temporary_directory(destination))
     if not is_recorded:

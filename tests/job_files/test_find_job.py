@@ -20,17 +20,18 @@ from ray_committer.errors import (
     JobNotFoundError,
     PathError,
 )
-from ray_committer.job_files.find_job import (
-    AttemptState,
-    list_attempts,
-    list_job_directories,
-    list_temporary,
-    read_attempt_state,
-)
 from ray_committer.job_files.job_state import read_state
+from ray_committer.job_files.job_status import JobStatus
+from ray_committer.job_files.listing import (
+    find_documented_attempt,
+    jobs_at,
+    list_attempts,
+    list_temporary,
+)
 from ray_committer.job_files.manifests import estimate_files
+from ray_committer.job_files.read_job import read_job
 from ray_committer.job_files.success import is_noted, read_success
-from ray_committer.jobs.find_attempt import find_documented_attempt, find_job_attempt
+from ray_committer.jobs.find_attempt import find_job_attempt
 from ray_committer.protocol.paths import (
     DOCUMENTED_PREFIX,
     JobAttempt,
@@ -180,8 +181,8 @@ def test_a_job_that_ends_while_jobs_are_listed_is_passed_over(store, write_job, 
         if call.paths == (other.job_directory,):
             shutil.rmtree(other.job_directory, ignore_errors=True)
 
-    found = list_job_directories(WrappedStore(store, before=end), str(dest))
-    assert [job.job_id for job in found] == ["job_1"]
+    found = jobs_at(WrappedStore(store, before=end), str(dest))
+    assert [one.job.job_id for one in found] == ["job_1"]
 
 
 @pytest.mark.parametrize("job_id", ["", ".", "..", "a/b", "/etc"])
@@ -214,7 +215,7 @@ def a_file(path: str) -> MemoryStore:
     return store
 
 
-NOWHERE = AttemptState()
+NOWHERE = JobStatus(JOB, exists=False)
 
 
 @pytest.mark.parametrize(
@@ -223,17 +224,17 @@ NOWHERE = AttemptState()
         (MemoryStore, NOWHERE),
         (lambda: a_file("/table"), NOWHERE),
         (lambda: a_file(JOB.directory), NOWHERE),
-        (lambda: left("tasks"), AttemptState(None, True, False)),
-        (lambda: left("manifests"), AttemptState(None, True, True)),
-        (lambda: left("frozen", "tasks"), AttemptState(None, True, True)),
+        (lambda: left("tasks"), JobStatus(JOB)),
+        (lambda: left("manifests"), JobStatus(JOB, has_manifests=True)),
+        (lambda: left("frozen", "tasks"), JobStatus(JOB, has_manifests=True)),
     ],
 )
 def test_without_a_state_one_listing_shows_how_far_an_attempt_is(
-    new: Callable[[], MemoryStore], state: AttemptState
+    new: Callable[[], MemoryStore], state: JobStatus
 ):
-    assert read_attempt_state(new(), JOB) == state
+    assert read_job(new(), JOB) == state
     assert state.is_remnant is not state.has_manifests
-    cost = requests(new(), lambda one: read_attempt_state(one, JOB))
+    cost = requests(new(), lambda one: read_job(one, JOB))
     assert cost == Counter(read_state=1, list_status=1)
 
 
@@ -241,18 +242,18 @@ def test_without_a_state_one_listing_shows_how_far_an_attempt_is(
 def test_the_state_of_an_attempt_says_how_far_it_is_in_one_request(phase: Phase):
     store = set_up(JOB)
     bring_to(store, phase)
-    found = read_attempt_state(store, JOB)
-    assert found == AttemptState(read_state(store, JOB), True, True)
+    found = read_job(store, JOB)
+    assert found == JobStatus(JOB, seen=read_state(store, JOB), has_manifests=True)
     assert (found.phase, found.is_remnant) == (phase, False)
     assert found.is_decided is (phase not in (Phase.OPEN, Phase.DECLARED))
-    assert requests(store, lambda one: read_attempt_state(one, JOB)) == Counter(read_state=1)
+    assert requests(store, lambda one: read_job(one, JOB)) == Counter(read_state=1)
 
 
 def test_an_attempt_that_cannot_be_listed_is_not_taken_for_none():
     store = left("manifests", "tasks")
     denied = WrappedStore(store, before=at("list_status", PermissionError("denied")))
     for look in (
-        lambda: read_attempt_state(denied, JOB),
+        lambda: read_job(denied, JOB),
         lambda: list_temporary(denied, "/table"),
         lambda: estimate_files(denied, JOB),
     ):
@@ -299,9 +300,9 @@ def test_a_success_file_that_may_not_be_read_tells_of_no_job():
 def test_jobs_are_found_by_one_listing_and_one_per_job(jobs: int):
     wanted = [new_job_attempt("/table", f"job_{number}", number) for number in range(jobs)]
     store = set_up(*wanted)
-    found = list_job_directories(store, "/table")
-    assert [attempt for job in found for attempt in job.attempts] == wanted
-    cost = requests(store, lambda one: list_job_directories(one, "/table"))
+    found = jobs_at(store, "/table")
+    assert [one.job for one in found] == wanted
+    cost = requests(store, lambda one: jobs_at(one, "/table"))
     assert cost == Counter(list_status=1 + jobs)
 
 
@@ -398,8 +399,8 @@ def test_a_job_is_not_there_if_only_its_directories_are_listed():
     store, job = ShowsWhatIsGone(), new_job_attempt("/table", "job_1", 0)
     for number in range(2):
         write_job(store, job, {0: {f"a{number}": b"1"}})
-        assert [one.job_id for one in list_job_directories(store, "/table")] == ["job_1"]
+        assert [one.job.job_id for one in jobs_at(store, "/table")] == ["job_1"]
         run_commit(store, job)
         assert "/table/_temporary/job_1" in [one.path for one in store.list_status("/table/_temporary")]
-        assert not read_attempt_state(store, job).exists
-        assert list_job_directories(store, "/table") == []
+        assert not read_job(store, job).exists
+        assert jobs_at(store, "/table") == []

@@ -11,17 +11,14 @@ import pytest
 
 from ray_committer.errors import CommitStateUnknownError, LinkedPathError, ManifestError, RecordGoneError
 from ray_committer.job_files.job_state import advance, read_state
-from ray_committer.job_files.other_jobs import (
-    OtherJob,
-    destinations_above,
-    finish_first,
-    other_jobs,
-    read_other,
-)
+from ray_committer.job_files.job_status import JobStatus
+from ray_committer.job_files.others import destinations_above, other_jobs
 from ray_committer.job_files.owners import DEAD_SECONDS, at_work, owner_of
+from ray_committer.job_files.read_job import read_other
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.record import Claim, Heartbeat, Owner, encode
 from ray_committer.protocol.state import IN_THE_WAY, Phase
+from ray_committer.stages.end_others import finish_first
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
@@ -59,11 +56,11 @@ def begun(
     return with_job(store=kind(), job=job, phase=phase, owner=owner, claim=claim)
 
 
-def look(store, now: int = NOW) -> OtherJob | None:
+def look(store, now: int = NOW) -> JobStatus | None:
     return read_other(store, OTHER_JOB, now)
 
 
-def seen_as(store, now: int = NOW, *, wants_beat: bool = False) -> OtherJob:
+def seen_as(store, now: int = NOW, *, wants_beat: bool = False) -> JobStatus:
     """How another job looks whose commit has begun."""
     other = read_other(store, OTHER_JOB, now, wants_beat=wants_beat)
     assert other is not None
@@ -217,8 +214,8 @@ def test_a_beat_is_read_unasked_only_if_it_is_needed_to_tell_who_is_alive():
     assert (other.owner, other.beat, later.beat) == (ALIVE, None, sign)
 
 
-def found(store, job: JobAttempt = JOB, destination: str = "/table") -> list[OtherJob]:
-    return list(other_jobs(store, destination, NOW, own=job).jobs)
+def found(store, job: JobAttempt = JOB, destination: str = "/table") -> list[JobStatus]:
+    return list(other_jobs(store, destination, NOW, own=job))
 
 
 @kinds

@@ -7,9 +7,10 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from ray_committer.job_files.other_jobs import OtherJob, read_other
+from ray_committer.job_files.job_status import JobStatus
+from ray_committer.job_files.others import Watch, until_certain
 from ray_committer.job_files.owners import DEAD_SECONDS, nobody, owner_of
-from ray_committer.job_files.watch import Watch, until_certain
+from ray_committer.job_files.read_job import read_other
 from ray_committer.limits.waiting import LOOK_SECONDS
 from ray_committer.protocol.record import Heartbeat, Owner, encode
 from ray_committer.protocol.state import Phase
@@ -20,7 +21,7 @@ from tests.stages.support import ALIVE, DEAD, JOB, NOW, OTHER_JOB, bring_to, rec
 AHEAD = NOW + 36_000_000
 
 
-def seen(beat: Heartbeat | None = None, *, owner: Owner = ALIVE, at: int = NOW) -> OtherJob:
+def seen(beat: Heartbeat | None = None, *, owner: Owner = ALIVE, at: int = NOW) -> JobStatus:
     """A recorded job as one look sees it, with its last sign of life."""
     store = with_job(store=MemoryStore())
     bring_to(store, Phase.RECORDED, record=record_of(owner=owner, created_milliseconds=at))
@@ -31,7 +32,7 @@ def seen(beat: Heartbeat | None = None, *, owner: Owner = ALIVE, at: int = NOW) 
     return found
 
 
-def same_state(one: OtherJob, beat: Heartbeat) -> OtherJob:
+def same_state(one: JobStatus, beat: Heartbeat) -> JobStatus:
     """The job with a later heartbeat."""
     return replace(seen(beat, at=one.declaration.created_milliseconds), seen=one.seen)
 
@@ -76,9 +77,9 @@ def test_of_each_job_its_own_sign_is_watched():
 
 
 def test_what_is_certain_is_looked_at_once():
-    looks: list[OtherJob] = []
+    looks: list[JobStatus] = []
 
-    def look() -> list[OtherJob]:
+    def look() -> list[JobStatus]:
         looks.append(seen())
         return looks[-1:]
 

@@ -14,7 +14,7 @@ from ray_committer.errors import (
     CommitConflictError,
     CommitStateUnknownError,
 )
-from ray_committer.job_files.other_jobs import other_jobs
+from ray_committer.job_files.others import other_jobs
 from ray_committer.jobs.end_job import ending
 from ray_committer.options import Unfinished
 from ray_committer.protocol.paths import new_job_attempt
@@ -179,7 +179,7 @@ def test_an_undo_that_died_is_finished_before_any_job(die: Die, dest: Path, tree
 @pytest.mark.parametrize("how", list(End))
 def test_a_job_whose_id_was_set_up_again_is_left_alone(die: Die, dest: Path, tree, store, how: End):
     die()
-    (other,) = other_jobs(store, str(dest), FAR_FUTURE).jobs
+    (other,) = other_jobs(store, str(dest), FAR_FUTURE)
     ray_committer.abort_job(str(dest), FIRST, undo=True)
     write(dest, FIRST, {"z": "9"}, CommitOptions())
     end = ending(StoreSpec("file"), CommitOptions(), None, executor="inline")

@@ -53,7 +53,7 @@ def abandoned(tasks: int = 2, clock: Clock | None = None) -> MemoryStore:
 def look(store, hours_later: float = 3.0) -> list[Remains]:
     now = WRITTEN + round(hours_later * HOUR)
     found = find_remains(store, "/table", older_than_seconds=7200.0, now_milliseconds=now)
-    return sorted(found, key=lambda one: one.directory)
+    return sorted(found, key=lambda one: one.status.job.directory)
 
 
 def test_where_no_job_is_there_are_no_remains():
@@ -120,7 +120,7 @@ def test_what_was_taken_away_and_not_deleted_can_go_if_its_job_had_ended(phase: 
     store.move_directory(JOB.directory, gone.directory)
     store.remove_empty_directory(JOB.job_directory)
     (found,) = look(store)
-    assert (found.directory, found.attempt) == (gone.directory, None)
+    assert (found.status.job.directory, found.attempt) == (gone.directory, None)
     assert (found.kept is None) is (phase in (Phase.COMMITTED, Phase.ABORTED))
 
 
@@ -143,11 +143,11 @@ def test_a_directory_without_an_attempt_goes_only_if_it_is_known(leave: Callable
     assert found.kept is kept or (found.kept or "").startswith(kept)
 
 
-def test_an_old_job_costs_nine_requests_however_many_tasks_it_has():
+def test_an_old_job_costs_eight_requests_however_many_tasks_it_has():
     per_attempt = Counter(list_files=1, get_status=1, list_status=3)
     for tasks in (1, 20):
         found = requests(abandoned(tasks), look)
-        assert found == Counter(list_status=1 + 2, read_state=1) + per_attempt
+        assert found == Counter(list_status=1 + 1, read_state=1) + per_attempt
 
 
 def declared(began: int, owner: Owner = ALIVE) -> MemoryStore:
@@ -187,7 +187,7 @@ def test_only_an_old_job_that_is_declared_is_asked_who_is_at_work_on_it():
 def test_a_job_with_a_record_costs_one_look_beside_the_search():
     store = abandoned()
     bring_to(store, Phase.RECORDED)
-    assert requests(store, look) == Counter(list_status=1 + 2, read_state=1)
+    assert requests(store, look) == Counter(list_status=1 + 1, read_state=1)
 
 
 @pytest.mark.parametrize("when", WHEN)
@@ -206,7 +206,7 @@ def test_what_cannot_be_looked_at_is_an_error_and_nothing_is_changed(when: str, 
 def test_what_may_not_be_read_is_kept_and_the_others_are_looked_at(path: str):
     store = abandoned()
     write_job(store, OTHER_JOB, {0: {"b": b"y"}})
-    found = {remains.job_id: remains.kept for remains in look(closed(store, path))}
+    found = {remains.status.job.job_id: remains.kept for remains in look(closed(store, path))}
     assert found == {JOB.job_id: None, OTHER_JOB.job_id: f"{path}: no permission to read it"}
 
 
@@ -214,7 +214,7 @@ def test_what_was_taken_away_and_may_not_be_read_is_kept():
     store = abandoned()
     gone = JOB.gone("nonce")
     store.move_directory(JOB.directory, gone.directory)
-    (remains,) = (one for one in look(closed(store, gone.directory)) if one.gone)
+    (remains,) = (one for one in look(closed(store, gone.directory)) if one.status.job.is_gone)
     assert remains.kept == f"{gone.state}: no permission to read it"
 
 

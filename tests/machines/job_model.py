@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from ray_committer.job_files.find_job import read_attempt_state
-from ray_committer.job_files.gone_jobs import list_gone
+from ray_committer.job_files.others import list_gone
+from ray_committer.job_files.read_job import read_job
 from ray_committer.places.aside import sets_aside
 from ray_committer.protocol import state as state_of
 from ray_committer.protocol.paths import JobAttempt, join, parent
@@ -138,7 +138,7 @@ class DestinationModel:
         self, store: StoreOperations, job: ModelJob, *, aborts: bool = False, undoes: bool = False
     ) -> None:
         """Read the state of the job after a commit, an abort or an undo, and record its progress."""
-        state = read_attempt_state(store, job.job)
+        state = read_job(store, job.job)
         job.is_closed |= state.is_decided
         match state.phase:
             case state_of.Phase.COMMITTED:

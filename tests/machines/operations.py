@@ -222,13 +222,13 @@ def vacuum(store: StoreOperations, table: str) -> str:
 def _vacuum(store: StoreOperations, table: str) -> None:
     found = find_remains(store, table, older_than_seconds=0, now_milliseconds=FAR_FUTURE_MILLISECONDS)
     for remains in list(found):
-        if remains.gone is not None:
-            store.delete_directory(remains.directory)
+        if remains.status.job.is_gone:
+            store.delete_directory(remains.status.job.directory)
         elif remains.attempt is not None and remains.kept is None:
             with suppress(RayCommitterError):
                 run_abort(store, remains.attempt)
         elif remains.kept is None:
-            store.remove_empty_directory(remains.directory)
+            store.remove_empty_directory(remains.status.job.directory)
     store.remove_empty_directory(temporary_directory(table))
 
 

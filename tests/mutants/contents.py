@@ -8,7 +8,7 @@ from msgspec import structs
 
 from ray_committer.errors import CommitStateUnknownError, TaskCommitError
 from ray_committer.executors.directories import DirectoryCoordinator
-from ray_committer.job_files.find_job import refuse_links
+from ray_committer.job_files.listing import refuse_links
 from ray_committer.jobs.find_attempt import confirm_documented
 from ray_committer.limits.permits import Permits
 from ray_committer.protocol.hidden_names import is_passed_over

@@ -9,10 +9,10 @@ from unittest.mock import ANY
 
 from ray_committer.errors import JobNotFoundError
 from ray_committer.job_files.job_state import Seen, StateChangedError, advance, read_state
-from ray_committer.job_files.other_jobs import destinations_above, last_sign
+from ray_committer.job_files.others import destinations_above, until_certain
 from ray_committer.job_files.owners import Life, life_of
+from ray_committer.job_files.read_job import last_sign
 from ray_committer.job_files.success import is_noted, success_if_told
-from ray_committer.job_files.watch import until_certain
 from ray_committer.places.aside import return_stranger
 from ray_committer.protocol.claims import judge
 from ray_committer.protocol.manifest import stamp_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 
-from ray_committer.job_files.other_jobs import OtherJob
+from ray_committer.job_files.job_status import JobStatus
 from ray_committer.places.old_files import is_same, replaced_file
 from ray_committer.protocol.java_numbers import float_texts
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
@@ -92,7 +92,7 @@ def removals_are_not_checked() -> Swaps:
 
 def an_append_waits_for_a_sealed_job() -> Swaps:
     """One old file that cannot be removed stops every writer of the table."""
-    yield OtherJob.is_passed_by_appends, property(lambda self: False)
+    yield JobStatus.is_passed_by_appends, property(lambda self: False)
 
 
 def an_undo_forgets_the_old_success() -> Swaps:

@@ -30,7 +30,7 @@ from ray_committer.events import (
     ignore,
 )
 from ray_committer.executors.threads import ThreadsExecutor
-from ray_committer.job_files.find_job import read_attempt_state
+from ray_committer.job_files.read_job import read_job
 from ray_committer.limits.ratelimit import RateLimit
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.commit_result import CommitResult
@@ -226,7 +226,7 @@ def committed(store: StoreOperations, listen: EventSink = ignore) -> CommitRepor
         recording.before(listen),
     )
     try:
-        result = commit_job(context, read_attempt_state(context.store, job))
+        result = commit_job(context, read_job(context.store, job))
     finally:
         executor.close()
     return recording.report(result)

@@ -13,8 +13,8 @@ import ray_committer
 from ray_committer import Outcome
 from ray_committer.errors import LeaseLostError
 from ray_committer.events import Event, Notice
-from ray_committer.job_files.gone_jobs import find_gone
 from ray_committer.job_files.job_state import Seen, read_state
+from ray_committer.job_files.others import find_gone
 from ray_committer.protocol.paths import is_inside
 from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.protocol.state import Phase

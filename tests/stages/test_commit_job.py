@@ -21,8 +21,8 @@ from ray_committer.errors import (
 )
 from ray_committer.events import CommitStarted, Event, FilesRenamed, Notice, StageEnded, StageStarted
 from ray_committer.executors.inline import InlineExecutor
-from ray_committer.job_files.find_job import read_attempt_state
 from ray_committer.job_files.job_state import read_state
+from ray_committer.job_files.read_job import read_job
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.commit_result import CommitResult
 from ray_committer.protocol.iostatistics import count
@@ -139,7 +139,7 @@ def test_a_cancelled_commit_is_reported(write_job, dest, tmp_path, event: Event,
 
 def long_ago(store, job: JobAttempt) -> CommitResult:
     """Commit as a process whose last sign of life is so old that others think it dead."""
-    return commit_job(context_of(store, job=job), read_attempt_state(store, job))
+    return commit_job(context_of(store, job=job), read_job(store, job))
 
 
 def test_two_committers_at_once_are_harmless(store, write_job, dest: Path, tree):
@@ -231,7 +231,7 @@ def test_once_committed_neither_a_cancel_nor_a_lost_cluster_makes_it_a_failure(
     executor = InlineExecutor(lambda permits: Worker(wrapped, job, permits, in_driver=True))
     guarded = GuardedStore(wrapped, executor.permits)
     context = JobContext(guarded, job, CommitOptions(), executor, cancelled=token)
-    report = commit_job(context, read_attempt_state(store, job))
+    report = commit_job(context, read_job(store, job))
     assert report.outcome is Outcome.COMMITTED
     assert (dest / "_SUCCESS").exists()
     assert any("not cleaned up" in notice for notice in report.notices)

@@ -21,9 +21,9 @@ from ray_committer.errors import (
 )
 from ray_committer.events import CommitStarted, Event, JobLoaded, StageStarted
 from ray_committer.job_files import owners
-from ray_committer.job_files.find_job import read_attempt_state
 from ray_committer.job_files.job_state import advance
 from ray_committer.job_files.owners import DEAD_SECONDS
+from ray_committer.job_files.read_job import read_job
 from ray_committer.options import CommitOptions
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.commit_result import CommitResult, Outcome
@@ -89,7 +89,7 @@ def with_old_data() -> MemoryStore:
 
 def commit(store, options: CommitOptions = APPEND, **how: Any) -> CommitResult:
     emit = how.pop("emit", lambda _: None)
-    state = read_attempt_state(store, JOB)
+    state = read_job(store, JOB)
     return commit_job(context(store, options, emit=emit), state, **how)
 
 
@@ -141,7 +141,7 @@ def test_who_has_recorded_a_job_waits_for_another_process_that_has_gone_on_with_
     options = CommitOptions(durable=True, conflict_wait_seconds=0)
     found = context(WrappedStore(store, before=hang), options)
     with pytest.raises(CommitterBusyError, match="process 1 on elsewhere"):
-        commit_job(replace(found, now_milliseconds=lambda: now[0]), read_attempt_state(store, JOB))
+        commit_job(replace(found, now_milliseconds=lambda: now[0]), read_job(store, JOB))
     assert visible_files(store, "/table") == {}
     assert state_of(store).phase is Phase.RECORDED
 

@@ -16,8 +16,8 @@ from ray_committer.errors import (
     LinkedPathError,
 )
 from ray_committer.job_files.job_state import Seen, StateChangedError, advance
-from ray_committer.job_files.other_jobs import OtherJob
-from ray_committer.job_files.owners import nobody, owner_of
+from ray_committer.job_files.job_status import JobStatus
+from ray_committer.job_files.owners import Life, nobody, owner_of
 from ray_committer.options import CommitOptions, Unfinished
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.record import Claim, Owner, decode_claim
@@ -268,7 +268,7 @@ def test_a_look_costs_one_listing_a_directory_and_three_requests_a_job():
     assert found == Counter(list_status=2 + 1, read_state=1, read=1)
 
 
-def meet(store, claim: Claim, options: CommitOptions = SOON) -> tuple[JobContext, Seen, list[OtherJob]]:
+def meet(store, claim: Claim, options: CommitOptions = SOON) -> tuple[JobContext, Seen, list[JobStatus]]:
     found, declared = declare(store, claim, options)
     others = look_around(found, claim)
     assert others
@@ -297,7 +297,7 @@ def test_of_two_that_replace_data_the_lower_nonce_stays_and_never_both_or_none()
         for job, other in ((JOB, OTHER_JOB), (OTHER_JOB, JOB)):
             (met,) = look_around(contexts[job], REPLACE)
             assert met.job == other
-            alive[job] = replace(met, is_alive=True)
+            alive[job] = replace(met, life=Life.ALIVE)
         after = {
             job: give_way(
                 contexts[job], declared[job], REPLACE, [alive[job]], Patience.of(contexts[job])
@@ -419,7 +419,7 @@ def test_a_recorded_job_whose_committer_is_dead_is_ended_as_the_options_say(
     found, declared, others = meet(store, REPLACE, CommitOptions(unfinished=unfinished))
     ended: list[Phase] = []
 
-    def end(other: OtherJob, how: End) -> list[str]:
+    def end(other: JobStatus, how: End) -> list[str]:
         assert state_of(store).phase is Phase.OPEN, "nothing is held while another job is ended"
         phases = {End.UNDO: (Phase.UNDOING, Phase.ABORTED), End.FINISH: (Phase.COMMITTED,)}[how]
         seen = other.seen
@@ -446,7 +446,7 @@ def test_jobs_that_are_not_ended_are_waited_for_and_then_a_conflict():
     store = beside(Phase.RECORDED, APPEND, owner=DEAD)
     tries = []
 
-    def end(other: OtherJob, how: End) -> list[str]:
+    def end(other: JobStatus, how: End) -> list[str]:
         tries.append(how)
         raise CommitterBusyError("another process is at work on it")
 

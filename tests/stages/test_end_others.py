@@ -19,7 +19,8 @@ from ray_committer.errors import (
 )
 from ray_committer.job_files import owners
 from ray_committer.job_files.job_state import StateChangedError, advance
-from ray_committer.job_files.other_jobs import OtherJob, other_jobs
+from ray_committer.job_files.job_status import JobStatus
+from ray_committer.job_files.others import other_jobs
 from ray_committer.job_files.owners import owner_of
 from ray_committer.options import Unfinished
 from ray_committer.protocol.record import Claim, Heartbeat, Owner, encode
@@ -35,10 +36,10 @@ LONG_AFTER = NOW + 3_600_000
 
 def stopped(
     owner: Owner = DEAD, phase: Phase = Phase.RECORDED, writes: tuple[str, ...] = ("/table/p=1",)
-) -> tuple[MemoryStore, OtherJob]:
+) -> tuple[MemoryStore, JobStatus]:
     """A job that has stopped, and how it looks long after that."""
     store = with_job(job=OTHER_JOB, phase=phase, owner=owner, claim=Claim([*writes]))
-    (other,) = other_jobs(store, "/table", LONG_AFTER, own=JOB).jobs
+    (other,) = other_jobs(store, "/table", LONG_AFTER, own=JOB)
     return store, other
 
 
@@ -72,14 +73,14 @@ def test_what_is_not_in_the_middle_is_not_ended(phase: Phase, unfinished: Unfini
 @pytest.mark.parametrize("unfinished", ["finish", "supersede", None])
 def test_a_job_that_is_at_work_is_not_ended(unfinished: Unfinished | None):
     store, _ = stopped(ALIVE)
-    (alive,) = other_jobs(store, "/table", NOW, own=JOB).jobs
+    (alive,) = other_jobs(store, "/table", NOW, own=JOB)
     assert end_of(alive, unfinished, ("/table",)) is None
 
 
 def test_a_job_that_was_moved_away_by_mistake_is_not_ended():
     store, _ = stopped()
     store.move_directory(OTHER_JOB.directory, OTHER_JOB.gone("nonce").directory)
-    (gone,) = other_jobs(store, "/table", LONG_AFTER, own=JOB).jobs
+    (gone,) = other_jobs(store, "/table", LONG_AFTER, own=JOB)
     assert end_of(gone, "finish", ("/table",)) is None
 
 
@@ -96,14 +97,14 @@ class Slept(list[float]):
         self.append(seconds)
 
 
-def end_all(store: MemoryStore, chosen: list[tuple[OtherJob, End]], *how: Any) -> list[str]:
+def end_all(store: MemoryStore, chosen: list[tuple[JobStatus, End]], *how: Any) -> list[str]:
     return list(end_jobs(store, chosen, *how))
 
 
 def failing(error: Exception) -> Any:
     """What ends another job and fails."""
 
-    def end(other: OtherJob, how: End) -> list[str]:
+    def end(other: JobStatus, how: End) -> list[str]:
         raise error
 
     return end
@@ -139,7 +140,7 @@ def test_a_job_is_watched_unless_it_is_certain_that_its_process_has_ended(
     store, other = stopped(owner, phase)
     if beats is not None:
         beat(store, beats)
-        (other,) = other_jobs(store, "/table", LONG_AFTER, own=JOB).jobs
+        (other,) = other_jobs(store, "/table", LONG_AFTER, own=JOB)
     slept = Slept()
     texts = end_all(store, [(other, End.UNDO)], lambda *_: [], slept)
     assert len(texts) == 1
@@ -194,7 +195,7 @@ def test_what_was_done_is_said_with_what_the_end_had_to_say(how: End):
 def test_what_was_ended_is_told_even_if_the_next_one_cannot_be():
     store, other = stopped()
 
-    def end(_: OtherJob, how: End) -> list[str]:
+    def end(_: JobStatus, how: End) -> list[str]:
         if how is End.FINISH:
             raise PermissionError(13, "denied")
         return []
@@ -224,7 +225,7 @@ def test_a_job_that_another_process_ends_or_continues_is_no_error(error: Excepti
 def test_an_error_about_a_job_that_is_not_there_any_more_is_none(is_set_up_again: bool):
     store, other = stopped()
 
-    def end(other: OtherJob, how: End) -> list[str]:
+    def end(other: JobStatus, how: End) -> list[str]:
         store.delete_directory(OTHER_JOB.directory)
         if is_set_up_again:
             setup_job(store, OTHER_JOB)
@@ -247,7 +248,7 @@ def test_a_job_that_cannot_be_ended_is_an_error_that_names_it_and_its_next_comma
 ):
     store, other = stopped()
 
-    def end(other: OtherJob, how: End) -> list[str]:
+    def end(other: JobStatus, how: End) -> list[str]:
         if begun:
             advance(store, other.job, other.seen, Phase.UNDOING)
         raise error
@@ -267,7 +268,7 @@ def test_a_job_that_cannot_be_ended_is_an_error_that_names_it_and_its_next_comma
 def test_a_job_whose_directory_stays_after_its_undo_is_named_with_its_abort():
     store, other = stopped()
 
-    def end(other: OtherJob, how: End) -> list[str]:
+    def end(other: JobStatus, how: End) -> list[str]:
         advance(store, other.job, advance(store, other.job, other.seen, Phase.UNDOING), Phase.ABORTED)
         raise PermissionError(1, "not permitted", other.job.directory)
 

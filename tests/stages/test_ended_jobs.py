@@ -8,7 +8,7 @@ import pytest
 
 from ray_committer import Outcome
 from ray_committer.errors import JobGoneError
-from ray_committer.job_files.find_job import read_attempt_state, read_state_and_manifests
+from ray_committer.job_files.read_job import read_job, read_job_and_manifests
 from ray_committer.protocol.manifest import STAMP, TaskManifest, encode_manifest
 from ray_committer.protocol.paths import join
 from ray_committer.stages.commit_job import commit_job
@@ -62,8 +62,8 @@ def test_what_was_left_of_an_aborted_job_is_not_committed_and_the_command_that_i
     others, found = others_of(store), context(store)
     for _ in range(2):
         with pytest.raises(JobGoneError, match="holds nothing of job job_1"):
-            commit_job(found, read_state_and_manifests(store, JOB))
-    assert read_attempt_state(store, JOB).seen is None  # nobody was made to believe in a job
+            commit_job(found, read_job_and_manifests(store, JOB))
+    assert read_job(store, JOB).seen is None  # nobody was made to believe in a job
     (notice,) = set(found.journal.notices)
     assert notice.endswith("delete it with: ray-committer abort memory://test/table --job-id job_1")
     assert run_abort(store, JOB) is False
@@ -91,9 +91,9 @@ def test_a_job_that_hadoops_own_committer_set_up_is_not_taken_for_something_left
     store = kind()
     for number, stamp in enumerate(stamps):
         store.write(join(JOB.manifests, f"task_{number}-manifest.json"), manifest(stamp))
-    assert not read_state_and_manifests(store, JOB).is_remnant
+    assert not read_job_and_manifests(store, JOB).is_remnant
     store.mkdirs(OTHER_JOB.manifests)  # none of its tasks has ended
-    assert not read_state_and_manifests(store, OTHER_JOB).is_remnant
+    assert not read_job_and_manifests(store, OTHER_JOB).is_remnant
 
 
 def test_of_many_manifests_one_tells_that_hadoops_own_committer_set_the_job_up():
@@ -101,4 +101,4 @@ def test_of_many_manifests_one_tells_that_hadoops_own_committer_set_the_job_up()
     store.mkdirs(JOB.manifests)
     for number in range(5):
         store.write(join(JOB.manifests, f"task_{number}-manifest.json"), manifest(None))
-    assert requests(store, lambda one: read_state_and_manifests(one, JOB))["read"] == 1
+    assert requests(store, lambda one: read_job_and_manifests(one, JOB))["read"] == 1

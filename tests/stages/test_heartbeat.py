@@ -16,9 +16,8 @@ from ray_committer.errors import (
     ThrottledError,
 )
 from ray_committer.job_files.commit_record import load_commit_record
-from ray_committer.job_files.find_job import read_attempt_state
-from ray_committer.job_files.other_jobs import read_other
 from ray_committer.job_files.owners import DEAD_SECONDS, at_work, is_nobody, owner_of
+from ray_committer.job_files.read_job import read_job, read_other
 from ray_committer.protocol.record import Heartbeat, decode_heartbeat, encode
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.commit_job import commit_job
@@ -173,7 +172,7 @@ def renamed_then(store: MemoryStore, error: BaseException, **hooks: object) -> l
 
     watched = WrappedStore(store, before=fail, **hooks)
     with suppress(Exception, SimulatedCrash, KeyboardInterrupt, SystemExit):
-        commit_job(context(watched), read_attempt_state(store, JOB))
+        commit_job(context(watched), read_job(store, JOB))
     return calls
 
 
@@ -191,7 +190,7 @@ def test_a_run_that_fails_says_that_it_is_over(
     store: MemoryStore, error: BaseException, has_beaten: bool
 ):
     if has_beaten:  # this run goes on with the commit of another, and says so at once
-        died(store, lambda one: commit_job(context(one), read_attempt_state(one, JOB)), "rename", "/a")
+        died(store, lambda one: commit_job(context(one), read_job(one, JOB)), "rename", "/a")
     renamed_then(store, error)
     beat = last_beat(store)
     assert beat is not None
@@ -246,9 +245,7 @@ def test_a_run_whose_job_is_gone_brings_nothing_back(store: MemoryStore):
 
 def recorded(store: MemoryStore) -> str:
     """A commit that stopped after its record; the name of its run."""
-    died(
-        store, lambda one: commit_job(context(one), read_attempt_state(one, JOB)), "advance", "committed"
-    )
+    died(store, lambda one: commit_job(context(one), read_job(one, JOB)), "advance", "committed")
     return load_commit_record(store, JOB, state_of(store)).owner.run
 
 
@@ -266,7 +263,7 @@ def test_a_run_that_goes_on_with_a_commit_beats_before_it_loads_again(store: Mem
     recorded(store)
     calls: list[StoreCall] = []
     watched = WrappedStore(store, before=calls.append)
-    commit_job(context(watched), read_attempt_state(store, JOB))
+    commit_job(context(watched), read_job(store, JOB))
     beaten = next(one.number for one in calls if one.paths[-1] == JOB.heartbeat)
     loads = [one.number for one in calls if one.operation == "read" and JOB.frozen in one.paths[0]]
     assert beaten < min(loads)

@@ -9,9 +9,9 @@ import pytest
 
 from ray_committer.errors import CommitConflictError, CommitRecordExistsError, RayCommitterError
 from ray_committer.job_files.commit_record import load_commit_record
-from ray_committer.job_files.find_job import read_attempt_state
 from ray_committer.job_files.job_state import Seen, StateChangedError, advance, read_state
 from ray_committer.job_files.owners import at_work
+from ray_committer.job_files.read_job import read_job
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.record import Claim, CommitRecord, ConflictMode, Declaration, decode_claim
@@ -260,7 +260,7 @@ def test_a_declaration_that_others_withdraw_does_not_make_the_wait_longer(store:
             advance(store, JOB, seen_in(store), Phase.OPEN)
 
     found = context(WrappedStore(store, before=note), options(OVERWRITE))
-    there = read_attempt_state(store, JOB)
+    there = read_job(store, JOB)
     with at_work(OTHER_RUN), pytest.raises(CommitConflictError, match=rf"waited {WAIT:g} s"):
         commit_job(found, there)
     assert len(looks) == 4

@@ -22,10 +22,11 @@ from ray_committer.errors import (
     StoreRefusedError,
     TaskCommitError,
 )
-from ray_committer.job_files.find_job import list_attempts, read_attempt_state
 from ray_committer.job_files.job_state import StateChangedError, adopt_state
-from ray_committer.job_files.other_jobs import OtherJob
+from ray_committer.job_files.job_status import JobStatus
+from ray_committer.job_files.listing import list_attempts
 from ray_committer.job_files.owners import nobody
+from ray_committer.job_files.read_job import read_job
 from ray_committer.job_files.success import read_success
 from ray_committer.options import Unfinished
 from ray_committer.places.aside import sets_aside
@@ -277,7 +278,7 @@ def test_what_is_in_the_way_is_ended_before_the_job_is_set_up_as_the_option_says
 ):
     store, asked = beside(phase, owner), list[End]()
 
-    def end(other: OtherJob, way: End) -> list[str]:
+    def end(other: JobStatus, way: End) -> list[str]:
         assert store.get_status(JOB.directory) is None
         asked.append(way)
         store.delete_directory(other.job.job_directory)
@@ -302,7 +303,7 @@ def test_beside_several_nothing_is_ended_if_one_refuses(unfinished: Unfinished |
     setup_job(store, OTHER_JOB)
     bring_to(store, Phase.SEALED, job=OTHER_JOB)
 
-    def end(other: OtherJob, _: End) -> list[str]:
+    def end(other: JobStatus, _: End) -> list[str]:
         asked.append(other.job.job_id)
         store.delete_directory(other.job.job_directory)
         return []
@@ -319,7 +320,7 @@ def test_beside_several_nothing_is_ended_if_one_refuses(unfinished: Unfinished |
 def test_a_job_that_stays_unfinished_refuses_in_the_end():
     tries = []
 
-    def end(other: OtherJob, how: End) -> list[str]:
+    def end(other: JobStatus, how: End) -> list[str]:
         tries.append(how)
         raise StateChangedError(other.seen)
 
@@ -365,7 +366,7 @@ def test_an_attempt_that_an_older_one_overtakes_while_it_is_set_up_fails_and_lea
     overtake = do_at("mkdirs", lambda: bring_to(store, Phase.RECORDED), "/manifests")
     with pytest.raises(CommitRecordExistsError, match="--attempt 0"):
         set_up(WrappedStore(store, before=overtake), SECOND)
-    assert not read_attempt_state(store, SECOND).exists
+    assert not read_job(store, SECOND).exists
     assert [attempt.number for attempt in list_attempts(store, JOB)] == [JOB.number]
 
 
@@ -487,7 +488,7 @@ def test_a_set_up_beside_the_clean_up_of_another_job_makes_its_directory_again()
 
     setup_job(WrappedStore(store, before=clean_up), JOB)
     assert next(removed, None) is None
-    assert read_attempt_state(store, JOB).phase is Phase.OPEN
+    assert read_job(store, JOB).phase is Phase.OPEN
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -505,7 +506,7 @@ def test_a_job_that_is_decided_while_its_set_up_is_refused_is_no_error_of_its_ow
 
     with pytest.raises(CommitConflictError, match="the set-up is refused"):
         setup_job(WrappedStore(store, before=decide_and_fail), JOB)
-    state = read_attempt_state(store, JOB)
+    state = read_job(store, JOB)
     assert state.phase is (None if phase is Phase.ABORTED else phase)
 
 
@@ -587,7 +588,7 @@ def test_a_set_up_whose_job_is_gone_deletes_no_marker_of_a_later_job_of_the_id()
 
 
 def state_if_any(store: Any) -> Phase | None:
-    state = read_attempt_state(store, JOB)
+    state = read_job(store, JOB)
     return state.seen.phase if state.seen else None
 
 
@@ -685,7 +686,7 @@ def test_a_job_that_is_aborted_while_it_is_set_up_is_not_set_up(kind: str, when:
             assert (left, store.get_status(JOB.job_directory)) == (set(), None)
             answers.append((False, aborted[0]))
         else:
-            assert read_attempt_state(store, JOB).phase is Phase.OPEN
+            assert read_job(store, JOB).phase is Phase.OPEN
             answers.append((True, aborted[0]))
     assert (True, True) not in answers
     assert (False, True) in answers

@@ -11,15 +11,10 @@ from threading import Barrier, Thread
 import pytest
 
 from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError, StoreUnavailableError
-from ray_committer.job_files.find_job import list_job_directories, read_attempt_state
-from ray_committer.job_files.gone_jobs import (
-    find_gone,
-    gone_in,
-    has_content,
-    is_gone_committed,
-    list_gone,
-)
 from ray_committer.job_files.job_state import Seen, advance, begin_state, read_state
+from ray_committer.job_files.listing import jobs_at
+from ray_committer.job_files.others import find_gone, has_content, is_gone_committed, list_gone
+from ray_committer.job_files.read_job import read_job
 from ray_committer.protocol.paths import GONE_PREFIX, STATE, UNDONE, JobAttempt, join, new_job_attempt
 from ray_committer.protocol.state import Phase, new_state
 from ray_committer.stages.take_away import delete_gone, sweep_all_gone, sweep_gone, take_away
@@ -89,8 +84,8 @@ def test_a_directory_is_taken_away_whole_to_where_nobody_looks_for_a_job():
     assert below(store, gone) == before
     assert gone_names(store) == [gone.directory.rpartition("/")[2]]
     assert gone.directory.startswith(join(JOB.temporary, GONE_PREFIX))
-    assert not read_attempt_state(store, JOB).exists
-    assert all(not job.attempts for job in list_job_directories(store, JOB.destination))
+    assert not read_job(store, JOB).exists
+    assert not any(one.is_attempt for one in jobs_at(store, JOB.destination))
 
 
 def test_where_nothing_is_there_is_nothing_to_take(store: MemoryStore):
@@ -398,11 +393,11 @@ def test_what_a_process_wrote_that_slept_until_the_job_was_removed_is_no_job_and
         store.write(JOB.content("success-nonce"), b"{}")
     if "undone" in names:
         store.mkdirs(join(JOB.directory, UNDONE))
-    state = read_attempt_state(store, JOB)
+    state = read_job(store, JOB)
     assert (state.phase, state.is_remnant, state.is_husk) == (None, True, True)
     assert run_abort(store, JOB) is False
     assert below(store, JOB) == {}
-    assert not read_attempt_state(store, JOB).exists
+    assert not read_job(store, JOB).exists
 
 
 def test_a_directory_with_anything_of_a_task_is_no_husk():
@@ -410,7 +405,7 @@ def test_a_directory_with_anything_of_a_task_is_no_husk():
     remove(store, ended(store))
     store.write(JOB.content("nonce"), b"a declaration")
     store.write(join(JOB.tasks, "attempt/part-0"), b"rows")
-    assert not read_attempt_state(store, JOB).is_husk
+    assert not read_job(store, JOB).is_husk
 
 
 def test_who_removes_a_husk_leaves_a_job_that_is_set_up_and_recorded_meanwhile():
@@ -442,7 +437,7 @@ def test_what_was_copied_from_a_store_that_moves_directories_stops_nothing_on_on
 ):
     """A table is copied to a bucket together with what a clean-up has taken away and not deleted."""
     store = FakeS3Store()
-    (gone,) = gone_in(JOB.destination, [join(JOB.temporary, f"{GONE_PREFIX}1")])
+    gone = JOB.gone("1")
     put_file(store, join(gone.tasks, "a"), b"1")
     if phase is not None:
         put_file(store, join(gone.state, replace(new_state(), phase=phase).token), b"")

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ray_committer.errors import CommitStateUnknownError, RayCommitterError
-from ray_committer.job_files.find_job import read_attempt_state
 from ray_committer.job_files.job_state import advance, read_state
+from ray_committer.job_files.read_job import read_job
 from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt, parent
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.commit_job import commit_job
@@ -259,7 +259,7 @@ def test_a_committer_that_sleeps_before_its_link_finds_no_source(store, job):
     write_job(store, job, {0: {"a": b"1", "p=1/b": b"2"}})
     undone = do_at("rename", lambda: run_undo(store, job), "/table/a")
     with pytest.raises(RayCommitterError, match="was ended by another process"):
-        commit_job(context(WrappedStore(store, before=undone), job=job), read_attempt_state(store, job))
+        commit_job(context(WrappedStore(store, before=undone), job=job), read_job(store, job))
     assert of_others(store, job) == {"old": b"0"}
     assert list(all_files(store, job.temporary)) == []
 

@@ -23,9 +23,9 @@ from ray_committer.errors import (
 from ray_committer.events import Event as AnyEvent
 from ray_committer.events import Notice
 from ray_committer.job_files.commit_record import load_commit_record
-from ray_committer.job_files.find_job import read_attempt_state
 from ray_committer.job_files.job_state import advance
 from ray_committer.job_files.owners import at_work
+from ray_committer.job_files.read_job import read_job
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.manifest import decode_manifest, digest, encode_manifest
 from ray_committer.protocol.paths import GONE_PREFIX, UNDONE, join, new_job_attempt
@@ -98,7 +98,7 @@ def without_the_jobs(store: MemoryStore) -> dict[str, bytes]:
 
 def commit(store: StoreOperations, options: CommitOptions | None = None) -> None:
     """Commit long ago, so that who looks now takes the committer for dead wherever it is."""
-    commit_job(context(store, options), read_attempt_state(store, JOB))
+    commit_job(context(store, options), read_job(store, JOB))
 
 
 def is_visible(path: str) -> bool:
@@ -333,16 +333,16 @@ def test_what_a_process_that_is_alive_commits_is_not_undone(kind: str):
     run = load_commit_record(store, JOB, state_of(store)).owner.run
     before = store.files()
     with at_work(run), pytest.raises(CommitterBusyError, match="is committing this job"):
-        undo_job(context(store), read_attempt_state(store, JOB))
+        undo_job(context(store), read_job(store, JOB))
     assert store.files() == before
-    assert undo_job(context(store), read_attempt_state(store, JOB)) is True
+    assert undo_job(context(store), read_job(store, JOB)) is True
 
 
 def test_who_wants_to_undo_what_another_goes_on_with_is_told_of_that_one_and_not_who_died():
     store = recorded("directories", 1)
     store.write(JOB.heartbeat, encode(Heartbeat(owner=ALIVE, at_milliseconds=NOW)))
     with pytest.raises(CommitterBusyError, match="process 1 on elsewhere is committing this job"):
-        undo_job(context(store), read_attempt_state(store, JOB))
+        undo_job(context(store), read_job(store, JOB))
 
 
 def test_an_undo_that_was_begun_is_finished_and_not_committed():
@@ -383,7 +383,7 @@ def test_what_stays_is_named_where_it_may_be_the_jobs_and_only_there(kind: str):
     (other, *_) = {"a", "p=1/b"} - {moved}
     store.write(f"/table/{moved}", b"changed")
     put_file(store, f"/table/{other}", b"of others")
-    undo_job(context(store, emit=events.append), read_attempt_state(store, JOB))
+    undo_job(context(store, emit=events.append), read_job(store, JOB))
     assert visible_files(store, "/table") == {**OLD, moved: b"changed", other: b"of others"}
     (notice,) = [event.text for event in events if isinstance(event, Notice)]
     assert notice.startswith(
@@ -481,13 +481,13 @@ def test_an_undo_that_is_refused_for_its_roots_leaves_the_commit_as_it_was():
     with pytest.raises(SimulatedCrash):
         commit_job(
             context(WrappedStore(store, before=crash_before_rename(1)), options),
-            read_attempt_state(store, JOB),
+            read_job(store, JOB),
             allowed_roots=("/elsewhere",),
         )
     with pytest.raises(CommitStateUnknownError, match="the commit is unchanged"):
         run_undo(store, JOB)
     assert phase_of(store) is Phase.RECORDED
-    state = read_attempt_state(store, JOB)
+    state = read_job(store, JOB)
     assert undo_job(context(store), state, allowed_roots=("/elsewhere",)) is True
     assert visible_files(store, "/table") == OLD
 

@@ -16,7 +16,7 @@ from ray_committer.errors import (
     RayCommitterError,
 )
 from ray_committer.events import Event, Notice
-from ray_committer.job_files.find_job import read_attempt_state
+from ray_committer.job_files.read_job import read_job
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.record import ConflictMode
@@ -73,7 +73,7 @@ def commit(store: StoreOperations) -> None:
 
 def commit_late(store: StoreOperations, job: JobAttempt) -> None:
     """Commit long ago, so that who looks now takes the committer for dead wherever it is."""
-    commit_job(context(store, OVERWRITE, job=job), read_attempt_state(store, job))
+    commit_job(context(store, OVERWRITE, job=job), read_job(store, job))
 
 
 def sealed_worlds(kind: str = "directories") -> Iterator[MemoryStore]:
@@ -251,7 +251,7 @@ def test_a_job_that_replaces_an_old_file_by_its_namesake_is_not_undone_once_seal
 def test_an_append_passes_a_job_that_is_sealed_and_dead_and_the_job_is_named():
     store, events = half_removed(), list[Event]()
     write_job(store, OTHER_JOB, {0: {"p=1/other": b"9"}})
-    commit_job(context(store, job=OTHER_JOB, emit=events.append), read_attempt_state(store, OTHER_JOB))
+    commit_job(context(store, job=OTHER_JOB, emit=events.append), read_job(store, OTHER_JOB))
     assert store.read("/table/p=1/other") == b"9"
     (notice,) = [event.text for event in events if isinstance(event, Notice)]
     assert "has not removed all the data that it replaces" in notice

@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from ray_committer.errors import CommitStateUnknownError, ManifestChangedError
-from ray_committer.job_files.find_job import read_attempt_state
+from ray_committer.job_files.read_job import read_job
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.manifest import decode_manifest, encode_manifest
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
@@ -39,7 +39,7 @@ def prepared(identity: Identity, *, real_directories: bool = False) -> tuple[Mem
 
 
 def record_only(store: StoreOperations, job: JobAttempt) -> None:
-    commit_job(context(store, job=job), read_attempt_state(store, job), record_only=True)
+    commit_job(context(store, job=job), read_job(store, job), record_only=True)
 
 
 def sidecars(store: MemoryStore, job: JobAttempt) -> dict[str, bytes]:

@@ -10,7 +10,7 @@ import pytest
 import ray_committer
 from ray_committer import CommitOptions, ConflictMode, Outcome
 from ray_committer.errors import CommitConflictError, CommitStateUnknownError, ManifestError
-from ray_committer.job_files.find_job import read_attempt_state
+from ray_committer.job_files.read_job import read_job
 from ray_committer.protocol.paths import JobAttempt, ancestors, join, new_job_attempt, parent
 from ray_committer.protocol.recovery import Proof
 from ray_committer.protocol.state import Phase
@@ -213,7 +213,7 @@ def test_a_source_that_changed_before_the_commit_stops_it_before_anything_moves(
     with pytest.raises(ManifestError, match=what) as caught:
         run_commit(store, job)
     assert caught.value.exit_code == 1
-    assert read_attempt_state(store, job).phase is Phase.OPEN
+    assert read_job(store, job).phase is Phase.OPEN
     assert visible_files(store, job.destination) == {}
 
 

@@ -10,7 +10,7 @@ import pytest
 import ray_committer
 from ray_committer import CommitOptions, ConflictMode, Outcome
 from ray_committer.errors import CommitConflictError, CommitStateUnknownError, ManifestError
-from ray_committer.job_files.find_job import read_attempt_state
+from ray_committer.job_files.read_job import read_job
 from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt
 from ray_committer.protocol.recovery import Proof
 from ray_committer.protocol.state import Phase, new_nonce
@@ -49,7 +49,7 @@ def at_move(number: int, act, job: JobAttempt):
 
 
 def phase_of(store: GcsStore, job: JobAttempt) -> Phase | None:
-    return read_attempt_state(store, job).phase
+    return read_job(store, job).phase
 
 
 def crash(call: StoreCall) -> None:

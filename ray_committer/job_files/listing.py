@@ -1,0 +1,261 @@
+"""List the jobs at a destination: the one place that knows what the names below ``_temporary`` say.
+
+A listing shows where jobs are, and nothing of their states. It makes a `JobStatus` of each attempt, of
+each symbolic link, which is not followed, and of each directory in which no attempt is seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from ray_committer.errors import AmbiguousJobError, LinkedPathError
+from ray_committer.job_files.job_status import Committer, JobStatus
+from ray_committer.places.choose import output_of
+from ray_committer.protocol.magic_paths import MAGIC, MagicJob, magic_job_of
+from ray_committer.protocol.paths import (
+    DOCUMENTED_PREFIX,
+    GONE_PREFIX,
+    JobAttempt,
+    attempt_number,
+    job_id_of_directory,
+    join,
+    new_job_attempt,
+    temporary_directory,
+)
+from ray_committer.stores.at_once import MANY, at_once
+from ray_committer.stores.base import (
+    FileStatus,
+    StoreOperations,
+    only_there,
+)
+
+
+def refuse_links(store: StoreOperations, paths: Iterable[str]) -> None:
+    """`LinkedPathError` if one of `paths` is a symbolic link; its target does not belong to the job."""
+    if (link := store.first_link(paths)) is not None:
+        raise _linked_path(link)
+
+
+def _linked_path(path: str) -> LinkedPathError:
+    return LinkedPathError(
+        f"{path}: is a symbolic link, and what is behind it may belong to others, so nothing was done",
+        "look where it leads, remove the link, and run the same command",
+        filename=path,
+    )
+
+
+def not_read(error: PermissionError | LinkedPathError, path: str) -> str:
+    """The text about a file or directory that was not read, which is at `path` if the error names no
+    other."""
+    where = error.filename or path
+    if isinstance(error, LinkedPathError):
+        return f"{where}: is a symbolic link, which was not followed"
+    return f"{where}: no permission to read it"
+
+
+def list_temporary(store: StoreOperations, destination: str) -> list[FileStatus]:
+    """List the directories and the symbolic links in ``$destination/_temporary``, sorted."""
+    temporary = temporary_directory(destination)
+    refuse_links(store, (temporary,))
+    try:
+        listed = store.list_exact(temporary)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return sorted((one for one in listed if one.is_directory or one.is_link), key=lambda one: one.path)
+
+
+def jobs_at(store: StoreOperations, destination: str) -> list[JobStatus]:
+    """The jobs below ``$destination/_temporary``, sorted by directory and attempt."""
+    return jobs_listed(store, destination, list_temporary(store, destination))
+
+
+def jobs_listed(
+    store: StoreOperations, destination: str, listed: Sequence[FileStatus]
+) -> list[JobStatus]:
+    """`jobs_at` for what `list_temporary` has listed; directories that are only listed do not count."""
+    shown = [one for one in listed if one.is_link or only_there(store, (one,))]
+    return jobs_in(store, destination, shown)
+
+
+def jobs_in(store: StoreOperations, destination: str, listed: Sequence[FileStatus]) -> list[JobStatus]:
+    """The jobs in those of the `listed` directories that still exist, by one listing of each, and the
+    links in their place; not those that were taken away."""
+    own = [one for one in listed if one.is_link or not one.name.startswith(GONE_PREFIX)]
+    names = {one.name for one in own if not one.is_link}
+
+    def look(status: FileStatus) -> tuple[JobStatus, ...]:
+        if status.is_link:
+            place = JobAttempt(destination, status.name, 0, status.path)
+            return (JobStatus(place, Committer.UNKNOWN, closed=_linked_path(status.path)),)
+        return jobs_of(store, destination, status.path, _job_id(status.name, names))
+
+    return [job for jobs in at_once(store, look, own, least=MANY) for job in jobs]
+
+
+def _job_id(name: str, names: Collection[str]) -> str:
+    """The id of the job in the directory `name` below ``_temporary``, which holds all these `names`.
+
+    In Hadoop's documentation the name has a prefix. If the name without the prefix is also there, the
+    whole name is a job's id.
+    """
+    documented = job_id_of_directory(name)
+    return name if documented in names else documented
+
+
+def jobs_of(
+    store: StoreOperations, destination: str, directory: str, job_id: str
+) -> tuple[JobStatus, ...]:
+    """The attempts in the directory of a job, by number, and the links in the place of some; that
+    directory itself if it has none, or is closed; empty if it does not exist, or no longer does."""
+    whole = JobStatus(JobAttempt(destination, job_id, 0, directory), Committer.UNKNOWN)
+    try:
+        listed = store.list_exact(directory)
+    except FileNotFoundError:
+        return ()
+    except PermissionError as e:
+        return (replace(whole, closed=e),)
+    attempts = [
+        JobStatus(
+            JobAttempt(destination, job_id, number, one.path),
+            closed=_linked_path(one.path) if one.is_link else None,
+        )
+        for one in listed
+        if (one.is_directory or one.is_link) and (number := attempt_number(one.name)) is not None
+    ]
+    attempts.sort(key=lambda one: one.job.number)
+    return tuple(attempts) or (replace(whole, inside=tuple(listed)),)
+
+
+def gone_in(destination: str, listed: Iterable[FileStatus]) -> list[JobAttempt]:
+    """The `listed` directories that were taken away and are not deleted yet; only their content shows
+    which job they belong to."""
+    names = (one.name for one in listed if not one.is_link)
+    nonces = (name.removeprefix(GONE_PREFIX) for name in names if name.startswith(GONE_PREFIX))
+    return [new_job_attempt(destination, GONE_PREFIX + nonce, 0).gone(nonce) for nonce in nonces]
+
+
+def may_hold(listed: Sequence[FileStatus], job_ids: Collection[str]) -> list[FileStatus]:
+    """Of some `listed` directories, those that can hold a job with one of these ids: under its name, or
+    taken away."""
+    return [
+        one
+        for one in listed
+        if one.name.startswith(GONE_PREFIX)
+        or not {one.name, job_id_of_directory(one.name)}.isdisjoint(job_ids)
+    ]
+
+
+def in_directories(jobs: Iterable[JobStatus]) -> dict[str, list[JobStatus]]:
+    """Some jobs by the directory below ``_temporary`` that they are in, in order."""
+    found: dict[str, list[JobStatus]] = {}
+    for one in jobs:
+        found.setdefault(one.directory, []).append(one)
+    return found
+
+
+def readable(jobs: Iterable[JobStatus]) -> Iterator[JobAttempt]:
+    """The attempts among some jobs; raise the error of a directory that was not read, because its
+    attempts are not known. Links in the place of attempts do not count."""
+    for one in jobs:
+        if one.is_open:
+            yield one.job
+        elif not one.is_attempt:
+            one.opened()
+
+
+def named(jobs: Iterable[JobStatus], job_id: str) -> list[JobStatus]:
+    """Of some jobs, those in the one directory that is meant by an id: under its name or, if there is
+    none, that of Hadoop's documentation."""
+    by_name = {path.rpartition("/")[2]: found for path, found in in_directories(jobs).items()}
+    found = by_name.get(job_id) or by_name.get(DOCUMENTED_PREFIX + job_id) or []
+    return [replace(one, job=replace(one.job, job_id=job_id)) for one in found]
+
+
+def find_documented_attempt(store: StoreOperations, job: JobAttempt) -> JobAttempt | None:
+    """The same attempt under the directory name of Hadoop's documentation, if it is there."""
+    directory = join(job.temporary, DOCUMENTED_PREFIX + job.job_id)
+    refuse_links(store, (directory,))
+    attempts = readable(jobs_of(store, job.destination, directory, job.job_id))
+    return next((attempt for attempt in attempts if attempt.number == job.number), None)
+
+
+def list_attempts(store: StoreOperations, job: JobAttempt) -> tuple[JobAttempt, ...]:
+    """All attempts of the job of `job`, this one included, by number; `LinkedPathError` if one is a
+    symbolic link, because then it is not known whether that one was committed."""
+    found = jobs_of(store, job.destination, job.job_directory, job.job_id)
+    return tuple(one.job for one in found if one.opened().is_attempt)
+
+
+def list_s3a(store: StoreOperations, destination: str) -> list[str]:
+    """The ids of all jobs that Hadoop's S3A committer left at a destination, sorted; two requests."""
+    found: list[FileStatus] = []
+    for status in list_magic(store, destination):
+        found += (_listed(store, status.path) or ()) if status.name == MAGIC else [status]
+    jobs = (magic_job_of(store.spec.authority, destination, one.path) for one in found)
+    return sorted({one.uuid for one in jobs if one is not None})
+
+
+def s3a_attempts(store: StoreOperations, destination: str, job_id: str) -> list[JobStatus]:
+    """The attempts of a job that Hadoop's S3A committer left, in either layout, by number, with their
+    pendingsets; empty if there is none. Nothing shows whether its driver lives."""
+    magic = MagicJob(store.spec.authority, destination, job_id)
+    directories = output_of(store).uploading(magic.directories)
+    listed = {one: found for one in directories if (found := _listed(store, one)) is not None}
+    if not listed:
+        return []
+    every = [one for found in listed.values() for one in found]
+    inner = [one.path for one in every if one.is_directory and attempt_number(one.name) is not None]
+    every += [one for path in inner for one in _listed(store, path) or ()]
+    own: dict[int, list[FileStatus]] = {_number(path): [] for path in inner}
+    for one in every:
+        place = None if one.is_directory else magic.place_of(one.path)
+        if place is not None and place.task_id is not None:
+            own.setdefault(place.attempt, []).append(one)
+    directory = next(iter(listed))
+    return [
+        JobStatus(
+            JobAttempt(destination, job_id, number, directory), Committer.S3A, manifests=tuple(files)
+        )
+        for number, files in sorted((own or {0: []}).items())
+    ]
+
+
+def find_s3a(
+    store: StoreOperations, destination: str, job_id: str, number: int | None
+) -> JobStatus | None:
+    """Find a job that Hadoop's S3A committer left; None if there is none.
+
+    `AmbiguousJobError` if it has several attempts with pendingsets and none is named.
+    """
+    attempts = s3a_attempts(store, destination, job_id)
+    if not attempts:
+        return None
+    if number is not None:
+        none = replace(attempts[0], job=replace(attempts[0].job, number=number), manifests=())
+        return next((one for one in attempts if one.job.number == number), none)
+    live = [one for one in attempts if one.manifests] or attempts
+    if len(live) > 1:
+        numbers = [one.job.number for one in live]
+        raise AmbiguousJobError(
+            f"{live[0].job.directory}: has the attempts {numbers}", "name one with --attempt"
+        )
+    return live[0]
+
+
+def list_magic(store: StoreOperations, destination: str) -> list[FileStatus]:
+    """The directories of Hadoop's S3A committer at a destination."""
+    places = output_of(store).uploading((join(destination, MAGIC),))
+    found = (one for place in places for one in store.list_prefix(place))
+    return [one for one in found if one.is_directory]
+
+
+def _number(directory: str) -> int:
+    return attempt_number(directory.rpartition("/")[2]) or 0
+
+
+def _listed(store: StoreOperations, directory: str) -> Sequence[FileStatus] | None:
+    with suppress(FileNotFoundError):
+        return store.list_exact(directory)
+    return None

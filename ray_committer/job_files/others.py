@@ -1,0 +1,258 @@
+"""Find the other jobs at a destination that matter to a job: those that have begun their commit, those
+that were taken away, and other attempts of the same job; and watch whether they are alive.
+
+A commit looks for other jobs only after it has declared its own job. So if two jobs are in each other's
+way, at least one of them sees the other.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from ray_committer.errors import LinkedPathError
+from ray_committer.job_files import owners
+from ray_committer.job_files.job_status import JobStatus
+from ray_committer.job_files.listing import (
+    gone_in,
+    jobs_in,
+    list_attempts,
+    list_temporary,
+    may_hold,
+    refuse_links,
+)
+from ray_committer.job_files.owners import Life
+from ray_committer.job_files.read_job import read_commit, read_job
+from ray_committer.limits import waiting
+from ray_committer.limits.waiting import Sleep
+from ray_committer.protocol.paths import JobAttempt, ancestors
+from ray_committer.protocol.record import Heartbeat, decode_claim
+from ray_committer.protocol.state import IN_THE_WAY, SUFFIX, JobState, Phase, parse_token
+from ray_committer.stores.at_once import MANY, at_once
+from ray_committer.stores.base import FileStatus, StoreOperations
+
+_LOOKS = 3  # a job that is taken away by mistake and put back is missed at most twice
+Choose = Callable[[int], Collection[str] | None]
+"""Of so many directories of other jobs, the ids of those to look for, besides what was taken away; None
+for all."""
+Unread = Callable[[PermissionError | LinkedPathError], None]
+"""Called with the error of a closed or linked directory; if it does not raise it, the search goes on."""
+Sign = tuple[str, Heartbeat | None]
+
+
+def stop_if_unread(error: PermissionError | LinkedPathError) -> None:
+    """Raise the error."""
+    raise error
+
+
+def look_for_all(count: int) -> None:
+    """Choose all directories."""
+
+
+def other_jobs(
+    store: StoreOperations,
+    destination: str,
+    now_milliseconds: int,
+    *,
+    own: JobAttempt | None = None,
+    unread: Unread = stop_if_unread,
+    choose: Choose = look_for_all,
+) -> list[JobStatus]:
+    """Find attempts of other jobs than `own`, below the ``_temporary`` of `destination`, that have begun
+    their commit, and symbolic links in the place of a job or an attempt.
+
+    This includes an attempt that a process which slept has taken away by mistake, also if it is put back
+    during the search.
+    """
+    found: dict[tuple[str, int], JobStatus] = {}
+    links: dict[str, JobStatus] = {}
+    for _ in range(_LOOKS):
+        jobs, is_whole = _look(store, destination, now_milliseconds, own, unread, choose)
+        for one in jobs:
+            if one.is_link:
+                links[one.job.directory] = one
+            else:
+                found[one.job.job_id, one.job.number] = one
+        if is_whole:
+            break
+    return [*found.values(), *(links[path] for path in sorted(links))]
+
+
+def _look(
+    store: StoreOperations,
+    destination: str,
+    now_milliseconds: int,
+    own: JobAttempt | None,
+    unread: Unread,
+    choose: Choose,
+) -> tuple[list[JobStatus], bool]:
+    """Look once: the jobs and links found, and whether all jobs stayed in place until they were read."""
+
+    def read_attempt(job: JobAttempt) -> JobStatus:
+        try:
+            if job.is_gone:
+                return _read_gone(store, job, own, now_milliseconds)
+            return read_commit(store, job, now_milliseconds)
+        except (PermissionError, LinkedPathError) as e:
+            unread(e)
+            return JobStatus(job)
+
+    def list_others() -> list[FileStatus]:
+        try:
+            listed = list_temporary(store, destination)
+        except (PermissionError, LinkedPathError) as e:
+            unread(e)
+            return []
+        return [one for one in listed if own is None or one.path != own.job_directory]
+
+    listed = list_others()
+    links = [one for one in listed if one.is_link]
+    directories = [one for one in listed if not one.is_link]
+    job_ids = choose(len(directories))
+    chosen = directories if job_ids is None else may_hold(directories, job_ids)
+    gone, jobs = gone_in(destination, chosen), jobs_in(store, destination, (*chosen, *links))
+    for one in jobs:
+        if one.closed is not None and not one.is_link:
+            unread(one.closed)
+    attempts = [*gone, *(one.job for one in jobs if one.is_open)]
+    read = at_once(store, read_attempt, attempts, least=MANY)
+    there = {one.directory for one in jobs}
+    is_whole = len(gone) + len(there) == len(chosen) + len(links) and all(one.exists for one in read)
+    empty = [one for one in chosen if one.path in there.difference(_filled(jobs))]
+    if empty and is_whole:
+        is_same = [one.path for one in list_others()] == [one.path for one in listed]
+        is_whole = is_same and not _filled(jobs_in(store, destination, empty))
+    return [*(one for one in read if one.has_begun), *(one for one in jobs if one.is_link)], is_whole
+
+
+def _filled(jobs: Iterable[JobStatus]) -> set[str]:
+    """The directories that have an attempt, or perhaps have one, because they were not read."""
+    return {one.directory for one in jobs if one.may_hold_an_attempt}
+
+
+def _read_gone(
+    store: StoreOperations, gone: JobAttempt, own: JobAttempt | None, now_milliseconds: int
+) -> JobStatus:
+    """Read a job other than `own` that was taken away although it has not ended.
+
+    A job that is only declared, by a dead process, does not count: it cannot be recorded in that place.
+    """
+    state = state_inside(store, gone)
+    if state is None:
+        return JobStatus(gone, exists=store.get_status(gone.directory) is not None)
+    found = read_commit(store, gone, now_milliseconds) if state.phase in IN_THE_WAY else JobStatus(gone)
+    if not found.has_begun or (found.phase is Phase.DECLARED and not found.is_alive):
+        return replace(found, declared=None)
+    said = found.declaration
+    if own is not None and said.job_id == own.job_id:
+        return JobStatus(gone)
+    return replace(found, job=replace(gone, job_id=said.job_id, number=said.job_attempt))
+
+
+def destinations_above(paths: Iterable[str]) -> set[str]:
+    """The directories above `paths`: jobs that were set up there can write to `paths`."""
+    return {above for path in paths for above in (*ancestors(path, "/"), "/")}
+
+
+def list_gone(store: StoreOperations, destination: str) -> list[JobAttempt]:
+    """The directories that were taken away and are not deleted yet."""
+    return gone_in(destination, list_temporary(store, destination))
+
+
+def find_gone(store: StoreOperations, job: JobAttempt, stamp: str) -> JobState | None:
+    """The state in which the job with this `stamp` was taken away, if it is not deleted yet."""
+    found = (_state_if_told(store, gone) for gone in list_gone(store, job.destination))
+    return next((state for state in found if state is not None and state.stamp == stamp), None)
+
+
+def is_gone_committed(store: StoreOperations, job: JobAttempt) -> bool:
+    """Whether a committed job of this id and attempt was taken away and is not deleted yet."""
+    for gone in list_gone(store, job.destination):
+        state = _state_if_told(store, gone)
+        if state is None or state.phase is not Phase.COMMITTED:
+            continue
+        path = gone.content(state.record or "")
+        with suppress(FileNotFoundError, PermissionError):
+            claim = decode_claim(store.read(path), path)
+            if (claim.job_id, claim.job_attempt) == (job.job_id, job.number):
+                return True
+    return False
+
+
+def has_content(store: StoreOperations, job: JobAttempt, nonce: str) -> bool:
+    """Whether the file that belongs to a state of the job exists, where the job was set up or where it
+    was taken away to."""
+    if store.get_status(job.content(nonce)) is not None:
+        return True
+    for gone in list_gone(store, job.destination):
+        with suppress(PermissionError):
+            if store.get_status(gone.content(nonce)) is not None:
+                return True
+    return False
+
+
+def state_inside(store: StoreOperations, gone: JobAttempt) -> JobState | None:
+    """The state of what was taken away, which no longer changes; None if it is partly deleted."""
+    refuse_links(store, (gone.directory, gone.state))
+    try:
+        listed = store.list_anew(gone.state)
+    except FileNotFoundError:
+        return None
+    tokens = [one.name for one in listed if one.name.endswith(SUFFIX)]
+    return parse_token(tokens[0], gone.state) if tokens else None
+
+
+def _state_if_told(store: StoreOperations, gone: JobAttempt) -> JobState | None:
+    """`state_inside`, but None if there is no permission to read it, or it is behind a link."""
+    with suppress(PermissionError, LinkedPathError):
+        return state_inside(store, gone)
+    return None
+
+
+def goes_on(store: StoreOperations, job: JobAttempt) -> bool:
+    """Whether another attempt of this job has not been aborted."""
+    phases = (
+        read_job(store, other).phase for other in list_attempts(store, job) if other.number != job.number
+    )
+    return any(phase is not Phase.ABORTED for phase in phases)
+
+
+@dataclass(slots=True)
+class Watch:
+    """The last sign of each job, when it was first seen, and whether it has changed since the first."""
+
+    clock: Callable[[], float] = time.monotonic
+    _seen: dict[JobAttempt, tuple[Sign, float, bool]] = field(default_factory=dict)
+
+    def judge(self, other: JobStatus) -> JobStatus:
+        """Return the job as it is known now that it was seen once more: its committer is alive if its
+        sign has changed, and dead if it has not for `owners.DEAD_SECONDS`."""
+        if other.seen is None:
+            return other
+        sign, now = (other.seen.state.nonce, other.beat), self.clock()
+        last, since, has_changed = self._seen.get(other.job, (sign, now, False))
+        if last != sign:
+            since, has_changed = now, True
+        self._seen[other.job] = sign, since, has_changed
+        if now - since >= owners.DEAD_SECONDS:
+            return replace(other, life=Life.DEAD)
+        is_alive = has_changed and (other.is_alive or not other.has_ended)
+        return replace(other, life=Life.ALIVE) if is_alive else other
+
+
+def until_certain(
+    look: Callable[[], Iterable[JobStatus]],
+    *,
+    pause: Sleep = waiting.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> list[JobStatus]:
+    """Look at jobs, again while it is doubtful whether the committer of one is alive: for at most
+    `owners.DEAD_SECONDS`, and hardly ever more than once."""
+    watch = Watch(clock)
+    while True:
+        found = [watch.judge(one) for one in look()]
+        if not any(one.is_doubtful for one in found):
+            return found
+        pause(waiting.LOOK_SECONDS)

@@ -1,0 +1,212 @@
+"""Read what is known of one job attempt: its state, what is in its directory, and its commit.
+
+A job whose commit has begun has declared what it writes. Its process gives signs of life: the
+declaration itself and, in a long commit, heartbeats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from ray_committer.errors import CommitStateUnknownError, RayCommitterError
+from ray_committer.job_files.commands import abort_command
+from ray_committer.job_files.commit_record import record_gone
+from ray_committer.job_files.job_state import Seen, read_state
+from ray_committer.job_files.job_status import JobStatus
+from ray_committer.job_files.job_tree import JobTree
+from ray_committer.job_files.listing import refuse_links
+from ray_committer.job_files.manifests import list_manifest_files, manifests_in, read_listed
+from ray_committer.job_files.owners import Life, is_nobody, life_of
+from ray_committer.places.choose import places_of
+from ray_committer.protocol.manifest import decode_manifest, stamp_of
+from ray_committer.protocol.paths import FROZEN, MANIFESTS, STATE, TASKS, UNDONE, JobAttempt, join
+from ray_committer.protocol.record import Declaration, Heartbeat, Owner, decode_claim, decode_heartbeat
+from ray_committer.protocol.state import IN_THE_WAY, Phase
+from ray_committer.stores.base import (
+    FileStatus,
+    StoreOperations,
+    is_there,
+    only_there,
+)
+
+_OWN_NAMES = (MANIFESTS, FROZEN, TASKS, STATE)
+_BEGUN = frozenset({Phase.DECLARED, Phase.RECORDED, Phase.SEALED, Phase.COMMITTED, Phase.UNDOING})
+_TRIES = 5
+
+
+def read_job(store: StoreOperations, job: JobAttempt) -> JobStatus:
+    """Read the job attempt's state, and list its directory only if it has none; `LinkedPathError` if it
+    is behind a symbolic link."""
+    _refuse_linked_attempt(store, job)
+    seen = read_state(store, job)
+    return _listed(store, job) if seen is None else _with_state(job, seen)
+
+
+def read_job_and_manifests(
+    store: StoreOperations, job: JobAttempt, tree: JobTree | None = None
+) -> JobStatus:
+    """`read_job` and, in parallel where requests have to be waited for, list the manifests, unless the
+    `tree` of the job's files is known.
+
+    The listing counts only for a job that has a state: it is compared again after the manifests are
+    frozen. For a job without a state, the manifests that late tasks have left do not count.
+    """
+    if tree is not None and (seen := read_state(store, job)) is not None:
+        manifests, attempts = tree.manifests(job), tree.task_attempts(job)
+        return replace(_with_state(job, seen), manifests=manifests, task_attempts=attempts)
+    if store.capabilities.renames_are_local:
+        return without_late(store, read_job(store, job))
+    _refuse_linked_attempt(store, job)
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        listing = pool.submit(_manifests_if_any, store, job)
+        seen = read_state(store, job)
+    if seen is None:
+        return without_late(store, _listed(store, job), listing.result())
+    return replace(_with_state(job, seen), manifests=listing.result())
+
+
+def without_late(
+    store: StoreOperations, status: JobStatus, listed: Sequence[FileStatus] | None = None
+) -> JobStatus:
+    """`status` but, for a job that has no state, without manifests that late tasks left: they were all
+    written for a job that had a state, so that job has ended. `listed` is a listing of the manifests."""
+    if status.seen is not None or not status.has_manifests:
+        return status
+    try:
+        manifests = list_manifest_files(store, status.job) if listed is None else manifests_in(listed)
+        is_late = bool(manifests) and all(_stamp(store, one) for one in manifests)
+    except (FileNotFoundError, NotADirectoryError):
+        return status
+    return replace(status, has_manifests=not is_late)
+
+
+def _stamp(store: StoreOperations, status: FileStatus) -> str | None:
+    return stamp_of(decode_manifest(read_listed(store, status), status.path))
+
+
+def _manifests_if_any(store: StoreOperations, job: JobAttempt) -> tuple[FileStatus, ...] | None:
+    try:
+        return tuple(store.list_status(job.manifests))
+    except (OSError, RayCommitterError):
+        return None
+
+
+def _refuse_linked_attempt(store: StoreOperations, job: JobAttempt) -> None:
+    own = (join(job.directory, name) for name in _OWN_NAMES)
+    refuse_links(store, (job.temporary, job.job_directory, job.directory, *own))
+
+
+def _with_state(job: JobAttempt, seen: Seen) -> JobStatus:
+    return JobStatus(job, seen=seen, has_manifests=True)
+
+
+def _listed(store: StoreOperations, job: JobAttempt) -> JobStatus:
+    try:
+        names = {one.name for one in only_there(store, store.list_exact(job.directory))}
+    except (FileNotFoundError, NotADirectoryError):
+        return JobStatus(job, exists=False)
+    if not names and not is_there(store, FileStatus(job.directory, is_directory=True)):
+        return JobStatus(job, exists=False)
+    manifests = {path.rpartition("/")[2] for path in places_of(store).manifests(job)}
+    is_husk = bool(names) and names <= {STATE, UNDONE}
+    return JobStatus(job, has_manifests=not names.isdisjoint(manifests), is_husk=is_husk)
+
+
+def read_other(
+    store: StoreOperations, job: JobAttempt, now_milliseconds: int, *, wants_beat: bool = False
+) -> JobStatus | None:
+    """Read a job attempt and its declaration; None if its commit has not begun, or was aborted.
+
+    With `wants_beat` the heartbeat is always read, not only when it is needed to find a live committer.
+    `RecordGoneError` or `CommitStateUnknownError` if the record or the declaration is gone.
+    """
+    found = read_commit(store, job, now_milliseconds, wants_beat=wants_beat)
+    return found if found.has_begun else None
+
+
+def read_others(store: StoreOperations, *jobs: JobAttempt, now_milliseconds: int) -> list[JobStatus]:
+    """`read_other`, with the heartbeat, for those of some jobs whose commit has begun."""
+    found = (read_other(store, job, now_milliseconds, wants_beat=True) for job in jobs)
+    return [one for one in found if one is not None]
+
+
+def read_commit(
+    store: StoreOperations, job: JobAttempt, now_milliseconds: int, *, wants_beat: bool = False
+) -> JobStatus:
+    """`read_other`, but a job whose commit has not begun is returned, too, and one that is not there."""
+    refuse_links(store, (job.directory, job.state))
+    seen: Seen | None = None
+    exists = False
+    for _ in range(_TRIES):
+        seen = read_state(store, job)
+        if seen is None and not exists and store.get_status(job.directory) is not None:
+            exists = True
+            continue  # it has no state, or it was just put back with its state
+        if seen is None:
+            return JobStatus(job, exists=exists)
+        if seen.phase not in _BEGUN:
+            return JobStatus(job, seen=seen)
+        path = job.content(seen.state.record or seen.state.nonce)
+        try:
+            declared = decode_claim(seen.content.encode() or store.read(path), path)
+        except FileNotFoundError:
+            continue  # its state has changed, or it is being removed
+        worker, beat, life = _at_work(store, job, declared, now_milliseconds, wants_beat=wants_beat)
+        if worker is None and read_state(store, job) != seen:
+            continue  # the job has moved on, and its committer may have ended normally
+        return JobStatus(job, seen=seen, declared=declared, life=life, worker=worker, beat=beat)
+    if seen is not None and seen.phase in IN_THE_WAY and read_state(store, job) == seen:
+        raise _content_gone(store, job, seen)
+    return JobStatus(job, exists=False)
+
+
+def _content_gone(store: StoreOperations, job: JobAttempt, seen: Seen) -> RayCommitterError:
+    if seen.phase is not Phase.DECLARED:
+        return record_gone(job, seen.state)
+    return CommitStateUnknownError(
+        f"{job.content(seen.state.nonce)}: the declaration of job {job.job_id} is gone, so it is not "
+        f"known what the job writes",
+        f"abort the job with: {abort_command(store, job)}",
+    )
+
+
+def _at_work(
+    store: StoreOperations,
+    job: JobAttempt,
+    declaration: Declaration,
+    now_milliseconds: int,
+    *,
+    wants_beat: bool,
+) -> tuple[Owner | None, Heartbeat | None, Life]:
+    """The process at work on the job, the last heartbeat if it was read, and whether that process is
+    alive.
+
+    The process is the one that declared or recorded the job, or another one that continues its commit.
+    If the one that began it has failed, its last heartbeat shows that.
+    """
+    began = declaration.owner
+    life = life_of(began, declaration.created_milliseconds, now_milliseconds)
+    beat = _last_beat(store, job) if wants_beat or life is not Life.ALIVE else None
+    if beat is None:
+        return began if life else None, None, life
+    last = life_of(beat.owner, beat.at_milliseconds, now_milliseconds)
+    if last >= life or (is_nobody(beat.owner) and beat.owner.run == began.run):
+        return beat.owner if last else None, beat, last
+    return began, beat, life
+
+
+def last_sign(store: StoreOperations, job: JobAttempt) -> tuple[Seen | None, Heartbeat | None]:
+    """The state and the last heartbeat of a job, which change while a process is at work on its commit;
+    never from this machine's cache of a network file system."""
+    if store.network_file_system(job.state) is not None:
+        store.revalidate(job.state)
+    return read_state(store, job), _last_beat(store, job)
+
+
+def _last_beat(store: StoreOperations, job: JobAttempt) -> Heartbeat | None:
+    try:
+        return decode_heartbeat(store.read(job.heartbeat), job.heartbeat)
+    except (FileNotFoundError, PermissionError):  # not a sign of life
+        return None
