@@ -27,7 +27,7 @@ from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.state import UNFINISHED, UNSTAMPED, Phase
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_runs import CommittedRun
-from ray_committer.stages.check_attempts import listed_attempts, refuse_unsaved
+from ray_committer.stages.checks.attempts import listed_attempts, refuse_unsaved
 from ray_committer.stages.claim_table import Turn, begin_turn
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import ends_of, look_around

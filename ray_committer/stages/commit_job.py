@@ -37,7 +37,7 @@ from ray_committer.protocol.iostatistics import count
 from ray_committer.protocol.record import CommitRecord, ConflictMode
 from ray_committer.protocol.state import UNDECIDED, Intent, JobState, Phase, new_nonce
 from ray_committer.stages.abort_job import abort_job
-from ray_committer.stages.check_attempts import listed_attempts, refuse_unsaved
+from ray_committer.stages.checks.attempts import listed_attempts, refuse_unsaved
 from ray_committer.stages.claim_table import say_that_claim_stays
 from ray_committer.stages.cleanup_job import cleanup_job, end_other_attempts, remove_what_was_late
 from ray_committer.stages.commit_in_table import (

@@ -25,10 +25,12 @@ from ray_committer.protocol.fingerprints import fingerprints
 from ray_committer.protocol.paths import ancestors, is_within, join, parent
 from ray_committer.protocol.record import ManifestRef, ReplacedFile
 from ray_committer.protocol.table_state import ClaimInFlight
-from ray_committer.stages.check_attempts import task_of
-from ray_committer.stages.check_items import check_items
-from ray_committer.stages.check_links import check_links
-from ray_committer.stages.check_places import (
+from ray_committer.stages.checks.attempts import task_of
+from ray_committer.stages.checks.find_destinations import find_destinations
+from ray_committer.stages.checks.items import check_items
+from ray_committer.stages.checks.links import check_links
+from ray_committer.stages.checks.obstacles import noted, refuse
+from ray_committer.stages.checks.places import (
     check_destinations,
     in_the_way,
     is_blocked,
@@ -36,15 +38,13 @@ from ray_committer.stages.check_places import (
     refuse_linked_directories,
     what_blocks,
 )
-from ray_committer.stages.check_removals import check_removals
-from ray_committer.stages.check_sources import sources_error
-from ray_committer.stages.check_uploads import check_uploads
+from ray_committer.stages.checks.removals import check_removals
+from ray_committer.stages.checks.sources import sources_error
+from ray_committer.stages.checks.uploads import check_uploads
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.find_destinations import find_destinations
 from ray_committer.stages.list_replaced_files import OldData, list_replaced_files
 from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stages.mode_roots import ModeRoots
-from ray_committer.stages.obstacles import noted, refuse
 from ray_committer.stages.read_files import list_read_files
 from ray_committer.stages.setup_job import data_error, first_data
 from ray_committer.work.batches import batches

@@ -22,8 +22,8 @@ from ray_committer.places.aside import sets_aside
 from ray_committer.protocol.paths import ancestors, is_within, parent
 from ray_committer.protocol.record import Claim, ClaimedTable, CommitRecord, Owner, ReplacedFile
 from ray_committer.protocol.state import Phase, TableBase, new_nonce
-from ray_committer.stages.check_places import find_other_destinations
-from ray_committer.stages.check_sources import check_sources_at_once
+from ray_committer.stages.checks.places import find_other_destinations
+from ray_committer.stages.checks.sources import check_sources_at_once
 from ray_committer.stages.claim_table import Turn, begin_turn, wait_for_turn
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.coordinator_loss import with_coordinator

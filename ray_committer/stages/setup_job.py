@@ -27,7 +27,7 @@ from ray_committer.places.choose import output_of, places_of
 from ray_committer.protocol.hidden_names import is_hidden
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import UNDECIDED, Intent, Phase, new_state
-from ray_committer.stages.check_places import blocking_file
+from ray_committer.stages.checks.places import blocking_file
 from ray_committer.stages.end_others import (
     ROUNDS,
     Choice,

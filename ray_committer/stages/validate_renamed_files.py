@@ -19,8 +19,8 @@ from ray_committer.protocol.expected_files import by_directory, hashed_etag, pac
 from ray_committer.protocol.fingerprints import fingerprint, share_of
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.recovery import Expectation, prove
+from ray_committer.stages.checks.find_destinations import find_destinations
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.find_destinations import find_destinations
 from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.work.sidecars import recorded_entries
 from ray_committer.work.worker import Worker

@@ -30,8 +30,8 @@ from tests.commits.tables import (
     stopped_at,
     write,
 )
+from tests.stages.checks.test_items import LIMIT, Bounded
 from tests.stages.support import JOB, OTHER_JOB, do_at, requests, state_of
-from tests.stages.test_check_items import LIMIT, Bounded
 from tests.tables.support import table_on
 
 OLD = {f"day=1/old-{number}": b"o" for number in range(LIMIT - 3)}

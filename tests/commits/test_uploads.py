@@ -27,7 +27,7 @@ from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.recovery import Proof
 from ray_committer.protocol.state import Phase
-from ray_committer.stages import check_uploads
+from ray_committer.stages.checks import uploads as check_uploads
 from ray_committer.stores.s3.store import S3Store
 from ray_committer.testing import SimulatedCrash, run_abort, run_commit, visible_files, write_job
 from ray_committer.testing.harness import run_undo, set_up_attempt, write_attempt

@@ -13,12 +13,12 @@ from ray_committer.jobs.find_attempt import confirm_documented
 from ray_committer.limits.permits import Permits
 from ray_committer.protocol.hidden_names import is_passed_over
 from ray_committer.protocol.manifest import decode_manifest, digest
-from ray_committer.stages.check_attempts import refuse_unsaved
-from ray_committer.stages.check_links import check_links
-from ray_committer.stages.check_places import refuse_linked_directories
-from ray_committer.stages.check_sources import check_sources_at_once
-from ray_committer.stages.check_uploads import check_uploads
-from ray_committer.stages.obstacles import refuse
+from ray_committer.stages.checks.attempts import refuse_unsaved
+from ray_committer.stages.checks.links import check_links
+from ray_committer.stages.checks.obstacles import refuse
+from ray_committer.stages.checks.places import refuse_linked_directories
+from ray_committer.stages.checks.sources import check_sources_at_once
+from ray_committer.stages.checks.uploads import check_uploads
 from ray_committer.stages.preflight import preflight
 from ray_committer.stages.publish_job import prove_same_store
 from ray_committer.stages.rename_files import reconcile

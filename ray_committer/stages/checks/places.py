@@ -25,9 +25,9 @@ from ray_committer.protocol.paths import TEMPORARY, ancestors, is_inside, is_wit
 from ray_committer.protocol.record import Claim, ManifestRef
 from ray_committer.protocol.table_paths import DIRECTORY
 from ray_committer.protocol.table_state import ClaimInFlight
-from ray_committer.stages.check_items import most_held
+from ray_committer.stages.checks.find_destinations import find_destinations
+from ray_committer.stages.checks.items import most_held
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.find_destinations import find_destinations
 from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.stores.registry import store_command
 from ray_committer.tables.other_tables import holds_table

@@ -16,7 +16,7 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import TEMPORARY, JobAttempt, new_job_attempt
 from ray_committer.protocol.record import Claim, ConflictMode
 from ray_committer.protocol.state import Phase
-from ray_committer.stages.check_places import check_destinations, find_other_destinations
+from ray_committer.stages.checks.places import check_destinations, find_other_destinations
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import (

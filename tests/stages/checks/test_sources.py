@@ -13,7 +13,7 @@ from ray_committer.executors.inline import InlineExecutor
 from ray_committer.executors.threads import ThreadsExecutor
 from ray_committer.protocol.manifest import decode_manifest, encode_manifest
 from ray_committer.protocol.state import Phase
-from ray_committer.stages.check_sources import check_sources_at_once
+from ray_committer.stages.checks.sources import check_sources_at_once
 from ray_committer.stages.load_manifests import PACKED_FILES
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import (

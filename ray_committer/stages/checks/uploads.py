@@ -22,7 +22,7 @@ from ray_committer.protocol.actions import Place
 from ray_committer.protocol.fingerprints import WIDTH, common, fingerprint, fingerprints
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.record import ManifestRef
-from ray_committer.stages.check_sources import sources_error
+from ray_committer.stages.checks.sources import sources_error
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import PendingUpload, upload_pages
 from ray_committer.work.batches import batches

@@ -22,7 +22,7 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.state import Phase
-from ray_committer.stages.obstacles import noted, refuse
+from ray_committer.stages.checks.obstacles import noted, refuse
 from ray_committer.stores.base import StoreSpec
 from ray_committer.testing import run_commit, write_job
 from tests.stages.support import WithMount

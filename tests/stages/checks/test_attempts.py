@@ -15,7 +15,7 @@ from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.abort_task import abort_task
-from ray_committer.stages.check_attempts import listed_attempts, refuse_unsaved
+from ray_committer.stages.checks.attempts import listed_attempts, refuse_unsaved
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.testing import run_commit, visible_files
 from ray_committer.testing.harness import commit_attempt, set_up_attempt, write_attempt, write_job

@@ -8,7 +8,7 @@ import pytest
 
 from ray_committer.errors import ManifestChangedError
 from ray_committer.protocol.fingerprints import fingerprint
-from ray_committer.stages.find_destinations import find_destinations
+from ray_committer.stages.checks.find_destinations import find_destinations
 from ray_committer.testing import MemoryStore, WrappedStore
 from tests.stages.support import (
     at,

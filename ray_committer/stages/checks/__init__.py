@@ -1,0 +1,1 @@
+"""What the preflight looks at before the record, one module per question. Nothing is changed."""
