@@ -28,7 +28,7 @@ from ray_committer.protocol.state import UNFINISHED, UNSTAMPED, Phase
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_runs import CommittedRun
 from ray_committer.stages.checks.attempts import listed_attempts, refuse_unsaved
-from ray_committer.stages.claim_table import Turn, begin_turn
+from ray_committer.stages.claim_table import begin_turn
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import ends_of, look_around
 from ray_committer.stages.end_others import plan_text
@@ -45,6 +45,7 @@ from ray_committer.stages.preflight import OldFiles, look_at_data, preflight
 from ray_committer.stages.record_job import claim_of
 from ray_committer.stages.run_once import run_id_of
 from ray_committer.stages.save_commit_record import refuse_aborted
+from ray_committer.stages.turn import Turn
 from ray_committer.stores.registry import shown_url
 from ray_committer.tables.claim import at_work
 from ray_committer.tables.jobs_in_log import read_jobs_in_log
@@ -132,11 +133,10 @@ def _plan_renames(job: OpenJob, seen: Seen | None, first: int) -> JobPlan:
     preflight(context, loaded)
     refuse_unsaved(context, loaded, attempts)
     turn = _turn(job, seen, loaded)
-    found = turn.claimant.look() if turn is not None else None
+    found = turn.look()
     old, unfinished = OldFiles(), tuple(_waits(context, found))
     if not isinstance(found, CommittedRun):
-        run_id = turn.claimant.claim.run_id if turn is not None else None
-        old, stopped = _look(job, loaded, run_id)
+        old, stopped = _look(job, loaded, turn.run_id)
         unfinished = (*stopped, *unfinished)
     stamp = seen.state.stamp if seen else UNSTAMPED
     logged = read_jobs_in_log(context.store, context.job.destination).of(context.job, stamp)
@@ -153,7 +153,7 @@ def _plan_renames(job: OpenJob, seen: Seen | None, first: int) -> JobPlan:
         ),
         first_renames=_first_renames(context, loaded, first),
         unfinished=unfinished,
-        claims=tuple(turn.claimant.claim.partitions) if turn else logged.partitions if logged else (),
+        claims=tuple(turn.partitions or (logged.partitions if logged else ())),
         claim=logged.claim if logged else None,
         requests=planned_requests(context, len(loaded.manifests), loaded.files, directories, removed),
     )
@@ -166,12 +166,12 @@ def _look(job: OpenJob, loaded: LoadedManifests, run_id: str | None) -> tuple[Ol
     return old, _unfinished(job, loaded, roots, run_id)
 
 
-def _turn(job: OpenJob, seen: Seen | None, loaded: LoadedManifests) -> Turn | None:
-    """The claim that the commit would put into the log of the job's table, if it belongs to one."""
+def _turn(job: OpenJob, seen: Seen | None, loaded: LoadedManifests) -> Turn:
+    """The turn that the commit would take, if the job belongs to a table with a log."""
     if job.context.options.keep_replaced and seen is not None:
         require_table(job.context.job, seen)
     if seen is None or seen.state.table is None:
-        return None
+        return Turn(job.context)
     roots = roots_of_mode(job.context, loaded, job.replaced_roots)
     run_id = run_id_of(job.context, seen)
     return begin_turn(job.context, seen.state, seen.state.table, loaded, roots, "a dry run", run_id)

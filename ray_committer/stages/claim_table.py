@@ -16,6 +16,7 @@ from msgspec import structs
 from ray_committer.errors import CommitStateUnknownError, PreflightError, RayCommitterError
 from ray_committer.job_files.commands import abort_command
 from ray_committer.job_files.job_state import Seen
+from ray_committer.job_files.others import Choose
 from ray_committer.job_files.owners import is_alive, owner_of
 from ray_committer.places.choose import output_of
 from ray_committer.protocol.claims import (
@@ -41,23 +42,38 @@ from ray_committer.stages.mode_roots import ModeRoots
 from ray_committer.stages.other_attempts import abort_older_attempts
 from ray_committer.stages.preflight import OldFiles
 from ray_committer.stages.run_once import refuse_second_write, say_who_has_done_it
+from ray_committer.stages.turn import Turn
 from ray_committer.stores.at_once import MANY
 from ray_committer.tables.claim import Claimant
 from ray_committer.tables.log import is_complete, require_definition
-from ray_committer.tables.release import release_if_aborted
+from ray_committer.tables.release import release_if_aborted, release_own
 
 
 @dataclass(slots=True)
-class Turn:
-    """The turn of a job among the jobs of its table; `claimed` is its claim, once that is in the log.
-    The job `keeps` the old files that it replaces, or deletes them."""
+class TableTurn(Turn):
+    """The turn of a job of a table with a log, before its record; `claimed` is its claim, once it is in
+    the log. The job `keeps` the old files that it replaces, or deletes them."""
 
-    context: JobContext
     claimant: Claimant
     base: TableBase
     keeps: bool = False
     claimed: ClaimedTable | None = None
     is_complete: bool = False
+
+    @property
+    def is_in_log(self) -> bool:
+        return True
+
+    @property
+    def partitions(self) -> Sequence[str]:
+        return self.claimant.claim.partitions
+
+    @property
+    def run_id(self) -> str | None:
+        return self.claimant.claim.run_id
+
+    def look(self) -> CommittedRun | Obstacle | None:
+        return self.claimant.look()
 
     def take(self) -> Obstacle | None:
         """Put the claim of a declared job into the log, once; return the claim that must end first.
@@ -77,7 +93,6 @@ class Turn:
         _refuse_committed(self.context, found)
         for other in self.claimant.other_attempts():
             self._is_released(other)
-        self.context.journal.claimed = found.version
         claim = found.claim
         self.claimed = ClaimedTable(
             self.base.table_id,
@@ -88,6 +103,21 @@ class Turn:
             end=self.claimant.end,
         )
         return None
+
+    def wait(self, declared: Seen, obstacle: Obstacle, patience: Patience) -> Seen:
+        """Withdraw, then end the job of the claim in the way, or wait a little for it.
+
+        `CommitConflictError`, with the declaration withdrawn, if there is no patience left.
+        """
+        after = withdraw(self.context, declared)
+        is_later = self.claimant.is_later_than(obstacle.other.claim)
+        if not end_claim(self.context, obstacle, patience, is_later=is_later):
+            patience.wait()
+        return after
+
+    @property
+    def choose(self) -> Choose:
+        return self.must_look_for
 
     def must_look_for(self, count: int) -> Collection[str] | None:
         """Of the jobs in so many directories at the destination, the ids of those that this job must
@@ -108,14 +138,27 @@ class Turn:
         )
         return self.is_complete
 
-    def before(self) -> list[ClaimInFlight]:
-        """The claims of other jobs that were in flight before this one, in the same partitions."""
+    def before(self) -> Sequence[ClaimInFlight]:
         return self.claimant.before(self.claimed.version) if self.claimed is not None else []
 
     def refuse_what_cannot_be_kept(self, old: OldFiles) -> None:
-        """`PreflightError` if the job keeps the old files that it replaces, and one cannot be kept."""
         if self.keeps and self.claimed is not None:
             refuse_what_cannot_be_kept(self.context, old, self.claimed.version)
+
+    def give_up(self, aborted: JobState) -> None:
+        context = self.context
+        release_own(context.store, context.job, aborted, context.now_milliseconds())
+
+    def explain(self, error: RayCommitterError) -> RayCommitterError:
+        """Add to an error that the claim stays in the log: only the job's state can end it."""
+        if self.claimed is not None:
+            version = self.claimed.version
+            error.advise(
+                f"the log of the table still has the claim of this job (version {version}), "
+                f"for which other jobs wait: run the same command again, or give the job up with: "
+                f"{abort_command(self.context.store, self.context.job)}"
+            )
+        return error
 
     def _is_released(self, other: ClaimInFlight) -> bool:
         context = self.context
@@ -133,14 +176,14 @@ def begin_turn(
     roots: ModeRoots,
     run: str,
     run_id: str | None = None,
-) -> Turn | None:
-    """Read the log of the job's table; None if it belongs to none.
+) -> Turn:
+    """Read the log of the job's table, if it belongs to one.
 
     `PreflightError` if the log cannot hold what the job does. `TableLogError` if the table is not that
     of the set-up.
     """
     if base is None:
-        return None
+        return Turn(context)
     table = TablePlaces(context.job.destination)
     definition = require_definition(context.store, table, base.table_id)
     keeps = context.options.keep_replaced
@@ -152,33 +195,9 @@ def begin_turn(
     if context.options.table_work is not None:  # it depends on what its plan has seen, at any level
         definition = structs.replace(definition, isolation=Isolation.SERIALIZABLE)
     to_end = context.options.table_work is None  # that has read a version, not what set-up has seen
-    return Turn(context, Claimant(context.store, table, definition, claim, to_end=to_end), base, keeps)
-
-
-def wait_for_turn(
-    context: JobContext, declared: Seen, turn: Turn, other: Obstacle, patience: Patience
-) -> Seen:
-    """Withdraw the declaration, then end the job of the claim in the way, or wait a little for it; the
-    state after that.
-
-    `CommitConflictError`, with the declaration withdrawn, if there is no patience left.
-    """
-    after = withdraw(context, declared)
-    is_later = turn.claimant.is_later_than(other.other.claim)
-    if not end_claim(context, other, patience, is_later=is_later):
-        patience.wait()
-    return after
-
-
-def say_that_claim_stays(context: JobContext, error: RayCommitterError) -> RayCommitterError:
-    """Add to an error that the claim of a job stays in the log: only the job's state can end it."""
-    if context.journal.claimed is not None:
-        error.advise(
-            f"the log of the table still has the claim of this job (version {context.journal.claimed}), "
-            f"for which other jobs wait: run the same command again, or give the job up with: "
-            f"{abort_command(context.store, context.job)}"
-        )
-    return error
+    return TableTurn(
+        context, Claimant(context.store, table, definition, claim, to_end=to_end), base, keeps
+    )
 
 
 def _claim_of(

@@ -7,6 +7,7 @@ undone after that. Each entry is in the log once, however many runs append it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from msgspec import structs
 
@@ -20,6 +21,7 @@ from ray_committer.protocol.table_entry import Decision, TableAbort, TableCommit
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.list_new_files import relative
+from ray_committer.stages.turn import Turn
 from ray_committer.tables.append import Decided, append, append_next, find_decision, put_decision
 from ray_committer.tables.checkpoint import is_due_between
 from ray_committer.tables.file_sets import save_file_set
@@ -30,109 +32,124 @@ NEAR = 16
 """How far after an entry after which a checkpoint is due a commit that began before it saves one."""
 
 
-def commit_in_table(context: JobContext, record: CommitRecord, *, is_resumed: bool) -> Decided | None:
-    """Append that a sealed job is committed; return where it is; None without a table. Idempotent.
-
-    If another run made the claim, `is_resumed`, the table can be another one by now: `TableLogError`.
-    `CommitStateUnknownError` if the claim was given up, or another one of this job was committed: the
-    caller removes no old file then.
-    """
+def turn_of(context: JobContext, record: CommitRecord, *, is_resumed: bool) -> Turn:
+    """The turn of a recorded job, which has made its claim if its table has a log: in this run, or in
+    another, if `is_resumed`."""
     if record.table is None:
-        return None
-    store, job, table = context.store, context.job, TablePlaces(context.job.destination)
-    if is_resumed:
-        require_definition(store, table, record.table.table_id)
-    entry = TableCommit(
-        job_id=job.job_id,
-        job_attempt=job.number,
-        claim=record.table.version,
-        quiet=record.table.quiet,
-        named=record.table.named,
-        at_milliseconds=context.now_milliseconds(),
-    )
-    since, is_end = record.table.end or record.table.version, record.table.end > 0
-    entries = read_entries(store, table, since, is_end=is_end)
-    found = find_decision(store, table, entries, entry)
-    if found is not None:
-        decided = Decided(*found)
-    else:
-        old = _removed(context, record)
-        removed = save_file_set(store, table, old, job_id=job.job_id, job_attempt=job.number)
-        kept = record.keeps and removed.files > 0
-        named = entry.named + removed.files
-        entry = structs.replace(entry, removed=removed, kept=kept, named=named)
-        is_beaten = bool(entries) or since > record.table.version  # others put theirs at the same time
-        decided = put_decision(store, table, entry, since, entries, is_beaten=is_beaten)
-    decision = decided.decision
-    if isinstance(decision, TableAbort) or decision.claim != entry.claim:
-        raise _given_up(context, table.entry(decided.version), decision)
-    return decided
+        return Turn(context)
+    return RecordedTurn(context, record, record.table, is_resumed)
 
 
-def ends_with_its_commit(record: CommitRecord) -> bool:
-    """Whether the claim of a sealed job ends with its commit, because no old file gives way to it. All
-    of its files were in place when it was sealed, and later jobs can have removed them since."""
-    return record.table is not None and not _old_files(record)
+@dataclass(slots=True)
+class RecordedTurn(Turn):
+    """The turn of a recorded job of a table with a log; `decided` is where that says that the job is
+    committed, once this run knows it."""
 
+    record: CommitRecord
+    table: ClaimedTable
+    is_resumed: bool
+    decided: Decided | None = None
 
-def end_in_table(context: JobContext, record: CommitRecord, committed: Decided | None) -> None:
-    """Append that the old files of a job whose commit is in the log are gone; idempotent."""
-    if record.table is None or committed is None or not (removed := _removed(context, record)):
-        return
-    entry = TableDone(
-        job_id=context.job.job_id,
-        job_attempt=context.job.number,
-        claim=record.table.version,
-        quiet=record.table.quiet,
-        named=record.table.named + len(removed),
-        at_milliseconds=context.now_milliseconds(),
-    )
-    table = TablePlaces(context.job.destination)
-    if committed.end is not None:
-        append_next(context.store, table, entry, committed.end)
-    else:
-        append(context.store, table, entry, committed.version)
+    @property
+    def ends_with_its_commit(self) -> bool:
+        return not _old_files(self.record)
 
+    def commit(self) -> int | None:
+        """Append that a sealed job is committed, unless the log says it; the version of that.
 
-def save_checkpoint_if_due(context: JobContext, record: CommitRecord, committed: int | None) -> None:
-    """Save a checkpoint if many entries, or many files in them, are after the last one; a failure is a
-    notice."""
-    table = record.table
-    if table is None or committed is None or not _is_due(context, record, table, committed):
-        return
-    places = TablePlaces(context.job.destination)
-    failure = save_checkpoint(context.store, places, table.table_id, only_if_due=True)
-    if failure is not None:
-        context.notice(failure)
+        If another run made the claim, the table can be another one by now: `TableLogError`.
+        `CommitStateUnknownError` if the claim was given up, or another one of this job was committed:
+        the caller removes no old file then.
+        """
+        context, table = self.context, self.table
+        store, job, places = context.store, context.job, TablePlaces(context.job.destination)
+        if self.is_resumed:
+            require_definition(store, places, table.table_id)
+        entry = TableCommit(
+            job_id=job.job_id,
+            job_attempt=job.number,
+            claim=table.version,
+            quiet=table.quiet,
+            named=table.named,
+            at_milliseconds=context.now_milliseconds(),
+        )
+        since, is_end = table.end or table.version, table.end > 0
+        entries = read_entries(store, places, since, is_end=is_end)
+        found = find_decision(store, places, entries, entry)
+        if found is not None:
+            decided = Decided(*found)
+        else:
+            old = _removed(context, self.record)
+            removed = save_file_set(store, places, old, job_id=job.job_id, job_attempt=job.number)
+            kept = table.keeps and removed.files > 0
+            named = entry.named + removed.files
+            entry = structs.replace(entry, removed=removed, kept=kept, named=named)
+            is_beaten = bool(entries) or since > table.version  # others put theirs at the same time
+            decided = put_decision(store, places, entry, since, entries, is_beaten=is_beaten)
+        decision = decided.decision
+        if isinstance(decision, TableAbort) or decision.claim != entry.claim:
+            raise _given_up(context, places.entry(decided.version), decision)
+        self.decided = decided
+        return decided.version
 
+    def end(self) -> None:
+        """Append that the old files of a job whose commit is in the log are gone."""
+        context, table, decided = self.context, self.table, self.decided
+        if decided is None or not (removed := _removed(context, self.record)):
+            return
+        entry = TableDone(
+            job_id=context.job.job_id,
+            job_attempt=context.job.number,
+            claim=table.version,
+            quiet=table.quiet,
+            named=table.named + len(removed),
+            at_milliseconds=context.now_milliseconds(),
+        )
+        places = TablePlaces(context.job.destination)
+        if decided.end is not None:
+            append_next(context.store, places, entry, decided.end)
+        else:
+            append(context.store, places, entry, decided.version)
 
-def export_table(context: JobContext, record: CommitRecord, committed: int | None) -> None:
-    """Export the table of a committed job, if the options ask for it; a failure is a notice."""
-    destination = context.job.destination
-    if not context.options.export_delta:
-        return
-    if record.table is None:
-        context.notice(f"{destination}: is not a table with a log, so nothing was exported")
-    elif committed is not None:
+    def conclude(self) -> int | None:
+        """Save a checkpoint if many entries, or many files in them, are after the last one, and export
+        the table, if the options ask for it."""
+        version = self._version()
+        if version is not None:
+            if _is_due(self.context, self.record, self.table, version):
+                self._save_checkpoint()
+            if self.context.options.export_delta:
+                self._export(version)
+        return version
+
+    def _version(self) -> int | None:
+        """The version of the commit; None, with a notice, if the log cannot be read."""
+        if self.decided is not None:
+            return self.decided.version
+        self.is_resumed = True  # another run has committed the job
+        try:
+            return self.commit()
+        except (OSError, RayCommitterError) as e:
+            destination = self.context.job.destination
+            self.context.notice(f"{destination}: the log of the table could not be read ({e})")
+            return None
+
+    def _save_checkpoint(self) -> None:
+        store, places = self.context.store, TablePlaces(self.context.job.destination)
+        failure = save_checkpoint(store, places, self.table.table_id, only_if_due=True)
+        if failure is not None:
+            self.context.notice(failure)
+
+    def _export(self, version: int) -> None:
+        context, destination = self.context, self.context.job.destination
         try:
             run.export_table(context.store, TablePlaces(destination))
         except Exception as e:  # noqa: BLE001 - whatever a library raises, the job is committed
             command = export_command(context.store, destination)
             context.notice(
-                f"{destination}: the job is committed, but version {committed} was not exported to "
+                f"{destination}: the job is committed, but version {version} was not exported to "
                 f"Delta ({context.located(str(e))}); to export it, run: {command}"
             )
-
-
-def version_of(context: JobContext, record: CommitRecord) -> int | None:
-    """The version at which a committed job was committed; None, with a notice, if the log cannot be
-    read."""
-    try:
-        found = commit_in_table(context, record, is_resumed=True)
-        return found.version if found is not None else None
-    except (OSError, RayCommitterError) as e:
-        context.notice(f"{context.job.destination}: the log of the table could not be read ({e})")
-        return None
 
 
 def _given_up(context: JobContext, entry: str, decision: Decision) -> CommitStateUnknownError:

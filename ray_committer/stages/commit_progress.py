@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 
 from ray_committer.errors import CommitStateUnknownError, JobGoneError, RayCommitterError
+from ray_committer.job_files.job_state import Seen
 from ray_committer.limits.ratelimit import LimitStatistics
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.commit_result import CommitResult, Outcome
@@ -13,7 +14,7 @@ from ray_committer.protocol.record import CommitRecord
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.remove_replaced_files import Removal
 from ray_committer.stages.rename_files import Renamed
-from ray_committer.tables.append import Decided
+from ray_committer.stages.save_success_file import WrittenSuccess
 
 
 @dataclass(slots=True)
@@ -26,12 +27,15 @@ class CommitProgress:
     directories: int = 0
     removal: Removal = field(default_factory=Removal)
     validated: int = 0
-    in_table: Decided | None = None
     table_version: int | None = None
     run_id: str | None = None
     committed_by: str | None = None
     partitions: list[str] | None = None
     renamed: Renamed = field(default_factory=Renamed)
+    sealed: Seen | None = None
+    """The state in which this run has sealed the job, after it had moved its files."""
+    success: WrittenSuccess | None = None
+    """``_SUCCESS`` under its temporary name."""
     is_begun: bool = False
     """Whether a state of the job was seen that comes after its commit record."""
     is_still_open: bool = False

@@ -153,16 +153,14 @@ class JobContext:
 @dataclass(slots=True)
 class Journal:
     """What happened so far, for the report: seconds by stage, statistics and notices; `changed` are the
-    old files that are kept since they have changed, `claimed` is the version of the job's claim in the
-    log of its table, `summary` the URL of its summary report. Of an abort: what it has `deleted`, and
-    the `ended_claim`."""
+    old files that are kept since they have changed, `summary` is the URL of its summary report. Of an
+    abort: what it has `deleted`, and the `ended_claim`."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     statistics: IOStatistics = field(default_factory=IOStatistics)
     notices: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
     failed_stage: str | None = None
-    claimed: int | None = None
     summary: str = ""
     deleted: Deleted | None = None
     ended_claim: ClaimInFlight | None = None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from msgspec import structs
@@ -19,7 +19,6 @@ from ray_committer.places.settle import put
 from ray_committer.protocol.record import Heartbeat, decode_claim, encode
 from ray_committer.protocol.state import UNDECIDED, Phase
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.rename_files import Renamed
 
 _FAILED = (Exception, KeyboardInterrupt, SystemExit)
 _log = logging.getLogger(__name__)
@@ -29,12 +28,13 @@ _log = logging.getLogger(__name__)
 def heartbeat(
     context: JobContext,
     run: str,
-    renamed: Renamed,
+    files: Callable[[], int],
     *,
     at_once: bool = False,
     every_seconds: float = BEAT_SECONDS,
 ) -> Iterator[None]:
-    """While the block runs, write every `every_seconds` that this run is alive, and its progress.
+    """While the block runs, write every `every_seconds` that this run is alive, and how many `files` it
+    has moved.
 
     A short commit writes no heartbeat. A run that continues a recorded commit writes the first one
     `at_once`. A reader sees the last heartbeat or the one before, never a part of one. A heartbeat that
@@ -44,14 +44,14 @@ def heartbeat(
 
     temporary = context.job.content(f"heartbeat-{run}")
 
-    last = context.now_milliseconds(), renamed.files
+    last = context.now_milliseconds(), files()
 
     def beat() -> None:
         nonlocal last
-        at, files = context.now_milliseconds(), renamed.files
-        rate = 1000 * (files - last[1]) / (at - last[0]) if at > last[0] else None
-        last = at, files
-        sign = Heartbeat(owner=owner_of(run), at_milliseconds=at, files=files, per_second=rate)
+        at, moved = context.now_milliseconds(), files()
+        rate = 1000 * (moved - last[1]) / (at - last[0]) if at > last[0] else None
+        last = at, moved
+        sign = Heartbeat(owner=owner_of(run), at_milliseconds=at, files=moved, per_second=rate)
         try:
             put(context.store, context.job.heartbeat, encode(sign), temporary=temporary)
         except (OSError, RayCommitterError) as e:

@@ -9,20 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from ray_committer.errors import CommitStateUnknownError
 from ray_committer.job_files.job_state import Seen, advance
 from ray_committer.job_files.others import has_content
 from ray_committer.protocol import statistic_names as names
-from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.state import Phase, new_nonce
-from ray_committer.stages.commit_progress import CommitProgress
+from ray_committer.stages.commit_run import RecordedJob
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.coordinator_loss import with_coordinator
 from ray_committer.stages.create_output_directories import create_output_directories
 from ray_committer.stages.keep_replaced_files import keep_replaced_files, make_places_of_kept
-from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stages.old_files_aside import end_removal, sync_aside
 from ray_committer.stages.old_success import put_old_success_aside
 from ray_committer.stages.remove_replaced_files import (
@@ -32,81 +30,94 @@ from ray_committer.stages.remove_replaced_files import (
 )
 from ray_committer.stages.rename_files import Pass, reconcile, rename_files
 from ray_committer.stages.save_commit_record import sync_state
-from ray_committer.stages.save_success_file import WrittenSuccess, write_success_file
+from ray_committer.stages.save_success_file import write_success_file
 from ray_committer.stages.sync_to_disk import sync_destinations, sync_replaced
+from ray_committer.stages.touched_directories import touched_directories
 from ray_committer.stages.validate_renamed_files import validate_renamed_files
 from ray_committer.work.worker import Worker
 
 
-def move_files(
-    context: JobContext,
-    progress: CommitProgress,
-    record: CommitRecord,
-    loaded: LoadedManifests,
-    reload: Callable[[], object],
-    *,
-    is_sealed: bool = False,
-) -> None:
-    """Move every new file into place, except those that replace old files; then validate them."""
+def create_directories(job: RecordedJob, which: Pass) -> None:
+    """Make the directories of new files, and put an old ``_SUCCESS`` aside before any file is moved."""
+    context, record = job.context, job.record
     with context.stage(names.CREATE_DIRECTORIES):
         context.executor.admit_workers(prove_same_store, record.nonce)
-        make = partial(with_coordinator, context, lambda: create_output_directories(context), reload)
-        steps: list[Callable[[], Any]] = [make, partial(put_old_success_aside, context, record)]
-        progress.directories, *_ = context.at_once(lambda step: step(), steps[: 1 if is_sealed else 2])
+        make = partial(with_coordinator, context, lambda: create_output_directories(context), job.reload)
+        steps: list[Callable[[], Any]] = [make]
+        if which is Pass.NEW:
+            steps.append(partial(put_old_success_aside, context, record))
+        job.progress.directories, *_ = context.at_once(lambda step: step(), steps)
+
+
+def move_files(job: RecordedJob, which: Pass) -> None:
+    """Move new files into place, and check that none is missing; held back are those that replace old
+    files, if the job is not sealed, or if these cannot give way."""
+    context, record, renamed = job.context, job.record, job.progress.renamed
     with context.stage(names.RENAME_FILES):
-        rename_files(context, record, loaded, progress.renamed, Pass.ALL if is_sealed else Pass.NEW)
-        reconcile(context, record, progress.renamed)
+        if which is Pass.NAMESAKES:
+            renamed.held_by_manifest.clear()
+        rename_files(context, record, job.loaded, renamed, which)
+        reconcile(context, record, renamed)
+
+
+def validate_files(job: RecordedJob, which: Pass) -> None:
+    """Force the new files to disk, if the commit must be durable, and validate those that were moved."""
+    context, progress, reload = job.context, job.progress, job.reload
     if context.syncs:
         with context.stage(names.SYNC):
             with_coordinator(context, lambda: sync_destinations(context), reload)
     if _validates(context):
-        old = [file.path for file in record.overwritten]
-        held = [path for path in old if path in progress.renamed.held] if is_sealed else old
+        old = [file.path for file in job.record.overwritten]
+        held = old if which is Pass.NEW else [path for path in old if path in progress.renamed.held]
         with context.stage(names.VALIDATE):
             progress.validated = with_coordinator(
-                context, lambda: validate_renamed_files(context, record.manifests, held), reload
+                context, lambda: validate_renamed_files(context, job.record.manifests, held), reload
             )
 
 
-def seal(context: JobContext, seen: Seen, record: CommitRecord) -> Seen:
+def seal(job: RecordedJob, seen: Seen) -> Seen:
     """Change the job from recorded to sealed: from now on, old files may be gone."""
-    nonce = new_nonce()
-    if record.keeps:
-        make_places_of_kept(context, record, nonce)
+    context, nonce = job.context, new_nonce()
+    if job.record.keeps:
+        make_places_of_kept(context, job.record, nonce)
     sealed = advance(context.store, context.job, seen, Phase.SEALED, nonce)
     sync_state(context)
+    job.progress.sealed = sealed
     return sealed
 
 
-def keep_old_files(
-    context: JobContext, progress: CommitProgress, sealed: Seen, record: CommitRecord
-) -> None:
+def keep_old_files(job: RecordedJob, sealed: Seen) -> None:
     """Move the old files that are to be kept, before new files get the names of some of them.
 
     The new namesakes of those that cannot be moved are held back.
     """
-    if record.keeps:
-        with context.stage(names.REMOVE_REPLACED):
-            progress.removal = keep_replaced_files(context, record, sealed.state.nonce)
-            progress.renamed.held.update(progress.removal.left)
+    if job.record.keeps:
+        with job.context.stage(names.REMOVE_REPLACED):
+            removal = keep_replaced_files(job.context, job.record, sealed.state.nonce)
+            job.progress.removal = removal
+            job.progress.renamed.held.update(removal.left)
 
 
-def replace_old_files(
-    context: JobContext,
-    progress: CommitProgress,
-    record: CommitRecord,
-    loaded: LoadedManifests,
-    which: Pass | None,
-) -> None:
+def finish_moves(job: RecordedJob, sealed: Seen) -> None:
+    """Move the new files that replace old ones of the same names; if another run has moved the others
+    and sealed the job, also prove that none of them is missing."""
+    if job.progress.sealed == sealed:
+        if job.record.overwritten:
+            move_files(job, Pass.NAMESAKES)
+    elif not job.turn.ends_with_its_commit:
+        create_directories(job, Pass.ALL)
+        move_files(job, Pass.ALL)
+        validate_files(job, Pass.ALL)
+
+
+def remove_old_files(job: RecordedJob) -> None:
     """Remove the old files that are not kept, after all new files are in place.
 
     `CommitStateUnknownError`, when all others are gone, if old files could not be removed.
     """
-    if which is not None and record.overwritten:
-        with context.stage(names.RENAME_FILES):
-            progress.renamed.held_by_manifest.clear()
-            rename_files(context, record, loaded, progress.renamed, which)
-            reconcile(context, record, progress.renamed)
+    context, record, progress = job.context, job.record, job.progress
+    if not record.replaces:
+        return
     with context.stage(names.REMOVE_REPLACED):
         if not record.keeps:
             progress.removal = remove_replaced_files(context, record)
@@ -117,22 +128,24 @@ def replace_old_files(
         end_removal(context, record)
 
 
-def decide_committed(
-    context: JobContext, progress: CommitProgress, seen: Seen, record: CommitRecord
-) -> tuple[Seen, WrittenSuccess | None]:
-    """Commit the job and, in parallel, write ``_SUCCESS`` under a temporary name.
-
-    Returns the committed state and the written file.
-    """
+def decide_committed(job: RecordedJob, seen: Seen) -> Seen:
+    """Commit the job and, in parallel, write ``_SUCCESS`` under a temporary name."""
+    context, record, progress = job.context, job.record, job.progress
+    if context.options.catalog_table is not None:
+        note = partial(touched_directories, context, record)
+        progress.partitions = with_coordinator(context, note, job.reload)
+    context.journal.add(progress.renamed.statistics)
     steps: list[Callable[[], Any]] = [
         partial(advance, context.store, context.job, seen, Phase.COMMITTED)
     ]
     if record.mark_success:
         version, sample = progress.table_version, progress.renamed.sample
         steps.append(partial(write_success_file, context, record, sample, table_version=version))
-    committed, *written = context.at_once(lambda step: step(), steps)
-    sync_state(context)
-    return committed, written[0] if written else None
+    with context.stage(names.COMMIT_POINT):
+        committed, *written = context.at_once(lambda step: step(), steps)
+        sync_state(context)
+    progress.success = written[0] if written else None
+    return cast("Seen", committed)
 
 
 def prove_same_store(worker: Worker, nonce: str) -> None:

@@ -14,20 +14,23 @@ from typing import Any, cast
 
 from ray_committer.errors import ManifestChangedError, RayCommitterError
 from ray_committer.job_files.job_state import Seen, StateChangedError
+from ray_committer.job_files.job_status import JobStatus
 from ray_committer.job_files.job_tree import list_tree
-from ray_committer.job_files.others import look_for_all
 from ray_committer.job_files.owners import nobody, owner_of
 from ray_committer.job_files.read_job import read_other
 from ray_committer.places.aside import sets_aside
+from ray_committer.protocol import statistic_names as names
+from ray_committer.protocol.claims import Obstacle
 from ray_committer.protocol.paths import ancestors, is_within, parent
-from ray_committer.protocol.record import Claim, ClaimedTable, CommitRecord, Owner, ReplacedFile
-from ray_committer.protocol.state import Phase, TableBase, new_nonce
+from ray_committer.protocol.record import Claim, CommitRecord, ReplacedFile
+from ray_committer.protocol.state import Phase, new_nonce
 from ray_committer.stages.checks.places import find_other_destinations
 from ray_committer.stages.checks.sources import check_sources_at_once
-from ray_committer.stages.claim_table import Turn, begin_turn, wait_for_turn
+from ray_committer.stages.claim_table import begin_turn
+from ray_committer.stages.commit_run import CommitRun
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.coordinator_loss import with_coordinator
-from ray_committer.stages.declare_job import Patience, declare_job, give_way, look_around, withdraw
+from ray_committer.stages.declare_job import declare_job, give_way, look_around, withdraw
 from ray_committer.stages.freeze_manifests import are_as_loaded, copies_are_current, freeze_manifests
 from ray_committer.stages.load_manifests import (
     MANY_MANIFESTS,
@@ -41,126 +44,137 @@ from ray_committer.stages.other_attempts import abort_older_attempts
 from ray_committer.stages.preflight import OldFiles, look_at_data
 from ray_committer.stages.save_commit_record import save_commit_record, write_commit_record
 from ray_committer.stages.sync_to_disk import sync_manifests
+from ray_committer.stages.turn import Turn
 from ray_committer.tables.other_tables import refuse_partitions_of_tables
-from ray_committer.tables.release import release_own
 
 MOST_WRITES = 100
 """The most directories that a declaration names; if there are more, it names the destination."""
 
 
-def record_job(
-    context: JobContext,
-    seen: Seen,
-    loaded: LoadedManifests,
-    run: str,
-    *,
-    load: Callable[[], object],
-    replaced_roots: tuple[str, ...],
-    allowed_roots: tuple[str, ...],
-    patience: Patience,
-    goes_on: bool = True,
-    run_id: str | None = None,
-) -> tuple[Seen, CommitRecord]:
-    """Decide an open job; return the recorded state and the record.
+def record_job(run: CommitRun, seen: Seen, loaded: LoadedManifests) -> Seen:
+    """Decide an open job; return the recorded state.
 
-    `load` loads everything into a new coordinator. This run `goes_on` with the commit, or leaves it to
-    other processes, which then need not wait for this run. `patience` limits the wait for other jobs
-    over the whole run. `run_id` is what the job does once.
-
-    `RunCommittedError` if another job has done that.
+    `RunCommittedError` if another job has done the work of the run id.
     `CommitConflictError` if another job is in the way for too long, or if data is in the way.
     `StateChangedError` if another process decides the job. `ManifestsChangedError` if a task has
     committed since the manifests were loaded; the job is then open again.
     """
-    owner, work = owner_of(run) if goes_on else nobody(run), context.options.table_work
-    run_id = work.run_id if work is not None else run_id
-    refuse_partitions_of_tables(context.store, (context.job.destination, *allowed_roots))
-    roots = roots_of_mode(context, loaded, replaced_roots)
-    table = seen.state.table
-    decision = _Decision(context, loaded, run, owner, load, roots, allowed_roots, table, run_id)
-    try:
-        return _decide(decision, seen, patience)
-    except StateChangedError as e:
-        context.journal.claimed = None
-        if e.now is not None and e.now.phase is Phase.ABORTED:  # perhaps before this run's claim
-            release_own(context.store, context.job, e.now.state, context.now_milliseconds())
-        raise
-    except Exception:
-        _withdraw_own(context, run)
-        raise
+    context = run.context
+    with context.stage(names.SAVE_RECORD):
+        try:
+            decision = _prepare(run, seen, loaded)
+            recorded, record = _decide(decision, seen)
+        except Exception:
+            _withdraw_own(context, run.name)
+            raise
+    run.note_record(record, is_own=True)
+    run.note_loaded(record, loaded)
+    return recorded
 
 
 @dataclass(frozen=True, slots=True)
 class _Decision:
-    """The input of a decision: the job's manifests, its allowed places, the later owner, and the table
-    that it belongs to."""
+    """What is decided: the job's manifests, the directories that its mode is about, what it claims among
+    all jobs, and its turn among those of its table. `run_id` is what the job does once."""
 
-    context: JobContext
+    run: CommitRun
     loaded: LoadedManifests
-    run: str
-    owner: Owner
     load: Callable[[], object]
     roots: ModeRoots
-    allowed_roots: tuple[str, ...]
-    table: TableBase | None
+    claim: Claim
+    turn: Turn
     run_id: str | None
 
+    @property
+    def is_known(self) -> bool:
+        """Whether the record is known before the look, and can be written during it, since the job
+        replaces nothing and claims nothing in a log; and whether memory has room for it then."""
+        is_alone = not self.claim.excludes and not self.turn.is_in_log
+        return is_alone and len(self.loaded.manifests) < MANY_MANIFESTS
 
-def _decide(decision: _Decision, seen: Seen, patience: Patience) -> tuple[Seen, CommitRecord]:
-    context, loaded = decision.context, decision.loaded
-    claims = partial(claim_of, context, loaded, decision.roots, decision.allowed_roots)
-    claim = with_coordinator(context, claims, decision.load)
+
+def _prepare(run: CommitRun, seen: Seen, loaded: LoadedManifests) -> _Decision:
+    """All that the decision needs and that other jobs do not change."""
+    context, allowed_roots, work = run.context, run.allowed_roots, run.context.options.table_work
+    refuse_partitions_of_tables(context.store, (context.job.destination, *allowed_roots))
+    load = partial(run.load, seen.state)
+    roots = roots_of_mode(context, loaded, run.replaced_roots)
+    run_id = work.run_id if work is not None else run.run_id
+    claims = partial(claim_of, context, loaded, roots, allowed_roots)
+    claim = with_coordinator(context, claims, load)
     _warn_of_network(context, claim)
-    roots = [context.store.real_path(root) for root in decision.roots.replaced]
-    record = _record(decision, seen, claim, OldFiles())
     if loaded.sources_are_checked or loaded.wrong_sources:
-        _refuse_wrong_sources(decision)
-    begin = partial(
-        begin_turn,
-        context,
-        seen.state,
-        decision.table,
-        loaded,
-        decision.roots,
-        decision.run,
-        decision.run_id,
-    )
-    turn = with_coordinator(context, begin, decision.load)
-    seen = _freeze_and_declare(decision, seen, claim, record)
-    is_written = _is_written_meanwhile(decision, claim)
+        _refuse_wrong_sources(run, loaded, roots, load)
+    state = seen.state
+    begin = partial(begin_turn, context, state, state.table, loaded, roots, run.name, run_id)
+    run.turn = with_coordinator(context, begin, load)
+    return _Decision(run, loaded, load, roots, claim, run.turn, run_id)
+
+
+def _decide(decision: _Decision, seen: Seen) -> tuple[Seen, CommitRecord]:
+    """Declare, look, list, record: in rounds, until one finds nobody in the way. So of jobs that must
+    not be committed at the same time, only one is recorded, whatever they do between any two requests.
+
+    1. *Declared before it looks.* A job looks at the others while its own declaration stands. Each of
+       two jobs has declared before it looks, so the one that looks last sees the other.
+    2. *Looked before it lists.* Old files are listed after a look that found nobody, and after the job's
+       turn in the log has come. Otherwise a file that another job puts in place meanwhile is not listed,
+       and its rows stay beside those that replace them.
+    3. *Recorded from the declaration that looked.* The record consumes the declared state that stood
+       during the look and the listing. If that was withdrawn, by whomever, others may have passed since.
+    """
+    run, context, turn = decision.run, decision.run.context, decision.turn
     below: tuple[str, ...] = ()
-    choose = turn.must_look_for if turn is not None else look_for_all
+    record = _record(decision, seen, OldFiles())
+    # No process reads a record before a state names it, so it can be written beside the declaration.
+    seen = _freeze_and_declare(decision, seen, record)
+    is_written = decision.is_known
     while True:
-        if seen.phase is Phase.OPEN:
-            seen = declare_job(context, seen, claim, decision.run, decision.run_id)
-        look = partial(look_around, context, claim, below, choose)
-        check = partial(_check, decision, claim, turn)
-        if claim.excludes or turn is not None:
-            others = look()
-            if not others and turn is not None and (obstacle := turn.take()) is not None:
-                seen = wait_for_turn(context, seen, turn, obstacle, patience)
-                continue
-            if not others:
-                old = _or_raise(check())
-        else:  # data at the destination does not change the record, so do both in parallel
-            steps: list[Callable[[], Any]] = [look, check]
-            others, checked = context.at_once(lambda step: step(), steps)
-            if not others:
-                old = _or_raise(checked)
-        if others:
-            seen = give_way(context, seen, claim, others, patience, roots=roots, run_id=decision.run_id)
+        if seen.phase is Phase.OPEN:  # withdrawn since the last look: who has looked since saw nobody
+            seen = declare_job(context, seen, decision.claim, run.name, decision.run_id)
+        found = _look_and_list(decision, below)
+        if isinstance(found, Obstacle):
+            seen = turn.wait(seen, found, run.patience)
+        elif not isinstance(found, OldFiles):
+            real = [context.store.real_path(root) for root in decision.roots.replaced]
+            seen = give_way(
+                context,
+                seen,
+                decision.claim,
+                found,
+                run.patience,
+                roots=real,
+                run_id=decision.run_id,
+            )
             is_written = False  # a new record must be written, with the new start time
-        elif old.destinations == below:
+        elif found.destinations == below:
             break
-        else:
-            below = old.destinations  # other jobs were set up there: check them too, then look again
-    if turn is not None:
-        turn.refuse_what_cannot_be_kept(old)
-    if not is_written or old.success is not None:
-        record = _record(decision, seen, claim, old, turn.claimed if turn else None)
+        else:  # jobs were set up among the old files: look there as well, and list again after that
+            below = found.destinations
+    turn.refuse_what_cannot_be_kept(found)
+    if not is_written or found.success is not None:
+        record = _record(decision, seen, found)
         writes = [write_commit_record, make_place_of_success, make_places_aside]
         context.at_once(lambda write: write(context, record), writes)
+    # The places aside are made before the record and never again: a late process cannot make them anew.
     return save_commit_record(context, seen, record), record
+
+
+def _look_and_list(
+    decision: _Decision, below: Sequence[str]
+) -> Sequence[JobStatus] | Obstacle | OldFiles:
+    """One round: the jobs in the way, or the claim whose turn is first, or the old files."""
+    context, claim, turn = decision.run.context, decision.claim, decision.turn
+    look = partial(look_around, context, claim, below, turn.choose)
+    check = partial(_check, decision)
+    if not claim.excludes and not turn.is_in_log:
+        # Data at the destination does not change the record, so the order does not matter.
+        steps: list[Callable[[], Any]] = [look, check]
+        others, checked = context.at_once(lambda step: step(), steps)
+        return others or _or_raise(checked)
+    # The look finds those who have no claim, and ends those who have stopped. The claim comes after it,
+    # because it stays when the declaration is withdrawn, and before the list, because it is the turn.
+    return look() or turn.take() or _or_raise(check())
 
 
 def _warn_of_network(context: JobContext, claim: Claim) -> None:
@@ -198,53 +212,43 @@ def claim_of(
     return Claim(sorted(outermost), sorted(excludes))
 
 
-def _freeze_and_declare(decision: _Decision, seen: Seen, claim: Claim, record: CommitRecord) -> Seen:
-    """Freeze the manifests and declare the job; also write the record in parallel if it is known.
-
-    No process reads a record before a state names it.
-    """
-    context, loaded = decision.context, decision.loaded
+def _freeze_and_declare(decision: _Decision, seen: Seen, record: CommitRecord) -> Seen:
+    """Freeze the manifests and declare the job; also write the record in parallel if it is known."""
+    context, run = decision.run.context, decision.run
     steps: list[Callable[[], Any]] = [
         partial(_check_and_freeze, decision),
-        partial(declare_job, context, seen, claim, decision.run, decision.run_id),
+        partial(declare_job, context, seen, decision.claim, run.name, decision.run_id),
     ]
-    if _is_written_meanwhile(decision, claim):
+    if decision.is_known:
         steps.append(partial(write_commit_record, context, record))
     is_same, declared, *_ = context.at_once(lambda step: step(), steps)
     if not is_same:
         withdraw(context, declared)
         raise ManifestsChangedError
-    sync_manifests(context, loaded.manifests)
+    sync_manifests(context, decision.loaded.manifests)
     return cast("Seen", declared)
-
-
-def _is_written_meanwhile(decision: _Decision, claim: Claim) -> bool:
-    """Whether the record is written while the manifests are frozen.
-
-    That is possible if the job replaces nothing and has no claim in the log of a table, so that the
-    record is known, and if memory has room for the record and the listing of the freeze.
-    """
-    is_known = not claim.excludes and decision.table is None
-    return is_known and len(decision.loaded.manifests) < MANY_MANIFESTS
 
 
 def _check_and_freeze(decision: _Decision) -> bool:
     """Check the sources, unless the load did; then freeze. False if the loaded manifests changed."""
+    loaded = decision.loaded
     try:
-        if not decision.loaded.sources_are_checked:
-            _refuse_wrong_sources(decision)
+        if not loaded.sources_are_checked:
+            _refuse_wrong_sources(decision.run, loaded, decision.roots, decision.load)
     except ManifestsChangedError:
         return False
-    return freeze_manifests(decision.context, decision.loaded)
+    return freeze_manifests(decision.run.context, loaded)
 
 
-def _refuse_wrong_sources(decision: _Decision) -> None:
+def _refuse_wrong_sources(
+    run: CommitRun, loaded: LoadedManifests, roots: ModeRoots, load: Callable[[], object]
+) -> None:
     """If sources are missing or changed, raise an error that names them and all other obstacles.
 
     `ManifestsChangedError` if a task has saved another manifest since the load, which is possible until
     the freeze.
     """
-    context, loaded = decision.context, decision.loaded
+    context = run.context
     try:
         wrong = loaded.wrong_sources
         if not loaded.sources_are_checked:
@@ -253,19 +257,18 @@ def _refuse_wrong_sources(decision: _Decision) -> None:
             if not are_as_loaded(context, loaded):  # the sources are those of an earlier manifest
                 raise ManifestsChangedError
             known = replace(loaded, wrong_sources=wrong)
-            roots = decision.allowed_roots
-            look = partial(look_at_data, context, known, decision.roots, allowed_roots=roots)
-            with_coordinator(context, look, decision.load)
+            look = partial(look_at_data, context, known, roots, allowed_roots=run.allowed_roots)
+            with_coordinator(context, look, load)
     except ManifestChangedError:
         raise ManifestsChangedError from None
 
 
-def _check(decision: _Decision, claim: Claim, turn: Turn | None) -> OldFiles | Exception:
+def _check(decision: _Decision) -> OldFiles | Exception:
     """The old files where the job writes, or the error to raise if no other job is in the way."""
-    context = decision.context
+    context = decision.run.context
     steps: list[Callable[[], Any]] = [
         partial(_is_still_alone, context, decision.loaded),
-        partial(with_coordinator, context, partial(_look, decision, claim, turn), decision.load),
+        partial(with_coordinator, context, partial(_list_old_files, decision), decision.load),
         partial(find_old_success, context, decision.roots.replaced),
     ]
     try:
@@ -288,12 +291,11 @@ def _is_still_alone(context: JobContext, loaded: LoadedManifests) -> bool:
     return bool(are_current)
 
 
-def _look(decision: _Decision, claim: Claim, turn: Turn | None) -> OldFiles:
-    context, roots = decision.context, decision.roots
-    before = turn.before() if turn is not None else ()
-    allowed = decision.allowed_roots
+def _list_old_files(decision: _Decision) -> OldFiles:
+    context, roots, allowed = decision.run.context, decision.roots, decision.run.allowed_roots
+    before = decision.turn.before()
     old = look_at_data(context, decision.loaded, roots, before, allowed_roots=allowed)
-    others = {*old.destinations, *find_other_destinations(context, claim, roots.replaced)}
+    others = {*old.destinations, *find_other_destinations(context, decision.claim, roots.replaced)}
     return replace(old, destinations=tuple(sorted(others)))
 
 
@@ -311,22 +313,16 @@ def _withdraw_own(context: JobContext, run: str) -> None:
             withdraw(context, own.known)
 
 
-def _record(
-    decision: _Decision,
-    seen: Seen,
-    claim: Claim,
-    old: OldFiles,
-    table: ClaimedTable | None = None,
-) -> CommitRecord:
-    context = decision.context
+def _record(decision: _Decision, seen: Seen, old: OldFiles) -> CommitRecord:
+    run, context, turn = decision.run, decision.run.context, decision.turn
     return CommitRecord(
         nonce=new_nonce(),
         stamp=seen.state.stamp,
         job_id=context.job.job_id,
         job_attempt=context.job.number,
         created_milliseconds=context.now_milliseconds(),
-        owner=decision.owner,
-        claim=claim,
+        owner=nobody(run.name) if run.record_only else owner_of(run.name),
+        claim=decision.claim,
         manifests=list(decision.loaded.manifests),
         expected_tasks=context.options.expected_tasks,
         mode=context.options.mode,
@@ -335,10 +331,10 @@ def _record(
         emptied=list(old.emptied),
         success=old.success,
         partition_paths=list(context.options.partition_paths),
-        allowed_roots=list(decision.allowed_roots),
+        allowed_roots=list(run.allowed_roots),
         mark_success=context.options.mark_success,
         durable=context.options.durable,
-        table=table,
+        table=turn.claimed,
         run_id=decision.run_id,
-        is_undoable=sets_aside(context.store) and not old.overwritten and table is None,
+        is_undoable=sets_aside(context.store) and not old.overwritten and not turn.is_in_log,
     )

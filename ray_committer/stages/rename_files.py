@@ -62,6 +62,15 @@ class Renamed:
     def files(self) -> int:
         return self.moved + self.proved.total()
 
+    @property
+    def statistics(self) -> IOStatistics:
+        """The counters of the moved files."""
+        found = aggregate(
+            count(names.FILES_COMMITTED, self.files), count(names.BYTES_COMMITTED, self.bytes)
+        )
+        recovered = self.proved.total()
+        return aggregate(found, count(names.RENAME_RECOVERED, recovered)) if recovered else found
+
 
 @dataclass(frozen=True, slots=True)
 class ShardResult:

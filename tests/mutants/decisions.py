@@ -21,7 +21,7 @@ from ray_committer.protocol.record import Claim
 from ray_committer.protocol.state import TRANSITIONS, Phase, new_nonce
 from ray_committer.stages.abort_job import refuse_decided
 from ray_committer.stages.checks.places import find_other_destinations
-from ray_committer.stages.commit_job import look_again
+from ray_committer.stages.commit_failure import look_again
 from ray_committer.stages.declare_job import declare_job, look_around, withdraw
 from ray_committer.stages.ended_jobs import (
     by_another_process,

@@ -25,9 +25,9 @@ from tests.mutants.swap import Swaps
 def old_files_go_before_the_new_ones_are_in_place() -> Swaps:
     """If the new data is damaged, the old data is gone."""
 
-    def broken(context, progress, record, loaded, reload, *, is_sealed=False):
-        remove_replaced_files(context, record)
-        move_files(context, progress, record, loaded, reload, is_sealed=is_sealed)
+    def broken(job, which):
+        remove_replaced_files(job.context, job.record)
+        move_files(job, which)
 
     yield move_files, broken
 

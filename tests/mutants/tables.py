@@ -12,8 +12,8 @@ from ray_committer.protocol.table_pack import may_follow, pack_of
 from ray_committer.protocol.table_runs import digest_of_work, pack_runs, run_after
 from ray_committer.protocol.table_state import ended_since, follow
 from ray_committer.stages.abort_job import refuse_decided
-from ray_committer.stages.claim_table import Turn
-from ray_committer.stages.commit_in_table import commit_in_table
+from ray_committer.stages.claim_table import TableTurn
+from ray_committer.stages.commit_in_table import RecordedTurn
 from ray_committer.stages.list_replaced_files import list_replaced_files
 from ray_committer.stages.publish_job import seal
 from ray_committer.stages.read_files import list_read_files
@@ -24,7 +24,7 @@ from tests.mutants.swap import Swaps
 
 def old_files_are_listed_before_the_claim() -> Swaps:
     """An overwrite leaves the rows of a job that ended before its turn beside its own."""
-    early, take = {}, Turn.take
+    early, take = {}, TableTurn.take
 
     def broken(self):
         destination, replaces = self.context.job.destination, self.claimant.claim.replaces or ()
@@ -33,7 +33,7 @@ def old_files_are_listed_before_the_claim() -> Swaps:
             early[self.context.job] = list_replaced_files(self.context, roots)
         return take(self)
 
-    yield Turn.take, broken
+    yield TableTurn.take, broken
     yield (
         list_replaced_files,
         lambda context, roots: early.pop(context.job, None) or list_replaced_files(context, roots),
@@ -87,10 +87,9 @@ def the_log_is_not_told_of_an_abort() -> Swaps:
 def the_log_says_committed_before_the_job_is_sealed() -> Swaps:
     """A job is undone whose files the log names."""
 
-    def broken(context, seen, record):
-        if record.table is not None:
-            commit_in_table(context, record, is_resumed=False)
-        return seal(context, seen, record)
+    def broken(job, seen):
+        job.turn.commit()
+        return seal(job, seen)
 
     yield seal, broken
 
@@ -98,13 +97,14 @@ def the_log_says_committed_before_the_job_is_sealed() -> Swaps:
 def old_files_go_before_the_log_says_committed() -> Swaps:
     """A reader of the last version finds its files gone."""
 
-    def broken(context, record, *, is_resumed):
-        if record.table is not None:
-            for file in record.replaced:
-                context.store.delete_file(file.path)
-        return commit_in_table(context, record, is_resumed=is_resumed)
+    commit = RecordedTurn.commit
 
-    yield commit_in_table, broken
+    def broken(self):
+        for file in self.record.replaced:
+            self.context.store.delete_file(file.path)
+        return commit(self)
+
+    yield RecordedTurn.commit, broken
 
 
 def who_still_removed_old_files_at_the_base_does_not_count() -> Swaps:

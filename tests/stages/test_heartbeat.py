@@ -59,7 +59,7 @@ def is_beating() -> bool:
 
 def test_a_short_commit_gives_no_sign(store: MemoryStore):
     before = store.files()
-    with heartbeat(context(store), "run", Renamed()):
+    with heartbeat(context(store), "run", lambda: 0):
         assert is_beating()
     assert store.files() == before
     assert not is_beating()
@@ -67,7 +67,9 @@ def test_a_short_commit_gives_no_sign(store: MemoryStore):
 
 def test_a_beat_says_who_is_alive_when_and_how_far(store: MemoryStore):
     beats, renamed = Beats(), Renamed(moved=3)
-    with heartbeat(context(WrappedStore(store, after=beats)), "run", renamed, every_seconds=OFTEN):
+    with heartbeat(
+        context(WrappedStore(store, after=beats)), "run", lambda: renamed.moved, every_seconds=OFTEN
+    ):
         beats.wait()
         sign = decode_heartbeat(store.read(JOB.heartbeat), JOB.heartbeat)
         assert sign == Heartbeat(owner=owner_of("run"), at_milliseconds=NOW, files=3)
@@ -90,7 +92,7 @@ def test_a_beat_says_how_fast_files_were_moved_since_the_last_one(store: MemoryS
         context(WrappedStore(store, after=move_five)),
         now_milliseconds=lambda: NOW + 2000 * next(seconds),
     )
-    with heartbeat(clocked, "run", renamed, every_seconds=OFTEN):
+    with heartbeat(clocked, "run", lambda: renamed.moved, every_seconds=OFTEN):
         beats.wait(3)
     assert seen[:3] == [0.0, 2.5, 2.5]
 
@@ -102,7 +104,7 @@ def test_nothing_is_written_once_the_block_has_ended(
     beats = Beats()
     with (
         suppress(ValueError, SimulatedCrash),
-        heartbeat(context(WrappedStore(store, after=beats)), "run", Renamed(), every_seconds=OFTEN),
+        heartbeat(context(WrappedStore(store, after=beats)), "run", lambda: 0, every_seconds=OFTEN),
     ):
         beats.wait(2)
         if error is not None:
@@ -116,7 +118,7 @@ def test_nothing_is_written_once_the_block_has_ended(
 @pytest.mark.parametrize("error", [PermissionError(13, "no"), TimeoutError(), StoreRefusedError("no")])
 def test_a_beat_that_fails_ends_neither_the_commit_nor_the_beats(store: MemoryStore, error: Exception):
     beats = Beats(error)
-    with heartbeat(context(WrappedStore(store, before=beats)), "run", Renamed(), every_seconds=OFTEN):
+    with heartbeat(context(WrappedStore(store, before=beats)), "run", lambda: 0, every_seconds=OFTEN):
         beats.wait(3)
     assert store.get_status(JOB.heartbeat) is None
 
@@ -136,7 +138,7 @@ def test_a_beat_is_seen_whole_at_any_moment(store: MemoryStore, moment: str):
 
     beats = Beats()
     watched = WrappedStore(store, **{moment: look})
-    with heartbeat(context(watched), "run", renamed, every_seconds=OFTEN):
+    with heartbeat(context(watched), "run", lambda: renamed.moved, every_seconds=OFTEN):
         beats.wait(5)
     assert set(seen) >= {0, 1, 2, 3}
 
@@ -145,14 +147,14 @@ def test_a_beat_of_a_job_that_was_removed_brings_nothing_back():
     store = with_job({0: {"a": b"x"}})
     store.delete_directory(JOB.temporary)
     beats = Beats(operation="write")
-    with heartbeat(context(WrappedStore(store, before=beats)), "run", Renamed(), every_seconds=OFTEN):
+    with heartbeat(context(WrappedStore(store, before=beats)), "run", lambda: 0, every_seconds=OFTEN):
         beats.wait(2)
     assert store.files() == {}
 
 
 def test_a_beat_is_no_state_and_hinders_no_change_of_it(store: MemoryStore):
     beats = Beats()
-    with heartbeat(context(WrappedStore(store, after=beats)), "run", Renamed(), every_seconds=OFTEN):
+    with heartbeat(context(WrappedStore(store, after=beats)), "run", lambda: 0, every_seconds=OFTEN):
         beats.wait()
         assert seen_in(store).phase is Phase.OPEN
 

@@ -17,8 +17,8 @@ from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.record import Claim, CommitRecord, ConflictMode, Declaration, decode_claim
 from ray_committer.protocol.state import UNDECIDED, Phase
 from ray_committer.stages.commit_job import commit_job
-from ray_committer.stages.declare_job import Patience, declare_job, withdraw
-from ray_committer.stages.load_manifests import load_manifests
+from ray_committer.stages.commit_run import CommitRun
+from ray_committer.stages.declare_job import declare_job, withdraw
 from ray_committer.stages.preflight import preflight
 from ray_committer.stages.record_job import MOST_WRITES, record_job
 from ray_committer.stores.base import StoreOperations
@@ -72,25 +72,13 @@ def decide(
     **fields: object,
 ) -> tuple[Seen, CommitRecord]:
     found = context(store, options(mode, **fields), job=job)
-    seen = seen_in(store, job)
-
-    def load() -> object:
-        found.executor.directories.forget()
-        return load_manifests(found, None, (job.destination,), stamp=seen.state.stamp)
-
-    loaded = load_manifests(found, None, (job.destination,), stamp=seen.state.stamp)
+    seen, commit = seen_in(store, job), CommitRun(found, replaced_roots, name=run)
+    loaded = commit.load(seen.state)
     preflight(found, loaded)
     with at_work(run):
-        return record_job(
-            found,
-            seen,
-            loaded,
-            run,
-            load=load,
-            replaced_roots=replaced_roots,
-            allowed_roots=(),
-            patience=Patience.of(found),
-        )
+        recorded = record_job(commit, seen, loaded)
+    assert commit.progress.record is not None
+    return recorded, commit.progress.record
 
 
 def declared(

@@ -1,0 +1,127 @@
+"""What a failure of a commit means: for the job, which another process may have continued, and for the
+caller, who must learn whether files are visible."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from ray_committer.errors import (
+    CommitAbortedError,
+    CommitStateUnknownError,
+    RayCommitterError,
+)
+from ray_committer.events import CommitStarted
+from ray_committer.job_files.job_state import Seen, StateChangedError, read_state
+from ray_committer.job_files.owners import at_work
+from ray_committer.protocol import statistic_names as names
+from ray_committer.protocol.commit_result import CommitResult, Outcome
+from ray_committer.protocol.state import UNDECIDED
+from ray_committer.stages.commit_progress import CommitProgress
+from ray_committer.stages.commit_run import CommitRun
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.heartbeat import signing_off
+from ray_committer.stages.load_manifests import LOADS, ManifestsChangedError, changed_too_often
+from ray_committer.stages.save_summary_report import save_summary_report
+from ray_committer.stages.throttling import note_limit
+
+
+@contextmanager
+def reporting(run: CommitRun, on_result: Callable[[CommitResult], None]) -> Iterator[None]:
+    """Make the result of the run in the block, also if it fails; an error says what was changed."""
+    context, progress = run.context, run.progress
+    failure: Exception | None = None
+    job, executor = context.job, context.executor.name
+    context.emit(CommitStarted(context.url, job.job_id, job.number, executor))
+    try:
+        with context.stage(names.COMMIT_JOB), at_work(run.name), signing_off(context, run.name):
+            if context.store.capabilities.risk is not None:
+                context.notice(context.store.capabilities.risk)
+            yield
+    except OSError as e:
+        failure = _undecided(run, _store_failure(context, progress, e))
+        raise failure from e
+    except RayCommitterError as e:
+        failure = _undecided(run, _as_unknown(e) if progress.is_decided and _looks_harmless(e) else e)
+        raise failure from e.__cause__
+    except Exception as e:
+        failure = e
+        raise
+    finally:
+        limit = note_limit(context)
+        if failure is not None or progress.outcome is Outcome.COMMITTED:
+            sample, committed = progress.renamed.sample, progress.committed_anyway(failure)
+            save_summary_report(context, progress.record, sample, failure, committed=committed)
+        run.result = progress.result(context, failure, limit)
+        on_result(run.result)
+
+
+@contextmanager
+def looking_again(run: CommitRun, seen: Seen) -> Iterator[None]:
+    """Look at the job again after a failure of a step that began at the state `seen`.
+
+    `StateChangedError` if the failure only means that another process has continued the job, or that its
+    manifests must be loaded again.
+    """
+    context, progress = run.context, run.progress
+    try:
+        yield
+    except ManifestsChangedError:
+        run.loads += 1
+        if run.loads == LOADS:
+            raise changed_too_often(context) from None
+        raise StateChangedError(read_state(context.store, context.job), seen) from None
+    except (RayCommitterError, OSError) as e:
+        progress.is_still_open = look_again(context, seen, e)
+        raise
+
+
+def look_again(context: JobContext, known: Seen, error: Exception) -> bool:
+    """Look at the job after a failure; True if it is as it was `known`, False if that cannot be read.
+
+    `StateChangedError` if the failure only means that another process has continued the job.
+    """
+    try:
+        now = read_state(context.store, context.job)
+    except OSError as e:
+        if isinstance(error, CommitStateUnknownError):
+            return False
+        raise CommitStateUnknownError(
+            f"{e.filename or context.job.directory}: {e.strerror or e}, so it is not known whether "
+            f"another process has continued the job",
+            "everything was kept: fix only that, and run the same command",
+        ) from error
+    if now is None or (now.phase not in UNDECIDED and now != known):
+        raise StateChangedError(now, known) from error
+    return True
+
+
+def _store_failure(context: JobContext, progress: CommitProgress, cause: OSError) -> RayCommitterError:
+    """The error for the caller of a commit in which a request failed."""
+    where = context.located(cause.filename or context.job.directory)
+    what = cause.strerror or cause
+    if not progress.is_decided:
+        return CommitAbortedError(
+            f"{where}: {what}", "no file was moved: fix that and run the same command"
+        )
+    return CommitStateUnknownError(
+        f"{where}: {what}",
+        "the commit stopped in the middle and kept everything: fix that and run "
+        "the same command to finish it",
+    )
+
+
+def _undecided(run: CommitRun, error: RayCommitterError) -> RayCommitterError:
+    """The error; for a job that is not recorded, it also says if the job has a claim in a log."""
+    return error if run.progress.is_decided else run.turn.explain(error)
+
+
+def _looks_harmless(error: RayCommitterError) -> bool:
+    """Whether an error says that nothing was changed, which is always true only for an aborted job."""
+    return error.exit_code == 1 and not isinstance(error, CommitAbortedError)
+
+
+def _as_unknown(error: RayCommitterError) -> CommitStateUnknownError:
+    """Convert an error that is harmless before the record, but after it stops a commit in the middle."""
+    kept = "the commit has begun and kept everything: run the same command to finish it"
+    return CommitStateUnknownError(error.what, "; ".join((*error.args[1:], kept)))

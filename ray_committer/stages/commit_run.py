@@ -1,0 +1,186 @@
+"""One run of a commit: what it was given, what it has loaded, and how it takes over a recorded job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+
+from ray_committer.events import JobLoaded
+from ray_committer.job_files.commit_record import load_commit_record
+from ray_committer.job_files.job_state import Seen, StateChangedError, read_state
+from ray_committer.job_files.read_job import read_other
+from ray_committer.protocol import statistic_names as names
+from ray_committer.protocol.commit_result import CommitResult
+from ray_committer.protocol.record import CommitRecord
+from ray_committer.protocol.state import UNDECIDED, JobState, Phase, new_nonce
+from ray_committer.stages.checks.attempts import listed_attempts, refuse_unsaved
+from ray_committer.stages.commit_in_table import turn_of
+from ray_committer.stages.commit_progress import CommitProgress
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.coordinator_loss import load_with_coordinator, with_coordinator
+from ray_committer.stages.declare_job import Patience, busy
+from ray_committer.stages.heartbeat import heartbeat
+from ray_committer.stages.load_manifests import LoadedManifests, load_manifests, load_unchanged
+from ray_committer.stages.preflight import preflight
+from ray_committer.stages.rename_files import Renamed
+from ray_committer.stages.save_commit_record import refuse_foreign_paths
+from ray_committer.stages.turn import Turn
+from ray_committer.stores.base import FileStatus
+
+
+@dataclass(slots=True)
+class CommitRun:
+    """One run of a commit: its arguments, its progress, and the data that it has loaded."""
+
+    context: JobContext
+    replaced_roots: tuple[str, ...] = ()
+    allowed_roots: tuple[str, ...] = ()
+    record_only: bool = False
+    listed: tuple[FileStatus, ...] | None = None
+    """The manifests as they were listed with the first state, until they are loaded."""
+    task_attempts: tuple[str, ...] | None = None
+    """The task attempts with files, if the first state was read with them."""
+    name: str = field(default_factory=new_nonce)
+    run_id: str | None = None
+    """What the job does once, as far as it is known."""
+    progress: CommitProgress = field(default_factory=CommitProgress)
+    patience: Patience = field(init=False)
+    """The limit of the wait for other jobs, over the whole run."""
+    turn: Turn = field(init=False)
+    loads: int = 0
+    """How often the manifests have changed while this run loaded them."""
+    loaded: LoadedManifests | None = None
+    """The manifests that the record names."""
+    publishing: ExitStack = field(default_factory=ExitStack)
+    """Ends the heartbeat, before the clean-up."""
+    is_beating: bool = False
+    result: CommitResult = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.patience, self.turn = Patience.of(self.context), Turn(self.context)
+
+    def begin(self, first: Seen) -> None:
+        """Begin at the state in which the job was found; the time to wait for other jobs begins now."""
+        self.patience = Patience.of(self.context)
+        self.progress.resumed = first.phase not in UNDECIDED
+
+    def note_record(self, record: CommitRecord, *, is_own: bool = False) -> None:
+        """Note the record of the job, which this run has written or read, and the turn that follows."""
+        self.progress.record = record
+        self.turn = turn_of(self.context, record, is_resumed=not is_own)
+
+    def note_loaded(self, record: CommitRecord, loaded: LoadedManifests) -> None:
+        """Note the manifests that the record names."""
+        self.loaded = loaded
+        self.context.journal.add(loaded.statistics)  # once, however often they were loaded
+        resumed = self.progress.resumed
+        self.context.emit(JobLoaded(len(record.manifests), record.files, record.bytes, resumed))
+
+    def load(self, state: JobState, record: CommitRecord | None = None) -> LoadedManifests:
+        """Load the manifests of an open job, or those that a record names."""
+        statuses, self.listed = self.listed, None
+        allowed = self.allowed_roots if record is None else record.allowed_roots
+        return load_manifests(
+            self.context,
+            record,
+            (self.context.job.destination, *allowed),
+            stamp=state.stamp,
+            statuses=statuses,
+            for_table=record is None and state.table is not None,
+        )
+
+    def start_workers(self, *, first_only: bool = False) -> None:
+        """Wait for all workers, or the first; a stage of its own where they are processes to be
+        started."""
+        if self.context.executor.starts_workers:
+            with self.context.stage(names.START_WORKERS):
+                self.context.executor.start_workers(first_only=first_only)
+
+    def beat(self, context: JobContext) -> None:
+        """Show from now on that this run is alive, until the publication of the job ends."""
+        if not self.is_beating:
+            at_once, self.is_beating = self.progress.resumed, True
+            sign = heartbeat(context, self.name, lambda: self.progress.renamed.files, at_once=at_once)
+            self.publishing.enter_context(sign)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedJob:
+    """A job with a commit record, as the stages that publish it need it. `context` is what the record
+    promises; `reload` loads the manifests again, if the coordinator was lost with them."""
+
+    context: JobContext
+    record: CommitRecord
+    loaded: LoadedManifests
+    reload: Callable[[], object]
+    turn: Turn
+    progress: CommitProgress
+
+
+def load_open_job(run: CommitRun, seen: Seen) -> LoadedManifests:
+    """Load and check the manifests; `ManifestsChangedError` if they change during that time."""
+    context, load = run.context, partial(run.load, seen.state)
+    run.start_workers(first_only=True)
+    listing = listed_attempts(context, run.task_attempts)
+    with context.stage(names.LOAD_MANIFESTS), listing as attempts:
+        loaded = load_unchanged(context, lambda: load_with_coordinator(context, load))
+    with context.stage(names.PREFLIGHT):
+        with_coordinator(context, lambda: preflight(context, loaded, run.allowed_roots), load)
+        refuse_unsaved(context, loaded, attempts)
+    if not run.record_only:
+        run.start_workers()  # a cluster without room is found before the record
+    return loaded
+
+
+def open_recorded_job(run: CommitRun, seen: Seen) -> RecordedJob:
+    """The job as its record defines it, with a heartbeat from now on. The record of an earlier run, or
+    of another process, is taken over."""
+    record, progress = own_record(run, seen), run.progress
+    context, reload = run.context.as_recorded(record), partial(run.load, seen.state, record)
+    loaded = run.loaded
+    if loaded is None:
+        refuse_foreign_paths(context, record, (*run.replaced_roots, *run.allowed_roots))
+        progress.resumed = True
+    if progress.sealed != seen:
+        progress.renamed = (
+            Renamed()
+        )  # what this run has moved before another one overtook it is proved now
+    run.beat(context)
+    if loaded is None:
+        run.start_workers(first_only=True)
+        with context.stage(names.LOAD_MANIFESTS):
+            loaded = load_with_coordinator(context, reload)
+        run.note_loaded(record, loaded)
+    return RecordedJob(context, record, loaded, reload, run.turn, progress)
+
+
+def own_record(run: CommitRun, seen: Seen) -> CommitRecord:
+    """The record of the job; it is read if this run has not written it."""
+    if run.progress.record is not None:
+        return run.progress.record
+    record = load_commit_record(run.context.store, run.context.job, seen.state)
+    run.note_record(record)
+    return record
+
+
+def enter_state(run: CommitRun, seen: Seen) -> None:
+    """Note the state of the job; wait until no other live process is at work on a commit that it began.
+
+    `StateChangedError` if one has gone on with it. `CommitterBusyError` if it is at work for longer than
+    there is patience.
+    """
+    context, patience = run.context, run.patience
+    run.progress.is_begun = run.progress.is_begun or seen.phase not in UNDECIDED
+    while seen.phase in (Phase.RECORDED, Phase.SEALED) and run.progress.record is None:
+        other = read_other(context.store, context.job, context.now_milliseconds(), wants_beat=True)
+        if other is None or other.known != seen:
+            now = other.known if other else read_state(context.store, context.job)
+            raise StateChangedError(now, seen)
+        other = patience.watch.judge(other)
+        if not other.is_alive or other.owner.run == run.name:
+            return
+        if patience.is_over and not other.is_doubtful:
+            raise busy(other)
+        patience.wait()

@@ -1,0 +1,74 @@
+"""Do the rest for a job that is committed: ``_SUCCESS``, the log of its table, and the clean-up.
+
+A failure here loses nothing, and the same command finishes it.
+Source: Hadoop CreateSuccessMarker, CleanupJobStage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from ray_committer.errors import RecordGoneError
+from ray_committer.job_files.commit_record import load_commit_record
+from ray_committer.job_files.job_state import Seen
+from ray_committer.protocol import statistic_names as names
+from ray_committer.protocol.record import CommitRecord
+from ray_committer.stages.cleanup_job import cleanup_job, end_other_attempts
+from ray_committer.stages.commit_progress import CommitProgress
+from ray_committer.stages.commit_run import CommitRun
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.old_files_aside import delete_old_files
+from ray_committer.stages.old_success import delete_old_success
+from ray_committer.stages.save_success_file import save_success_file, write_success_file
+
+
+def conclude_job(run: CommitRun, seen: Seen) -> None:
+    """Put ``_SUCCESS`` in place, and clean up; what an earlier run has done is not done again."""
+    progress = run.progress
+    try:
+        record = progress.record or load_commit_record(run.context.store, run.context.job, seen.state)
+    except RecordGoneError:  # the clean-up, which comes last, has begun
+        _tell_of_no_success(run.context)
+        if end_other_attempts(run.context):
+            cleanup_job(run.context, seen, None)
+        return
+    if progress.record is None:
+        run.note_record(record)
+    context = run.context.as_recorded(record)
+    delete_old_files(context, record)
+    progress.table_version = run.turn.conclude()
+    is_last = _mark(context, progress, record, seen)
+    if context.options.cleanup and is_last:
+        with context.stage(names.CLEANUP, cancellable=False):
+            cleanup_job(context, seen, record)
+
+
+def _tell_of_no_success(context: JobContext) -> None:
+    """Report a missing ``_SUCCESS``, in case the record was not deleted by this job's clean-up."""
+    path = context.job.success
+    if context.options.mark_success and context.store.get_status(path) is None:
+        context.notice(
+            f"{path}: is not there, and its content is lost with the commit record; all files of the "
+            f"job are in place, so make an empty one if another program waits for it"
+        )
+
+
+def _mark(context: JobContext, progress: CommitProgress, record: CommitRecord, seen: Seen) -> bool:
+    """Put ``_SUCCESS`` in place, if the job marks its success, and at the same time end the other
+    attempts; whether these ended."""
+    if not record.mark_success:
+        return end_other_attempts(context)
+    with context.stage(names.SAVE_SUCCESS, cancellable=False):
+        written = progress.success or write_success_file(
+            context, record, progress.renamed.sample, table_version=progress.table_version
+        )
+
+        def replace_success() -> None:
+            delete_old_success(context, record)
+            save_success_file(context, written, seen)
+
+        steps: list[Callable[[], Any]] = [partial(end_other_attempts, context), replace_success]
+        is_last, _ = context.at_once(lambda step: step(), steps)
+        return bool(is_last)
