@@ -36,7 +36,7 @@ class TaskAttempt:
         for is committed as well, unless the name is hidden (``.x``, ``_x``) or the file is a socket, a
         fifo or a device: such are passed over, and the commit's report names them.
     committed: after the block has ended, what it has committed: a small value that can be sent. The
-        driver passes those of all tasks to `commit_job` as `committed`.
+        driver passes the values of all tasks to `commit_job` as `committed`.
     """
 
     store: StoreOperations
@@ -93,6 +93,8 @@ class TaskAttempt:
                 f"({self.store.capabilities.max_path_length} bytes)",
                 "use a shorter destination, partition values or file name",
             )
+        # One by one, with a look at the attempt's own directory before each: `mkdirs` alone would make
+        # that again after an abort, and a late task would leave files of no job (R13).
         for above in needed(self.store, (parent(path),)):
             if self.store.get_status(self.directory) is None:  # not to be made again after an abort
                 raise FileNotFoundError(self.directory)
@@ -163,6 +165,8 @@ def task_attempt(
             uploads=running.uploads,
             statistics=setup,
         )
+    # Only after the manifest is saved and looked at again: a driver must never be handed an attempt that
+    # was late.
     running.committed = CommittedTask(saved.name, saved.digest, saved.task_attempt_id)
 
 

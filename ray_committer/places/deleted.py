@@ -34,7 +34,7 @@ def count_deleted(store: StoreOperations, gone: JobAttempt) -> Deleted:
     if not places_of(store).can_count(gone.directory):
         return Deleted()
     undone = store.list_files(join(gone.directory, UNDONE))
-    moved = [one for one in undone if one.name.endswith(TAKEN_BACK_SUFFIX)]
+    moved = [status for status in undone if status.name.endswith(TAKEN_BACK_SUFFIX)]
     every = [*store.list_files(gone.tasks), *undone]
     return Deleted(files=len(every) - len(moved), bytes=_bytes(every) - _bytes(moved), moved=len(moved))
 

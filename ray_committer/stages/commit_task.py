@@ -42,9 +42,9 @@ def commit_task(
     """Commit the task attempt to the job with this `stamp`; a later attempt of the task replaces it.
 
     The files are those that a scan finds, see `scan_task_attempt_directory` for those `named`. On a
-    store that completes uploads, they are those of `uploads` or, without it, those that the attempt has
-    noted. The manifest gets the `statistics` of the attempt so far, with the amounts that it
-    wrote, and the job adds up those of all its tasks. Without them, the manifest has none.
+    store that completes uploads, they are the files of `uploads` or, without it, those that the attempt
+    has noted. The manifest gets the `statistics` of the attempt so far, with the amounts that it wrote,
+    and the job adds up what all its tasks have. Without them, the manifest has none.
     """
     began = time.monotonic()
     directory = job.task_attempt(task_attempt_id)
@@ -68,6 +68,8 @@ def commit_task(
         },
         iostatistics=(None if statistics is None else _with_amounts(statistics, scan, began)),
     )
+    # Before the manifest: once that is saved, the commit may need the copy, which no other attempt can
+    # replace.
     output.save_copy(directory, stamp, encode_manifest(manifest))
     saved = save_task_manifest(
         store,
@@ -78,20 +80,21 @@ def commit_task(
         stamp=stamp,
         attempts=attempts,
     )
+    # After the manifest names them: notes without a manifest tell the clean-up which uploads to abort.
     if uploads is not None:
         uploads.remove_notes()
     return saved
 
 
-def _with_amounts(found: IOStatistics, scan: Scan, began: float) -> IOStatistics:
+def _with_amounts(statistics: IOStatistics, scan: Scan, began: float) -> IOStatistics:
     """Add the files, and the time to find them. Hadoop's stage also counts no more: a manifest cannot
     have the time of its own save."""
     milliseconds = round((time.monotonic() - began) * 1000)
-    for one in (
+    for amount in (
         duration(names.TASK_COMMIT, milliseconds),
         sample(names.TASK_FILES, len(scan.files)),
         sample(names.TASK_BYTES, sum(file.z for file in scan.files)),
         sample(names.TASK_DIRECTORIES, len(scan.directories)),
     ):
-        found = aggregate(found, one)
-    return found
+        statistics = aggregate(statistics, amount)
+    return statistics

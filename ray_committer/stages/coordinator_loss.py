@@ -17,6 +17,7 @@ def load_with_coordinator(context: JobContext, load: Callable[[], T]) -> T:
     """Load the manifests from the start; again if the coordinator is lost with the data that it has."""
     for _ in range(COORDINATORS):
         try:
+            # Also in a coordinator that was not lost: an earlier attempt may have collected a part.
             context.executor.directories.forget()
             return load()
         except CoordinatorLostError as e:

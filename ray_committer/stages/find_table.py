@@ -12,7 +12,9 @@ from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.log import find_last_file, read_definition
 
 
-def find_table(store: StoreOperations, job: JobAttempt, seen: Seen, run_id: str | None = None) -> Seen:
+def find_table(
+    store: StoreOperations, job: JobAttempt, current: Seen, run_id: str | None = None
+) -> Seen:
     """Note the table of a job that was just set up, with its last version, and the `run_id` of the job;
     one request without a table.
 
@@ -22,12 +24,13 @@ def find_table(store: StoreOperations, job: JobAttempt, seen: Seen, run_id: str 
     table = TablePlaces(job.destination)
     definition = read_definition(store, table)
     if definition is None:
-        return seen
+        return current
     if run_id is not None:
         save_run_id(store, job, run_id)
+    # After the run id is saved: the state names it, and whoever sees that state reads the file.
     base = TableBase(definition.table_id, find_last_file(store, table), has_run=run_id is not None)
     try:
-        return join_table(store, job, seen, base)
+        return join_table(store, job, current, base)
     except StateChangedError as e:
         raise TaskCommitError(
             f"{job.directory}: another process changed this job while it was set up",
@@ -35,23 +38,27 @@ def find_table(store: StoreOperations, job: JobAttempt, seen: Seen, run_id: str 
         ) from e
 
 
-def find_table_late(store: StoreOperations, job: JobAttempt, seen: Seen) -> Seen:
+def find_table_late(store: StoreOperations, job: JobAttempt, current: Seen) -> Seen:
     """Note the table of an open job that another committer has set up, with its last version now: which
     one the job has read is not known. `StateChangedError` if another process changes the job.
     """
-    if seen.phase is not Phase.OPEN or seen.state.stamp != UNSTAMPED or seen.state.table is not None:
-        return seen
+    if (
+        current.phase is not Phase.OPEN
+        or current.state.stamp != UNSTAMPED
+        or current.state.table is not None
+    ):
+        return current
     table = TablePlaces(job.destination)
     definition = read_definition(store, table)
     if definition is None:
-        return seen
+        return current
     base = TableBase(definition.table_id, find_last_file(store, table), is_late=True)
-    return join_table(store, job, seen, base)
+    return join_table(store, job, current, base)
 
 
-def require_table(job: JobAttempt, seen: Seen) -> None:
+def require_table(job: JobAttempt, current: Seen) -> None:
     """`SettingsError` if a job that is to keep the files that it replaces belongs to no table."""
-    if seen.state.table is None:
+    if current.state.table is None:
         raise SettingsError(
             f"{job.destination}: is not a table with a log, so the files that job {job.job_id} replaces "
             f"cannot be kept",

@@ -52,25 +52,27 @@ def roots_of_mode(
 
 
 def _find_partitions(context: JobContext, manifests: Sequence[ManifestRef]) -> tuple[str, ...]:
-    found: set[str] = set()
+    partitions: set[str] = set()
     work = context.until_cancelled(batches(context.executor, manifests))
     try:
-        found.update(*context.executor.run(_partitions_of_batch, work))
+        partitions.update(*context.executor.run(_partitions_of_batch, work))
+    # Nothing is recorded yet, so a manifest that a task has replaced is no error: the commit loads
+    # again.
     except ManifestChangedError:
         raise ManifestsChangedError from None
     context.check_cancelled()
-    return tuple(sorted(found))
+    return tuple(sorted(partitions))
 
 
 def _partitions_of_batch(worker: Worker, refs: tuple[ManifestRef, ...]) -> set[str]:
     """Work: the directories that the files of some manifests are in."""
-    found: set[str] = set()
-    return found.union(*worker.map(partial(_partitions_of, worker), refs))
+    partitions: set[str] = set()
+    return partitions.union(*worker.map(partial(_partitions_of, worker), refs))
 
 
 def _partitions_of(worker: Worker, ref: ManifestRef) -> set[str]:
     destination = worker.job.destination
-    found: set[str] = set()
+    partitions: set[str] = set()
     for entry in entries(worker.recorded(ref).manifest, worker.store.spec):
         directory = parent(entry.dest)
         if directory == destination or is_inside(destination, directory):
@@ -79,5 +81,5 @@ def _partitions_of(worker: Worker, ref: ManifestRef) -> set[str]:
                 "nothing was changed: commit the job with another mode, or abort it and let its tasks "
                 "write to partitions",
             )
-        found.add(directory)
-    return found
+        partitions.add(directory)
+    return partitions

@@ -71,6 +71,7 @@ class OldFiles:
 def preflight(context: JobContext, loaded: LoadedManifests, allowed_roots: Sequence[str] = ()) -> None:
     """Check the whole job; changes nothing. `PreflightError`, `ManifestError` or `MissingManifestsError`
     if something is wrong. `allowed_roots` are directories outside the destination where it can write."""
+    # Completeness first: with manifests missing, each later check would speak of a part of the job (R4).
     _check_complete(context, loaded)
     _check_attempts_differ(context, loaded.manifests)
     _check_tasks_differ(context, loaded.manifests)
@@ -95,14 +96,16 @@ def look_at_data(
     place, so an old file in the place of a new directory is also an obstacle.
     """
     destination, wrong = context.job.destination, loaded.wrong_sources
+    # Collected and not raised one by one: after each repair a job of hours would find the next obstacle
+    # (D5).
     errors: list[RayCommitterError] = [sources_error(wrong)] if wrong else []
     data = _find_data(context, roots.empty)
     if data:
         errors.append(data_error(data))
     directories = context.executor.directories.share(0, 1)
     written_to = [*([destination] if loaded.fills_destination else []), *directories]
-    seen = check_destinations(context, loaded.manifests, written_to, roots.replaced, before)
-    errors += seen.errors
+    places = check_destinations(context, loaded.manifests, written_to, roots.replaced, before)
+    errors += places.errors
     with noted(errors):
         refuse_linked_directories(context, directories, (destination, *allowed_roots))
     with noted(errors):
@@ -112,50 +115,58 @@ def look_at_data(
         old = _old_data(context, roots)
         errors += check_removals(context, (file.path for file in old.files))
     written = _written_again(context, loaded, old)
-    errors += check_items(context, loaded.manifests, written_to, seen.held, old.files, written, before)
+    errors += check_items(context, loaded.manifests, written_to, places.held, old.files, written, before)
+    # What the commit itself will make: an old file there is in its way, although it is to be removed
+    # later (R9).
     made = _with_ancestors(needed(context.store, directories))
-    blocking = seen.blocking | _blocked_by_old(context, old, made)
-    taken = _taken_by_old(old, written) | _without(seen.taken, old)
+    blocking = places.blocking | _blocked_by_old(context, old, made)
+    taken = _taken_by_old(old, written) | _without(places.taken, old)
+    # Names in a directory that holds data are not listed once more: the error about the data covers
+    # them.
     if blocking := _without_covered(blocking, data):
         errors.append(is_blocked(context.store, blocking))
     if taken := _without_covered(taken, data):
         errors.append(is_taken(taken))
     refuse(errors)
-    others = {*seen.others, *old.destinations} - {destination}
+    elsewhere = {*places.others, *old.destinations} - {destination}
     return OldFiles(
         tuple(file for file in old.files if file.path not in written),
         tuple(file for file in old.files if file.path in written),
         _emptied(context, old, roots.replaced, made),
-        destinations=tuple(sorted(others)),
+        destinations=tuple(sorted(elsewhere)),
     )
 
 
 def _check_complete(context: JobContext, loaded: LoadedManifests) -> None:
-    found, directory = len(loaded.manifests), context.job.manifests
+    number, directory = len(loaded.manifests), context.job.manifests
     expected = context.options.expected_tasks
-    if expected is not None and found < expected:
+    # Too few is its own error: Spark's driver knows that the tasks have saved them, so somebody deleted
+    # manifests.
+    if expected is not None and number < expected:
         raise MissingManifestsError(
-            f"{directory}: {expected} tasks succeeded but only {found} manifests are here",
+            f"{directory}: {expected} tasks succeeded but only {number} manifests are here",
             "nothing was "
             "changed: wait if tasks are still running, or, if another job's clean-up may have deleted "
             "the others, run the application again",
         )
-    if expected is not None and found > expected:
+    if expected is not None and number > expected:
         raise PreflightError(
-            f"{directory}: {expected} tasks were expected but {found} manifests found",
+            f"{directory}: {expected} tasks were expected but {number} manifests found",
             "nothing was changed: correct the number of tasks, or find out which manifests are too many",
         )
-    if found == 0:
+    if number == 0:
         raise IncompleteJobError(
             f"{directory}: contains no task manifest, but each task saves one, even without output",
             "nothing was changed: no task has committed with this protocol, so check the application",
         )
     if expected is None and not context.options.assume_complete:
         raise IncompleteJobError(
-            f"{directory}: {found} tasks have committed, but the store does not show whether these are "
+            f"{directory}: {number} tasks have committed, but the store does not show whether these are "
             f"all tasks",
             "if they are, give --expect-tasks N or --assume-complete",
         )
+    # The number can be right and an attempt wrong: a slower one may have replaced the manifest meanwhile
+    # (R1).
     if context.options.committed_tasks is not None:
         _check_attempts(context, loaded.manifests, context.options.committed_tasks)
 
@@ -187,10 +198,10 @@ def _check_attempts_differ(context: JobContext, manifests: Sequence[ManifestRef]
         directory = ref.task_attempt_directory
         return (ref.task_attempt_id or "") if directory is None else directory.removeprefix(tasks)
 
-    for one, other in _pairs(manifests, attempt):
+    for first, second in _pairs(manifests, attempt):
         raise PreflightError(
-            f"{join(context.job.manifests, other.name)}: belongs to task attempt "
-            f"{other.task_attempt_directory or tasks + attempt(other)}, as does {one.name}",
+            f"{join(context.job.manifests, second.name)}: belongs to task attempt "
+            f"{second.task_attempt_directory or tasks + attempt(second)}, as does {first.name}",
             "remove the one that is a copy",
         )
 
@@ -201,10 +212,10 @@ def _check_tasks_differ(context: JobContext, manifests: Sequence[ManifestRef]) -
     def task(ref: ManifestRef) -> str:
         return task_of(ref.task_attempt_id or "") or ""
 
-    for one, other in _pairs(manifests, task):
+    for first, second in _pairs(manifests, task):
         raise PreflightError(
-            f"{join(context.job.manifests, other.name)}: belongs to the same task as {one.name}, so its "
-            f"rows would appear twice, and only the job's driver knew which one counts",
+            f"{join(context.job.manifests, second.name)}: belongs to the same task as {first.name}, so "
+            f"its rows would appear twice, and only the job's driver knew which one counts",
             "abort the job and run it again",
         )
 
@@ -213,14 +224,16 @@ def _pairs(
     manifests: Sequence[ManifestRef], key: Callable[[ManifestRef], str]
 ) -> Iterator[tuple[ManifestRef, ManifestRef]]:
     """Neighbours with one `key`, unless that is empty. To sort takes less memory than a dictionary."""
-    for one, other in pairwise(sorted(manifests, key=key)):
-        if one.name != other.name and (found := key(one)) and found == key(other):
-            yield one, other
+    for first, second in pairwise(sorted(manifests, key=key)):
+        if first.name != second.name and (shared := key(first)) and shared == key(second):
+            yield first, second
 
 
 def _check_unique(context: JobContext, loaded: LoadedManifests) -> None:
     """Refuse two files with one destination, and a file in the place of another file's directory."""
     directories = context.executor.directories
+    # Two different paths can have one fingerprint. Suspects are compared by their names; nearly always
+    # there are none.
     suspects = directories.repeated()
     if not suspects:
         return
@@ -238,15 +251,15 @@ def _check_unique(context: JobContext, loaded: LoadedManifests) -> None:
 
 
 def _find_data(context: JobContext, directories: Sequence[str]) -> dict[str, str]:
-    """Those of some directories that hold data, each with the first name there that readers see."""
+    """The directories that hold data, each with the first name there that readers see."""
     work = context.until_cancelled(batches(context.executor, directories))
-    found = dict(pair for pairs in context.executor.run(_first_names, work) for pair in pairs)
+    data = dict(pair for pairs in context.executor.run(_first_names, work) for pair in pairs)
     context.check_cancelled()
-    return found
+    return data
 
 
 def _first_names(worker: Worker, directories: tuple[str, ...]) -> list[tuple[str, str]]:
-    """Work: those of some directories that hold data, each with its first name."""
+    """Work: the directories that hold data, each with its first name."""
 
     def look(directory: str) -> tuple[str, str | None]:
         try:
@@ -264,13 +277,13 @@ def _old_data(context: JobContext, roots: ModeRoots) -> OldData:
     return list_replaced_files(context, roots.replaced)
 
 
-def _without_covered(found: dict[str, str], data: Mapping[str, str]) -> dict[str, str]:
-    """Those of some problems that are not in directories that the error about `data` names."""
-    return {path: what for path, what in found.items() if not is_within(parent(path), data.keys())}
+def _without_covered(problems: dict[str, str], data: Mapping[str, str]) -> dict[str, str]:
+    """The problems that are not in directories that the error about `data` names."""
+    return {path: what for path, what in problems.items() if not is_within(parent(path), data.keys())}
 
 
 def _without(taken: dict[str, str], old: OldData) -> dict[str, str]:
-    """Those of the names that are taken by something other than old data."""
+    """The names that are taken by something other than old data."""
     files = {file.path for file in old.files}
     return {path: what for path, what in taken.items() if path not in files}
 
@@ -308,6 +321,7 @@ def _emptied(
     context: JobContext, old: OldData, roots: Collection[str], made: Collection[str]
 ) -> tuple[str, ...]:
     """The replaced directories, but for the destination, into which the job writes nothing."""
+    # The destination stays, also if it is empty then: readers and later jobs expect it.
     kept = {context.job.destination, *made, *old.no_directories}
     return needed(context.store, sorted({*old.directories, *roots} - kept))
 

@@ -22,6 +22,8 @@ from ray_committer.stages.context import JobContext
 def write_commit_record(context: JobContext, record: CommitRecord) -> None:
     """Write `record` beside the state of a declared job; it does not bind the job yet."""
     path = context.job.content(record.nonce)
+    # Under the nonce of the state that does not exist yet: until the state names it, no process reads
+    # this file.
     context.store.write(path, encode(record))
     context.sync(path, context.job.state)
 
@@ -31,9 +33,9 @@ def save_commit_record(context: JobContext, declared: Seen, record: CommitRecord
 
     `StateChangedError` if another process has withdrawn the declaration or aborted the job.
     """
-    seen = advance(context.store, context.job, declared, Phase.RECORDED, record.nonce)
+    recorded = advance(context.store, context.job, declared, Phase.RECORDED, record.nonce)
     sync_state(context)
-    return seen
+    return recorded
 
 
 def sync_state(context: JobContext) -> None:
@@ -54,15 +56,22 @@ def refuse_foreign_paths(
     files = [*record.replaced, *record.overwritten]
     if record.success is not None:
         files.append(record.success)
-    old = {file.path: parent(file.path) for file in files} | {one: one for one in record.emptied}
-    for one in (*old, *record.allowed_roots):
-        if not _is_plain(one, context.job):
+    old = {file.path: parent(file.path) for file in files} | {
+        emptied: emptied for emptied in record.emptied
+    }
+    for named in (*old, *record.allowed_roots):
+        # Also what the destination contains: `_temporary` and the log of a table belong to other jobs
+        # (R21).
+        if not _is_plain(named, context.job):
             raise CommitStateUnknownError(
-                f"{path}: names {one}, which no job can change",
+                f"{path}: names {named}, which no job can change",
                 "nothing was done: find out who wrote it",
             )
     outside = [root for root in record.allowed_roots if not _is_within(root, roots)]
-    outside += [above for one, above in old.items() if not _is_within(one, (*roots, *outside))][:1]
+    # One is enough for the error: a record can name a million old files.
+    outside += [
+        above for old_path, above in old.items() if not _is_within(old_path, (*roots, *outside))
+    ][:1]
     if outside:
         to_end = partial(abort_command, undo=True) if undo else commit_command
         command = to_end(context.store, context.job, (*allowed_roots, *outside))

@@ -45,11 +45,11 @@ def write_success_file(
     table_version: int | None = None,
 ) -> WrittenSuccess:
     """Write the content of ``_SUCCESS`` to a temporary name that only this run uses."""
-    found = success_data(context, record, filenames, success=True, stage=names.COMMIT_JOB)
-    if table_version is not None and found.diagnostics is not None:
-        found.diagnostics[TABLE_VERSION] = str(table_version)
+    success = success_data(context, record, filenames, success=True, stage=names.COMMIT_JOB)
+    if table_version is not None and success.diagnostics is not None:
+        success.diagnostics[TABLE_VERSION] = str(table_version)
     written = WrittenSuccess(
-        context.job.content(f"success-{new_nonce()}"), encode_success(found), record.nonce
+        context.job.content(f"success-{new_nonce()}"), encode_success(success), record.nonce
     )
     if not context.store.capabilities.completes_uploads:  # there, it is put in place in one request
         context.store.write(written.path, written.data)
@@ -70,6 +70,7 @@ def save_success_file(context: JobContext, written: WrittenSuccess, seen: Seen |
             written.data,
             temporary=written.path,
             is_written=True,
+            # A committer that slept here must not put its notice over the one of a later job (R12).
             is_meant=lambda: seen is None or is_still(context.store, context.job, seen),
         )
     except FileNotFoundError:  # another committer did this, and has cleaned up

@@ -35,7 +35,7 @@ def save_summary_report(
     *,
     committed: bool | None = False,
 ) -> None:
-    """Write the report of a commit if its directory was given; it replaces that of an earlier run.
+    """Write the report of a commit if its directory was given; it replaces the report of an earlier run.
 
     After a `failure`, the job can be `committed` in spite of it; None if that is not known.
     """
@@ -44,7 +44,7 @@ def save_summary_report(
 
 
 def save_abort_report(context: JobContext, failure: Exception | None) -> None:
-    """Write the report of an abort, unless one is there: that of the commit says why it failed."""
+    """Write the report of an abort, unless one is there: the report of the commit says why it failed."""
     _save(context, None, [], failure, stage=names.ABORT, success=False, committed=None)
 
 
@@ -74,6 +74,7 @@ def _save(
         if stage == names.ABORT and store.get_status(path) is not None:
             return
         store.mkdirs(within)
+        # The name is the same for all runs of a job: the last run has the most to say.
         put(store, path, encode_success(data), temporary=f"{path}.tmp")
         context.journal.summary = shown_url(store.spec, path)
     except Exception as e:  # noqa: BLE001 - whatever it is, the job has ended as it has ended
@@ -84,13 +85,13 @@ def _save(
 def _place(context: JobContext, directory: str) -> tuple[StoreOperations, str]:
     """The store of the directory and its path there. A text that is not a URL is a path on the
     destination's store; another store of the same kind gets the same storage options."""
-    own = context.store.spec
+    destination_spec = context.store.spec
     if not is_url(directory):
         return context.store, directory
     spec, path = resolve_destination(directory)
-    if spec.scheme == own.scheme:
-        spec, path = resolve_destination(directory, own.storage_options)
-    if (spec.scheme, spec.authority) == (own.scheme, own.authority):
+    if spec.scheme == destination_spec.scheme:
+        spec, path = resolve_destination(directory, destination_spec.storage_options)
+    if (spec.scheme, spec.authority) == (destination_spec.scheme, destination_spec.authority):
         return context.store, path
     store = open_store(spec, retry_seconds=RETRY_SECONDS)
     permits = Permits(RateLimit(), "here", is_here=True)

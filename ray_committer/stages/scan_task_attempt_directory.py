@@ -45,8 +45,8 @@ def scan_task_attempt_directory(
         level = 0
         while entered:
             level += 1
-            found, entered = _listed(store, directory, entered, pool), []
-            for status in found:
+            statuses, entered = _listed(store, directory, entered, pool), []
+            for status in statuses:
                 if not _is_output(status, directory, named):
                     scan.passed_over.append(status.path.removeprefix(f"{directory}/"))
                     continue
@@ -68,6 +68,7 @@ def _listed(
         raise TaskCommitError(
             f"{root}: is gone, so this task attempt cannot be committed", "run the task again"
         ) from e
+    # Sorted, so that equal output gives equal manifests on every store and in every run.
     return sorted((status for listing in listings for status in listing), key=_path)
 
 
@@ -88,7 +89,7 @@ def _was_asked_for(path: str, root: str, named: Collection[str]) -> bool:
     """Whether the task has asked for what is at `path`, by a plain name, or by a name above or below."""
     if not is_passed_over(path.removeprefix(f"{root}/")):
         return True
-    if any(is_inside(one, path) for one in named):
+    if any(is_inside(wanted, path) for wanted in named):
         return True
     return not is_of_file_system(path.rpartition("/")[2]) and any(
         above in named for above in ancestors(path, root)

@@ -13,7 +13,7 @@ def touched_directories(context: JobContext, record: CommitRecord) -> list[str]:
     """The directories below the destination that the job of `record` writes to, or removes files from,
     relative to it and in order; not those that only contain others.
 
-    The job must be loaded: errors as those of the coordinator. The destination is not among them, since
+    The job must be loaded: errors as the coordinator's. The destination is not among them, since
     its files are in no partition.
     """
     destination = context.job.destination

@@ -69,7 +69,7 @@ class TableScan:
     def agrees(self) -> bool:
         """Whether the log and the directory agree, and no claim is in flight whose job is gone."""
         differ = self.foreign or self.orphans or self.missing or self.changed
-        return not differ and all(one.state is not None for one in self.claims)
+        return not differ and all(claim.state is not None for claim in self.claims)
 
 
 def scan_table(
@@ -104,52 +104,56 @@ def scan_on(
 ) -> TableScan:
     """`scan_table` on a store that is open."""
     table, definition = require_table(store, destination)
-    now = time.time_ns() // 1_000_000
+    now_milliseconds = time.time_ns() // 1_000_000
     if import_foreign:
-        end_interrupted(store, table, definition, now)
-    found = stage.scan_table(store, table, definition)
-    result = _result(store, table, definition, found)
-    if import_foreign and found.foreign:
-        stage.import_foreign(store, table, definition, found.foreign, now, waiting)
-        result = replace(result, foreign=(), imported=len(found.foreign))
+        end_interrupted(store, table, definition, now_milliseconds)
+    scanned = stage.scan_table(store, table, definition)
+    result = _result(store, table, definition, scanned)
+    if import_foreign and scanned.foreign:
+        stage.import_foreign(store, table, definition, scanned.foreign, now_milliseconds, waiting)
+        result = replace(result, foreign=(), imported=len(scanned.foreign))
     return result
 
 
 def _result(
-    store: StoreOperations, table: TablePlaces, definition: TableDefinition, found: stage.Scanned
+    store: StoreOperations, table: TablePlaces, definition: TableDefinition, scanned: stage.Scanned
 ) -> TableScan:
     resolve = partial(resolve_command, store, table.destination)
     return TableScan(
         shown_url(store.spec, table.destination),
-        found.state.version,
-        found.compared,
-        tuple(file.p for file in found.foreign),
-        tuple(found.orphans),
-        tuple(dict.fromkeys(map(resolve, found.orphans.values()))),
-        tuple(found.missing),
-        tuple(found.changed),
-        tuple(_claims(store, table, definition, found)),
+        scanned.state.version,
+        scanned.compared,
+        tuple(file.p for file in scanned.foreign),
+        tuple(scanned.orphans),
+        tuple(dict.fromkeys(map(resolve, scanned.orphans.values()))),
+        tuple(scanned.missing),
+        tuple(scanned.changed),
+        tuple(_claims(store, table, definition, scanned)),
     )
 
 
 def _claims(
-    store: StoreOperations, table: TablePlaces, definition: TableDefinition, found: stage.Scanned
+    store: StoreOperations, table: TablePlaces, definition: TableDefinition, scanned: stage.Scanned
 ) -> Iterator[ScannedClaim]:
     """The claims in flight. A job that has just ended is gone, but its claim is not in flight now."""
-    claims = [_scanned(store, table, one) for one in found.state.in_flight]
-    if all(one.state is not None for one in claims):
+    claims = [_scanned(store, table, claim) for claim in scanned.state.in_flight]
+    if all(claim.state is not None for claim in claims):
         yield from claims
         return
-    now = {one.version for one in read_state(store, table, definition.table_id).in_flight}
-    yield from (one for one in claims if one.version in now)
+    still_in_flight = {
+        pending.version for pending in read_state(store, table, definition.table_id).in_flight
+    }
+    yield from (claim for claim in claims if claim.version in still_in_flight)
 
 
-def _scanned(store: StoreOperations, table: TablePlaces, one: ClaimInFlight) -> ScannedClaim:
-    claim = one.claim
-    seen = job_of(store, table, claim)
-    is_committed = one.committed is not None
-    commands = [command for command in commands_to_end(store, table, one, seen) if command is not None]
-    phase = None if seen is None else seen.phase.value
+def _scanned(store: StoreOperations, table: TablePlaces, pending: ClaimInFlight) -> ScannedClaim:
+    claim = pending.claim
+    current = job_of(store, table, claim)
+    is_committed = pending.committed is not None
+    commands = [
+        command for command in commands_to_end(store, table, pending, current) if command is not None
+    ]
+    phase = None if current is None else current.phase.value
     return ScannedClaim(
-        one.version, claim.job_id, claim.job_attempt, phase, is_committed, tuple(commands)
+        pending.version, claim.job_id, claim.job_attempt, phase, is_committed, tuple(commands)
     )

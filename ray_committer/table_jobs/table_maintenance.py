@@ -54,7 +54,7 @@ def drop_partition(
     """
     if isinstance(partitions, str) or not partitions:
         raise SettingsError(f"partitions={partitions!r}: must be a list of at least one partition")
-    paths = [partition_path(one) for one in partitions]
+    paths = [partition_path(partition) for partition in partitions]
     options = own_options(options)
     give_up_dead_jobs(dest, options, storage_options)
     with open_here(dest, options, storage_options) as (store, destination):

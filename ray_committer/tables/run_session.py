@@ -2,8 +2,8 @@
 
 A retry is the same work in a new session, or after a commit that has failed. So a session remembers the
 jobs that it has committed under each run id. This process is the session of its commits, and a Spark
-application that of its writes. A batch of a stream is a session of its own: a query that is started
-again repeats its last batch.
+application is the session of its writes. A batch of a stream is a session of its own: a query that is
+started again repeats its last batch.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _THIS_PROCESS = RunSession()
 
 
 def session_of(known_jobs: Iterable[str] | None) -> RunSession:
-    """The session of a caller that knows its jobs itself, else that of this process."""
+    """The session of a caller that knows its jobs itself, else this process."""
     return _THIS_PROCESS if known_jobs is None else RunSession(known_jobs)
 
 
@@ -69,6 +69,8 @@ def jobs_of_spark(session: str, batch: str, run_id: str) -> set[str]:
     A session is an application, or a run of a query of a stream, which can only repeat its last batch.
     """
     kept, jobs = _OF_SPARK.get(session, ("", {}))
+    # A query repeats only its last batch, so jobs of earlier ones are forgotten: a stream runs for
+    # years.
     if kept != batch:
         jobs = {}
     _OF_SPARK[session] = batch, jobs

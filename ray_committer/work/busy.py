@@ -31,6 +31,8 @@ class BusyTimes:
         """A shard ends; return the busy seconds of the worker that no other shard has counted."""
         with self._lock:
             busy = self._busy[worker]
+            # The time since the last end counts for this shard alone, so overlapping shards never count
+            # it twice.
             seconds, busy.since = now - busy.since, now
             busy.shards -= 1
             return seconds

@@ -19,7 +19,7 @@ def find_destinations(
     """The destinations with a wanted fingerprint, each with its manifest's name; reads all manifests."""
     work = partial(_find_in_batch, wanted=wanted)
     results = context.executor.run(work, batches(context.executor, manifests))
-    return [found for batch in results for found in batch]
+    return [hit for batch in results for hit in batch]
 
 
 def _find_in_batch(
@@ -27,7 +27,7 @@ def _find_in_batch(
 ) -> list[tuple[str, str]]:
     """Work: the destinations of some manifests that have a wanted fingerprint."""
     find = partial(_find_in_manifest, worker, wanted=wanted)
-    return [found for paths in worker.map(find, refs) for found in paths]
+    return [hit for hits in worker.map(find, refs) for hit in hits]
 
 
 def _find_in_manifest(
