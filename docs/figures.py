@@ -1,7 +1,7 @@
-"""Write the tables of measured figures into the pages, from ``benchmarks/results``.
+"""Write the tables of measured figures into the pages, from ``benchmarks/results``, and of settings.
 
 ``python -m docs.figures`` writes each table between its two marks, ``<!-- figures: name -->`` and
-``<!-- end -->``. Nothing else in the pages is a copy of a result.
+``<!-- end -->``. Nothing else in the pages is a copy of a result, or of a table of settings.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from docs import settings
 from docs.pictures.numbers import FAULTS, GROWTH
 from ray_committer.report.amounts import seconds_text
 
@@ -390,6 +391,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "enough-workers": enough_workers,
     "simulated-faults": simulated_faults,
     "single": single,
+    "options": lambda: table(settings.OPTION_COLUMNS, settings.options()),
+    "hadoop-keys": lambda: table(settings.HADOOP_COLUMNS, settings.hadoop_keys()),
 }
 
 if __name__ == "__main__":

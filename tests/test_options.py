@@ -12,7 +12,6 @@ import pytest
 
 from ray_committer import CommitOptions, ConflictMode
 from ray_committer.errors import SettingsError
-from ray_committer.options import OPTIONS, TEXTS
 
 GOOD: list[tuple[str, str, Any]] = [
     ("mark_success", "false", False),
@@ -78,13 +77,6 @@ def test_a_bad_name_or_value_is_named_with_what_it_may_be(name: str, text: str, 
         assert str(caught.value).startswith(key)
 
 
-def test_every_option_is_either_readable_or_a_fact_of_a_job():
-    facts = {"job_attempt", "expected_tasks", "assume_complete", "committed_tasks", "mode"}
-    facts |= {"replaced_roots", "allowed_roots", "reads", "partition_paths"}
-    facts |= {"ignore_other_attempts", "table_work", "known_jobs"}
-    assert set(TEXTS) | facts == OPTIONS
-
-
 def test_other_keys_are_left_alone():
     conf = {"spark.ray_committer.commit": "deferred", "spark.executor.cores": "x", "workers": "x"}
     assert CommitOptions.from_spark_conf(conf) == CommitOptions()
@@ -112,6 +104,9 @@ def test_an_option_that_is_given_as_it_is_by_default_wins():
         CommitOptions.from_env({"RAY_COMMITTER_THREADS": "32", "RAY_COMMITTER_WORKERS": "auto"}),
         dataclasses.replace(CommitOptions(), workers=None).changed(threads=32, workers=None),
         CommitOptions(threads=32).changed(workers=None),
+        dataclasses.replace(CommitOptions(threads=32), workers=None),
+        dataclasses.replace(CommitOptions(), threads=32, workers=None),
+        CommitOptions(**dataclasses.asdict(CommitOptions(threads=32, workers=None))),
     ):
         sent = pickle.loads(pickle.dumps(given))
         for one in (given, sent, copy.copy(given)):
@@ -139,10 +134,12 @@ def test_options_are_a_plain_dataclass():
     options = CommitOptions(threads=5, mode=ConflictMode.OVERWRITE)
     assert CommitOptions(**dataclasses.asdict(options)) == options
     assert hash(CommitOptions(**dataclasses.asdict(options))) == hash(options)
-    assert OPTIONS | {"self"} == set(inspect.signature(CommitOptions).parameters)
+    names = [one.name for one in dataclasses.fields(CommitOptions)]
+    assert names == [*CommitOptions.rows] == [*inspect.signature(CommitOptions).parameters]
 
 
-def test_of_options_that_were_replaced_what_is_not_as_by_default_wins():
-    under = CommitOptions(threads=7, workers=3)
-    replaced = dataclasses.replace(CommitOptions(threads=32), durable=True)
-    assert replaced.over(under) == CommitOptions(threads=7, workers=3, durable=True)
+def test_an_option_that_was_not_given_is_as_by_default_and_does_not_win():
+    assert CommitOptions().threads == CommitOptions.threads == 32
+    under = CommitOptions(threads=7, cleanup=False)
+    replaced = dataclasses.replace(CommitOptions(cleanup=True), durable=True)
+    assert replaced.over(under) == CommitOptions(threads=7, durable=True)

@@ -5,6 +5,7 @@ An extension of Griffe, which reads the sources for the pages in this directory 
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -25,10 +26,29 @@ class Docstrings(griffe.Extension):
         for module in ("errors", "events"):
             places |= {name: f"{pkg.path}.{module}.{name}" for name in pkg[module].classes}
         for one in _objects(pkg):
+            if isinstance(one, griffe.Class):
+                _list_options(one)
             if one.docstring:
                 one.docstring.value = markdown(one.docstring.value, places)
             for argument in one.parameters if isinstance(one, griffe.Function) else ():
                 argument.default = _value(one.module, str(argument.default)) or argument.default
+
+
+def _list_options(table: griffe.Class) -> None:
+    """Show the rows of a table of options as fields: each with its default, and in the docstring."""
+    lines = []
+    for name, one in table.attributes.items():
+        called = one.value
+        if not isinstance(called, griffe.ExprCall) or str(called.function) != "option":
+            continue
+        default, _kind, about, *_ = [*called.arguments, "", "''"]
+        more = one.docstring.value if one.docstring else ""
+        text = f"{ast.literal_eval(str(about))} {more}".replace("\n", "\n    ").strip()
+        lines.append(f"{name}: {text}")
+        one.value = default
+        one.docstring = None
+    if lines and table.docstring:
+        table.docstring.value += "\n\n" + "\n".join(lines)
 
 
 def markdown(docstring: str, places: dict[str, str]) -> str:

@@ -15,28 +15,26 @@ from ray_committer.events import Event, Notice
 from ray_committer.jobs.abort_report import AbortReport
 from ray_committer.jobs.commit import abort_job
 from ray_committer.jobs.plan_abort import plan_abort
+from ray_committer.options.settings import Group
 
 
 @click.command(cls=Command)
 @click.argument("destination", metavar="DEST")
 @shared.job_id_option
-@shared.attempt_option
-@click.option(
+@shared.settings("job_attempt", "allowed_roots", *shared.REQUESTS)
+@shared.option(
     "--undo",
     is_flag=True,
+    group=Group.SAFETY,
     help="Also give up a commit that has begun: take back the files that it has moved.",
 )
-@shared.allowed_root_option
 @shared.dry_run_option
-@shared.settings(shared.REQUESTS)
 @shared.storage_option
 @shared.output_option
 def abort(
     destination: str,
     job_id: str | None,
-    attempt: int | None,
     undo: bool,
-    allowed_root: tuple[str, ...],
     dry_run: bool,
     storage_options: tuple[tuple[str, str], ...],
     output: str,
@@ -48,7 +46,7 @@ def abort(
     possible, and first takes back the files that the commit has moved. An undo is refused after all new
     files are in place and old ones may be gone, and while a process is at work on the commit.
     """
-    options = shared.commit_options(job_attempt=attempt, allowed_roots=allowed_root)
+    options = shared.commit_options()
     told = dict(storage_options)
     if dry_run:
         plan = plan_abort(destination, job_id, undo=undo, options=options, storage_options=told)

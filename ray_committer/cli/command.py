@@ -13,7 +13,7 @@ import click
 from ray_committer.cli import document
 from ray_committer.cli.errors import fail
 from ray_committer.cli.help import did_you_mean, write_examples, write_options
-from ray_committer.options import ENVIRONMENT_PREFIX
+from ray_committer.options.settings import ENVIRONMENT_PREFIX
 
 HELP = {"help_option_names": ["-h", "--help"]}
 
@@ -45,9 +45,14 @@ def verbose_option(*, is_eager: bool = False) -> click.Option:
 def name_environment(command: click.Command) -> None:
     """Give each option of `command` its variable, which is the same for all commands."""
     for option in command.params:
-        if isinstance(option, click.Option) and not option.is_eager and option.name:
-            option.envvar = ENVIRONMENT_PREFIX + option.name.upper()
+        if isinstance(option, click.Option) and not option.is_eager and option.allow_from_autoenv:
+            option.envvar = variable_of(option)
             option.show_envvar = True
+
+
+def variable_of(option: click.Parameter) -> str:
+    """The variable of an option."""
+    return f"{ENVIRONMENT_PREFIX}{option.name}".upper()
 
 
 class _Helpful(click.Command):

@@ -19,6 +19,7 @@ from ray_committer.events import CancelToken
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.jobs.commit import commit_job
 from ray_committer.options import CommitOptions
+from ray_committer.options.settings import Group
 from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.report.commit_report import CommitReport
@@ -28,61 +29,43 @@ from ray_committer.report.text import report_json, report_lines
 @click.command(cls=Command)
 @click.argument("destination", metavar="DEST")
 @shared.job_id_option
-@shared.attempt_option
-@click.option("--expect-tasks", type=click.IntRange(min=0), help="How many tasks succeeded.")
-@click.option("--assume-complete", is_flag=True, help="Assume that all tasks are done.")
-@click.option(
-    "--mode",
-    type=click.Choice([mode.value for mode in ConflictMode]),
-    default=ConflictMode.APPEND.value,
-    show_default=True,
-    help="What to do with existing data at DEST, or only in the partitions that the job writes to; the "
-    "mode in a commit record takes precedence.",
+@shared.option(
+    "--assume-complete", is_flag=True, group=Group.SAFETY, help="Assume that all tasks are done."
 )
-@click.option(
-    "--replace",
-    multiple=True,
-    metavar="DIR",
-    help="With --mode overwrite: a directory whose files are replaced; default: all of DEST.",
-)
-@click.option(
-    "--reads",
-    multiple=True,
-    metavar="PARTITION",
-    help="A partition that the job's rows come from, such as day=1. In a table with a log, the commit "
-    "is refused if another job has changed it since this job was set up.",
-)
-@shared.allowed_root_option
 @shared.executor_option
 @shared.dry_run_option
 @click.option("--events", metavar="FILE", help="Append the events of the commit to FILE, as JSON lines.")
 @html_option
-@shared.settings(shared.EVERY_SETTING)
+@shared.settings()
 @shared.storage_option
 @shared.output_option
 def commit(
     destination: str,
+    job_id: str | None,
+    assume_complete: bool,
     executor: ExecutorName,
     dry_run: bool,
     events: str | None,
     html_file: str | None,
     storage_options: tuple[tuple[str, str], ...],
     output: str,
-    **facts: Any,
+    **_settings: Any,
 ) -> None:
     """Move the files of a job's successful tasks to their final paths below DEST.
 
     The same command finishes a commit that was interrupted. A commit that has not begun needs
     --expect-tasks or --assume-complete, because the store does not show whether all tasks are done.
     """
-    options = _options(**facts, is_dry=dry_run)
+    options = _options(assume_complete=assume_complete or dry_run)
+    if options.expected_tasks is not None and assume_complete:
+        raise click.UsageError("--expect-tasks and --assume-complete cannot be used together")
     if dry_run:
         from ray_committer.cli.plan import print_plan  # not needed by a commit
 
         print_plan(
             output,
             destination,
-            facts["job_id"],
+            job_id,
             options=options,
             storage_options=dict(storage_options),
         )
@@ -103,7 +86,7 @@ def commit(
     ):
         commit_job(
             destination,
-            facts["job_id"],
+            job_id,
             executor=executor,
             options=options,
             storage_options=dict(storage_options),
@@ -113,32 +96,14 @@ def commit(
         )
 
 
-def _options(
-    *,
-    attempt: int | None,
-    expect_tasks: int | None,
-    assume_complete: bool,
-    mode: str,
-    replace: tuple[str, ...],
-    reads: tuple[str, ...],
-    allowed_root: tuple[str, ...],
-    is_dry: bool,
-    **_settings: Any,
-) -> CommitOptions:
-    if expect_tasks is not None and assume_complete:
-        raise click.UsageError("--expect-tasks and --assume-complete cannot be used together")
-    if replace and mode != ConflictMode.OVERWRITE:
-        raise click.UsageError("--replace needs --mode overwrite")
-    return shared.commit_options(
+def _options(*, assume_complete: bool) -> CommitOptions:
+    options = shared.commit_options(
         known_jobs=(),  # a command is a session of its own
-        job_attempt=attempt,
-        expected_tasks=expect_tasks,
-        assume_complete=assume_complete or is_dry,
-        mode=ConflictMode(mode),
-        replaced_roots=replace,
-        reads=reads,
-        allowed_roots=allowed_root,
+        assume_complete=assume_complete,
     )
+    if options.replaced_roots and options.mode is not ConflictMode.OVERWRITE:
+        raise click.UsageError("--replace needs --mode overwrite")
+    return options
 
 
 def _with_catalog(report: CommitReport) -> CommitReport:

@@ -23,7 +23,7 @@ _STYLES = {Verdict.OK: "green", Verdict.WARNING: "yellow", Verdict.FAILED: "bold
 @click.command(cls=Command)
 @click.argument("destination", metavar="DEST")
 @shared.executor_option
-@shared.settings(("max_requests_per_second", "workers", "worker_cpus"))
+@shared.settings("max_requests_per_second", "workers", "worker_cpus")
 @shared.storage_option
 @shared.output_option
 def doctor(

@@ -18,7 +18,7 @@ from typing import Any
 import click
 import msgspec
 
-from ray_committer.options import ENVIRONMENT_PREFIX
+from ray_committer.options.settings import ENVIRONMENT_PREFIX
 
 _KEY = __name__
 _NO_ERROR: Mapping[str, str] = {}

@@ -13,6 +13,7 @@ from ray_committer.cli.command import Command
 from ray_committer.cli.print import count_text, print_result
 from ray_committer.jobs import estimate as formulas
 from ray_committer.jobs.estimate import Estimate, Job, Limit, Setup
+from ray_committer.options.settings import Group
 from ray_committer.report.amounts import seconds_text
 
 
@@ -31,8 +32,9 @@ from ray_committer.report.amounts import seconds_text
     type=click.IntRange(min=1),
     help="Tasks of the job; by default each has one file for each partition.",
 )
-@click.option(
+@shared.option(
     "--latency-ms",
+    group=Group.TUNING,
     type=click.FloatRange(min=0.01, max=60_000),
     metavar="MS",
     help="How long a request takes; by default an assumption for the store, which is printed.",
@@ -42,7 +44,7 @@ from ray_committer.report.amounts import seconds_text
     "What the store takes, reads and writes together; by default what its provider publishes.",
 )
 @shared.setting("workers", "Workers on Ray; without them, threads of the driver make the requests.")
-@shared.settings(("worker_threads", "threads"))
+@shared.settings("worker_threads", "threads")
 @shared.output_option
 def estimate(
     store: str,

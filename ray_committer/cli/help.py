@@ -6,19 +6,7 @@ from collections.abc import Iterable
 
 import click
 
-SECTIONS = {
-    "Safety": {
-        "dry_run", "expect_tasks", "assume_complete", "mode", "replace", "reads", "unfinished",
-        "finish_others", "keep_replaced", "mark_success", "cleanup", "validate", "durable",
-        "undo", "older_than",
-    },
-    "Tuning": {
-        "executor", "threads", "workers", "worker_threads", "worker_cpus",
-        "max_requests_per_second", "retry_seconds", "conflict_wait_seconds", "latency_ms",
-    },
-    "Storage": {"storage_options", "allowed_root", "summary_directory"},
-}  # fmt: skip
-"""The groups after the common options, by the names of their options."""
+from ray_committer.options.settings import Group
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "abort": (
@@ -74,13 +62,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 def write_options(
     options: Iterable[click.Parameter], ctx: click.Context, formatter: click.HelpFormatter
 ) -> None:
-    """Write the options in groups; an option of no group is a common one."""
-    named = {name: title for title, names in SECTIONS.items() for name in names}
-    records: dict[str, list[tuple[str, str]]] = {title: [] for title in ("Options", *SECTIONS)}
+    """Write the options in groups; one that is in no group is a common one."""
+    records: dict[str, list[tuple[str, str]]] = {title: [] for title in Group}
     for option in options:
         record = option.get_help_record(ctx) if isinstance(option, click.Option) else None
         if record is not None:
-            records[named.get(option.name or "", "Options")].append(record)
+            records[getattr(option, "group", Group.COMMON)].append(record)
     for title, some in records.items():
         if some:
             with formatter.section(title):

@@ -27,7 +27,7 @@ from ray_committer.report.progress import stage_name
     show_default=True,
     help="How many commits to show.",
 )
-@shared.settings(("summary_directory", "retry_seconds"))
+@shared.settings("summary_directory", "retry_seconds")
 @shared.storage_option
 @shared.output_option
 def history(

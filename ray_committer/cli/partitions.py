@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     metavar="URI",
     help="With --format hms: the address of the metastore, such as thrift://host:9083.",
 )
-@shared.settings(("retry_seconds",))
+@shared.settings("retry_seconds")
 @shared.storage_option
 def partitions(
     destination: str,

@@ -35,7 +35,7 @@ _EMPTY = (
 @click.command(cls=Command)
 @click.argument("path", metavar="PATH")
 @html_option
-@shared.settings(("retry_seconds",))
+@shared.settings("retry_seconds")
 @shared.storage_option
 @shared.output_option
 def show(

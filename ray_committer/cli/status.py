@@ -45,7 +45,7 @@ class _StatusCommand(Command):
     help=f"Show it again after this time ({_EVERY}), until no process is, or may be, at work on a job. "
     "The exit code is then 0, or 3 if a commit was interrupted or a job cannot be read.",
 )
-@shared.settings(shared.REQUESTS)
+@shared.settings(*shared.REQUESTS)
 @shared.storage_option
 @shared.output_option
 def status(

@@ -38,7 +38,7 @@ def table() -> None:
     show_default=True,
     help="When a job is refused because another one has changed what it has read.",
 )
-@shared.flag(
+@shared.setting(
     "keep_replaced",
     "Jobs keep the old files that they replace, in DEST/_ray_committer/removed.  "
     "[default: no-keep-replaced]",
@@ -51,7 +51,7 @@ def table() -> None:
     help="The type of a partition column in Spark's words, such as day=date, for readers and Delta; "
     "default: as its values look.",
 )
-@shared.settings(("retry_seconds",))
+@shared.settings("retry_seconds")
 @shared.storage_option
 @shared.output_option
 def init(
@@ -84,7 +84,7 @@ def init(
 @table.command(cls=Command)
 @click.argument("destination", metavar="DEST")
 @click.option("--since", type=click.IntRange(min=0), default=0, help="Only entries after this version.")
-@shared.settings(("retry_seconds",))
+@shared.settings("retry_seconds")
 @shared.storage_option
 @shared.output_option
 def log(

@@ -16,7 +16,7 @@ from ray_committer.table_jobs.table import export_delta
 
 @click.command("export-delta", cls=Command)
 @click.argument("destination", metavar="DEST")
-@shared.settings(("retry_seconds",))
+@shared.settings("retry_seconds")
 @shared.storage_option
 @shared.output_option
 def export(

@@ -41,7 +41,7 @@ def _writes(command: F) -> F:
     for option in (
         shared.output_option,
         shared.storage_option,
-        shared.settings(_SETTINGS),
+        shared.settings(*_SETTINGS),
         shared.executor_option,
     ):
         command = option(command)

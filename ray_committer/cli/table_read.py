@@ -28,7 +28,7 @@ def _reads(command: F) -> F:
     for option in (
         shared.output_option,
         shared.storage_option,
-        shared.settings(("retry_seconds",)),
+        shared.settings("retry_seconds"),
     ):
         command = option(command)
     return command

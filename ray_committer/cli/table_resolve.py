@@ -17,19 +17,17 @@ from ray_committer.table_jobs.resolve_claim import ResolvedClaim, resolve_claim
 @click.command(cls=Command)
 @click.argument("destination", metavar="DEST")
 @click.argument("job_id", metavar="JOB")
-@shared.attempt_option
 @click.option(
     "--accept-lost",
     is_flag=True,
     help="Also end a job that is committed in the log and has lost new files.",
 )
-@shared.settings(("retry_seconds", "conflict_wait_seconds"))
+@shared.settings("job_attempt", "retry_seconds", "conflict_wait_seconds")
 @shared.storage_option
 @shared.output_option
 def resolve(
     destination: str,
     job_id: str,
-    attempt: int | None,
     accept_lost: bool,
     storage_options: tuple[tuple[str, str], ...],
     output: str,
@@ -41,12 +39,13 @@ def resolve(
     removed only with proof that it is the one that the log names. As long as the directory of JOB is
     there, use commit or abort.
     """
+    options = shared.commit_options()
     found = resolve_claim(
         destination,
         job_id,
-        job_attempt=attempt,
+        job_attempt=options.job_attempt,
         accept_lost=accept_lost,
-        options=shared.commit_options(),
+        options=options,
         storage_options=dict(storage_options),
     )
     print_result(output, found, _lines(destination, found))

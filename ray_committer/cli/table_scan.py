@@ -20,7 +20,7 @@ from ray_committer.table_jobs.scan_table import ScannedClaim, TableScan, scan_ta
 @click.command(cls=Command)
 @click.argument("destination", metavar="DEST")
 @click.option("--import", "import_foreign", is_flag=True, help="Put the foreign files into the log.")
-@shared.settings(("retry_seconds", "conflict_wait_seconds"))
+@shared.settings("retry_seconds", "conflict_wait_seconds")
 @shared.storage_option
 @shared.output_option
 def scan(

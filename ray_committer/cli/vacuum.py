@@ -13,21 +13,23 @@ from ray_committer.cli.command import Command
 from ray_committer.cli.print import age_text, count_text, print_result, size_text
 from ray_committer.jobs.vacuum import LEAST_SECONDS, VacuumedJob, vacuum_jobs
 from ray_committer.jobs.vacuum_uploads import VacuumedUpload, vacuum_uploads
+from ray_committer.options.settings import Group
 
 SHOWN_UPLOADS = 20
 
 
 @click.command(cls=Command)
 @click.argument("destination", metavar="DEST")
-@click.option(
+@shared.option(
     "--older-than",
+    group=Group.SAFETY,
     type=shared.Seconds(least=LEAST_SECONDS),
     default="7d",
     show_default=True,
     help="How long a dead job has not changed. Use more than any task computes without writing.",
 )
 @shared.dry_run_option
-@shared.settings(shared.REQUESTS)
+@shared.settings(*shared.REQUESTS)
 @shared.storage_option
 @shared.output_option
 def vacuum(

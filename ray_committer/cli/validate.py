@@ -15,14 +15,12 @@ from ray_committer.jobs.validate import Validation, validate_job
 @click.command(cls=Command)
 @click.argument("destination", metavar="DEST")
 @shared.job_id_option
-@shared.attempt_option
-@shared.settings(shared.REQUESTS)
+@shared.settings("job_attempt", *shared.REQUESTS)
 @shared.storage_option
 @shared.output_option
 def validate(
     destination: str,
     job_id: str | None,
-    attempt: int | None,
     storage_options: tuple[tuple[str, str], ...],
     output: str,
     **_settings: Any,
@@ -36,7 +34,7 @@ def validate(
     found = validate_job(
         destination,
         job_id,
-        options=shared.commit_options(job_attempt=attempt),
+        options=shared.commit_options(),
         storage_options=dict(storage_options),
     )
     print_result(output, found, _lines(found))

@@ -23,7 +23,7 @@ from ray_committer.options import CommitOptions
 if TYPE_CHECKING:
     from ray_committer.executors.ray.executor import RayPool
 
-ExecutorName = Literal["auto", "inline", "threads", "ray"]
+ExecutorName = Literal["auto", "threads", "inline", "ray"]
 
 START_SECONDS = 1.5
 """The measured extra time of a commit whose workers on Ray must start first

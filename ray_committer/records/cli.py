@@ -9,9 +9,10 @@ import click
 from rich.text import Text
 
 from ray_committer.cli.command import Subgroup
-from ray_committer.cli.options import Seconds, output_option
+from ray_committer.cli.options import Seconds, option, output_option
 from ray_committer.cli.print import ago_text, count_text, print_result
 from ray_committer.jobs.vacuum import LEAST_SECONDS
+from ray_committer.options.settings import Group
 from ray_committer.records.commit import finish_job
 from ray_committer.records.connect import connect
 from ray_committer.records.database import parse_database
@@ -83,9 +84,10 @@ def commit(url: str, table: str, write_id: int | None, output: str) -> None:
 @_url
 @_table
 @_write_id
-@click.option("--undo", is_flag=True, help="Also give up job WRITE_ID if it is recorded.")
-@click.option(
+@option("--undo", is_flag=True, group=Group.SAFETY, help="Also give up job WRITE_ID if it is recorded.")
+@option(
     "--older-than",
+    group=Group.SAFETY,
     type=Seconds(least=LEAST_SECONDS),
     default="7d",
     show_default=True,

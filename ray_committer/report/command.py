@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 
 from ray_committer.options import CommitOptions
+from ray_committer.options.settings import Repeat
 from ray_committer.protocol.commit_result import CommitResult, Outcome
 from ray_committer.protocol.partitions import is_partition
-from ray_committer.protocol.record import ConflictMode
 from ray_committer.stores.addresses import without_password
 
 MOST_NAMED = 100
@@ -23,26 +23,11 @@ def repeat_command(result: CommitResult, options: CommitOptions) -> str:
         words += _completeness(options)
     if result.executor == "ray":
         words += ["--executor", "ray"]
-    if options.mode is not ConflictMode.APPEND:
-        words += ["--mode", options.mode.value]
-    for name, directories in (
-        ("--replace", options.replaced_roots),
-        ("--reads", options.reads),
-        ("--allowed-root", options.allowed_roots),
-    ):
-        words += [word for directory in directories for word in (name, without_password(directory))]
-    if options.unfinished is not None and not result.manifests:
-        words += ["--unfinished", options.unfinished]
-    if options.finish_others and not result.manifests:
-        words.append("--finish-others")
-    if options.run_id is not None and not result.manifests:
-        words += ["--run-id", options.run_id]
-    if options.keep_replaced is not None and not result.manifests:
-        words.append("--keep-replaced" if options.keep_replaced else "--no-keep-replaced")
-    if options.catalog_table is not None:
-        words += ["--catalog-table", options.catalog_table]
-    if options.durable:
-        words.append("--durable")
+    still = {Repeat.ALWAYS} if result.manifests else {Repeat.ALWAYS, Repeat.UNTIL_RECORDED}
+    for row in options.rows.values():
+        value = getattr(options, row.name)
+        if row.repeat in still and value != row.default:
+            words += row.words(value, without_password)
     return shlex.join(words)
 
 

@@ -7,7 +7,7 @@ import platform
 import socket
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 from ray_committer.options import CommitOptions
@@ -26,16 +26,6 @@ _LIBRARIES = {
     "webhdfs": ("pycurl",),
 }
 """The packages that make the requests to a store, and those that find its credentials."""
-_FACTS_OF_THE_JOB = frozenset(
-    (
-        "assume_complete",
-        "committed_tasks",
-        "ignore_other_attempts",
-        "known_jobs",
-        "partition_paths",
-        "table_work",
-    )
-)
 _SHOWN = 5
 
 
@@ -84,10 +74,10 @@ def _versions(context: JobContext) -> Iterator[tuple[str, str]]:
 
 
 def _options(options: CommitOptions) -> Iterator[tuple[str, str]]:
-    for option in fields(CommitOptions):
-        value = getattr(options, option.name)
-        if value != option.default and option.name not in _FACTS_OF_THE_JOB:
-            yield option.name, _text(value)
+    for name, row in options.rows.items():
+        value = getattr(options, name)
+        if value != row.default and row.kind is not None:
+            yield name, _text(value)
 
 
 def _text(value: Any) -> str:

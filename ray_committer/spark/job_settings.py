@@ -16,16 +16,15 @@ from ray_committer.errors import SettingsError, SparkDriverError
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
-from ray_committer.options import SPARK_PREFIX, CommitOptions
+from ray_committer.options import CommitOptions
+from ray_committer.options.settings import Where
 from ray_committer.protocol.prepared import prepare
 from ray_committer.report.heartbeat import EVERY_SECONDS
 from ray_committer.spark.driver import JAR_PROTOCOL_VERSION
 from ray_committer.spark.hadoop.conf import HadoopConf
-from ray_committer.spark.hadoop.keys import MANIFEST, hadoop_options
+from ray_committer.spark.hadoop.keys import HADOOP_KEYS, hadoop_options
 from ray_committer.spark.settings import EXECUTOR_KEY
 from ray_committer.spark.tell_catalog import OpenTable
-
-SUMMARY_KEYS = (f"{SPARK_PREFIX}summary_directory", f"{MANIFEST}summary.report.directory")
 
 
 def job_options(conf: HadoopConf, given: CommitOptions) -> CommitOptions:
@@ -35,7 +34,8 @@ def job_options(conf: HadoopConf, given: CommitOptions) -> CommitOptions:
     a write has set where reports go: stores that are reached there get the driver's credentials.
     """
     # Read only for its check: who may set it.
-    conf.get(*SUMMARY_KEYS)
+    for row in CommitOptions.settable(Where.DRIVER).values():
+        conf.get(row.spark_key, *(key.name for key in HADOOP_KEYS if key.option == row.name))
     hadoop = CommitOptions(**hadoop_options(conf.settings))
     chosen = given.over(CommitOptions.from_spark_conf(conf.settings, defaults=hadoop))
     return chosen if hadoop.mark_success else chosen.changed(mark_success=False)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Literal, get_args
 
 from ray_committer.errors import SettingsError
+from ray_committer.options import COMMAND, COMMIT, EXECUTOR, SESSION_TOKEN
 from ray_committer.stores.registry import resolve_destination
 from ray_committer.version import PROTOCOL_CLASS, PROTOCOL_KEY, jar_path
 
@@ -18,10 +19,10 @@ DriverName = Literal["jvm", "pyspark"]
 StoreName = Literal["file", "hdfs", "gs", "abfs", "s3"]
 
 JAR_KEY = "spark.jars"
-MODE_KEY = "spark.ray_committer.commit"
-EXECUTOR_KEY = "spark.ray_committer.executor"
-COMMAND_KEY = "spark.ray_committer.command"
-SESSION_KEY = "spark.ray_committer.session_token"
+MODE_KEY = COMMIT.spark_key
+EXECUTOR_KEY = EXECUTOR.spark_key
+COMMAND_KEY = COMMAND.spark_key
+SESSION_KEY = SESSION_TOKEN.spark_key
 """Names the session of a job. Spark's own log and UI hide the values of such keys."""
 
 _SETTINGS: dict[str, dict[str, str]] = {

@@ -15,12 +15,15 @@ import pytest
 import ray_committer
 from ray_committer import CommitOptions
 from ray_committer.cli import options as shared
-from ray_committer.cli.main import main
-from ray_committer.options import COMMAND_LINE, TEXTS
+from ray_committer.cli.main import main, variables
+from ray_committer.errors import SettingsError
+from ray_committer.options.settings import Where
 from tests.cli import commands
 from tests.cli.commands import run
 
 COMMANDS = {name: command for name, command in commands.COMMANDS.items() if name != "spark-job"}
+SETTINGS = CommitOptions.settable(Where.ENVIRONMENT)
+VARIABLES = {row.variable for row in SETTINGS.values()}
 COMMAND = [sys.executable, "-m", "ray_committer.cli"]
 
 
@@ -37,30 +40,33 @@ def test_every_option_has_a_variable_without_the_commands_name_and_help_shows_it
         assert f"env var: {option.envvar}" in text
 
 
-def test_what_is_no_option_of_a_commit_is_known_to_be_the_command_lines():
-    named = {option.name for command in (main, *COMMANDS.values()) for option in options_of(command)}
-    assert named - TEXTS.keys() <= COMMAND_LINE
-    assert not COMMAND_LINE & TEXTS.keys()
-    environment = {f"RAY_COMMITTER_{name.upper()}": "x" for name in COMMAND_LINE}
-    assert CommitOptions.from_env(environment) == CommitOptions()
+def test_a_variable_of_any_command_is_known_to_all_and_a_misspelt_one_to_none():
+    named = {"RAY_COMMITTER_JOB_ID", "RAY_COMMITTER_ISOLATION", "RAY_COMMITTER_VERBOSE"}
+    assert named < variables()
+    assert CommitOptions.from_env(dict.fromkeys(variables() - VARIABLES, "x")) == CommitOptions()
+    with pytest.raises(
+        SettingsError, match=r"^RAY_COMMITTER_OUTPT: is not an option; did you mean output\?"
+    ):
+        CommitOptions.from_env({"RAY_COMMITTER_OUTPT": "json"})
 
 
-def test_a_commit_has_an_option_for_every_setting():
-    assert TEXTS.keys() <= {option.name for option in options_of(COMMANDS["commit"])}
+def test_the_version_of_an_image_is_no_version_of_a_table(dest: Path):
+    dest.mkdir()
+    for words in (["status"], ["table", "files"]):
+        result = run(*words, str(dest), RAY_COMMITTER_VERSION="1.2")
+        assert "VERSION" not in result.output
 
 
-@pytest.mark.parametrize("name", shared.EVERY_SETTING)
+@pytest.mark.parametrize("name", SETTINGS)
 def test_a_setting_is_read_alike_from_the_command_line_the_environment_and_spark(name: str):
-    texts = {"summary_directory": "/s", "workers": "auto", "retry_seconds": "1m"}
-    texts |= {"unfinished": "finish", "catalog_table": "db.t"}
-    text = texts.get(name, "true" if name in shared.FLAGS else "3")
-    key = f"RAY_COMMITTER_{name.upper()}"
-    expected = CommitOptions.from_env({key: text})
-    assert expected == CommitOptions.from_spark_conf({f"spark.ray_committer.{name}": text})
-    spelled = f"--{name.replace('_', '-')}"
-    arguments = [spelled] if name in shared.FLAGS else [spelled, text]
-    assert given_options([*arguments]) == expected
-    assert given_options([], **{key: text}) == expected
+    row = SETTINGS[name]
+    texts = {"summary_directory": "/s", "retry_seconds": "1m", "catalog_table": "db.t"}
+    text = texts.get(name, "true" if row.is_flag else "finish" if row.kind.choices else "3")
+    expected = CommitOptions.from_env({row.variable: text})
+    assert expected == CommitOptions.from_spark_conf({row.spark_key: text})
+    arguments = [f"--{row.spelled}"] if row.is_flag else [f"--{row.spelled}", text]
+    assert given_options(arguments) == expected
+    assert given_options([], **{row.variable: text}) == expected
 
 
 def given_options(arguments: list[str], **environment: str) -> CommitOptions:
@@ -68,7 +74,7 @@ def given_options(arguments: list[str], **environment: str) -> CommitOptions:
     found: list[CommitOptions] = []
 
     @click.command()
-    @shared.settings(shared.EVERY_SETTING)
+    @shared.settings()
     def probe(**_settings: object) -> None:
         found.append(shared.commit_options())
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from ray_committer.cli.help import EXAMPLES, SECTIONS
+from ray_committer.cli.help import EXAMPLES
 from ray_committer.cli.main import main
 from tests.cli.commands import run
 
@@ -58,11 +58,6 @@ def test_an_example_is_a_command_with_such_options(line: str):
         assert found is not None
         command, context = found, click.Context(found, parent=context, info_name=name)
     command.parse_args(context, words)
-
-
-def test_a_name_in_a_group_is_that_of_an_option():
-    named = {option.name for one in COMMANDS.values() for option in one.params}
-    assert {name for names in SECTIONS.values() for name in names} <= named
 
 
 def test_help_shows_common_options_first_and_examples_last():

@@ -11,7 +11,8 @@ import pytest
 
 from ray_committer import CommitOptions
 from ray_committer.errors import SettingsError
-from ray_committer.options import TEXTS
+from ray_committer.options import SPARK_ALONE
+from ray_committer.options.settings import SPARK_PREFIX, Where
 from ray_committer.spark.hadoop.conf import HadoopConf
 from ray_committer.spark.hadoop.keys import (
     FILE_OUTPUT,
@@ -33,24 +34,17 @@ def rows(heading: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 
-def test_the_page_and_the_code_agree_on_hadoops_keys():
-    of_code = [
-        [f"`{key.name}`", f"`{key.default}`" if key.default else "", str(key.treatment), key.why]
-        for key in HADOOP_KEYS
-    ]
-    assert rows("Hadoop's committer settings") == of_code
-
-
-def test_the_page_and_the_code_agree_on_options():
-    defaults = CommitOptions()
-    names = {cells[0].strip("`"): cells for cells in rows("Options")}
-    assert set(names) == {f"spark.ray_committer.{name}" for name in TEXTS}
-    for name, kind in TEXTS.items():
-        default = getattr(defaults, name)
-        _, text, shown = names[f"spark.ray_committer.{name}"][:3]
-        assert text == kind.meaning
-        read = CommitOptions.from_spark_conf({f"spark.ray_committer.{name}": shown.strip("`")})
-        assert getattr(read, name) == default or (shown == "" and default is None)
+def test_the_page_says_of_each_setting_of_the_driver_that_only_the_driver_may_set_it():
+    of_driver = {
+        key
+        for cells in rows("Who may set what")
+        if cells[1].startswith("the driver")
+        for key in re.findall(r"`([^`]+)`", cells[0])
+    }
+    ours = [*CommitOptions.settable(Where.DRIVER).values(), *SPARK_ALONE]
+    assert {row.spark_key for row in ours if row.where & Where.DRIVER} == {
+        key for key in of_driver if key.startswith(SPARK_PREFIX)
+    }
 
 
 @pytest.mark.parametrize(
