@@ -7,6 +7,8 @@ chooses. Nothing else asks which kind a store is.
 
 from __future__ import annotations
 
+import errno
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -108,6 +110,18 @@ class Places(ABC):
     @abstractmethod
     def can_count(self, directory: str) -> bool:
         """Whether a listing of a directory is little beside its deletion."""
+
+    @property
+    def deletes_versions(self) -> bool:
+        """Whether a deletion can name the version that `read_version` has shown."""
+        return True
+
+    def read_version(self, path: str) -> tuple[bytes, str | None]:
+        """Read a file, and its version if it has one: what is written meanwhile has another."""
+        stored = self.store.read_state(path)
+        if stored is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return stored.text.encode(errors="surrogateescape"), stored.version
 
     @property
     def cleanup_ends_attempts(self) -> bool:

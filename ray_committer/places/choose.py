@@ -7,9 +7,16 @@ from collections.abc import Iterable
 from ray_committer.places.base import Places
 from ray_committer.places.directories import MovedDirectories
 from ray_committer.places.objects import FlatObjects
+from ray_committer.places.old_files import (
+    FilesAside,
+    OldFiles,
+    PlainFiles,
+    UnmovableFiles,
+    VersionedFiles,
+)
 from ray_committer.places.output import RenamedOutput, UploadedOutput
 from ray_committer.places.uploads import Uploads
-from ray_committer.stores.base import StoreOperations
+from ray_committer.stores.base import StoreOperations, Versions
 
 
 def places_of(store: StoreOperations) -> Places:
@@ -29,3 +36,13 @@ def needed(store: StoreOperations, directories: Iterable[str]) -> tuple[str, ...
     """Those of some directories that must be there before a file can be in them: all, or none at all
     where a path is no more than the name of an object."""
     return tuple(directories) if store.capabilities.has_directories else ()
+
+
+def old_files_of(store: StoreOperations) -> OldFiles:
+    """How old files go on a store."""
+    kind = store.capabilities
+    if kind.completes_uploads:
+        return UnmovableFiles(store)
+    if kind.versions is not Versions.NONE:
+        return VersionedFiles(store)
+    return FilesAside(store) if kind.sets_aside else PlainFiles(store)

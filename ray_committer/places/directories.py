@@ -13,6 +13,7 @@ from ray_committer.places.base import Places, Request, T
 from ray_committer.places.settle import settle
 from ray_committer.protocol.paths import GONE_PREFIX, JobAttempt, join
 from ray_committer.protocol.state import JobState, new_nonce
+from ray_committer.stores.base import Versions
 
 CLEAN_UPS = 8
 """How many clean-ups of other jobs can remove ``_temporary`` while a set-up makes a directory in it."""
@@ -106,6 +107,14 @@ class MovedDirectories(Places):
                 lambda: store.get_status(gone.directory) is None,
             )
         return None
+
+    @property
+    def deletes_versions(self) -> bool:
+        return self.store.capabilities.versions is not Versions.NONE
+
+    def read_version(self, path: str) -> tuple[bytes, str | None]:
+        status = self.store.get_status(path)
+        return self.store.read(path), status.version if status is not None else None
 
     def taken_away(self, listed: Callable[[], list[JobAttempt]]) -> list[JobAttempt]:
         return listed()

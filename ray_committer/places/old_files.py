@@ -1,15 +1,173 @@
-"""One old file: the facts that identify it, its rename to a place where the job deletes it, and back."""
+"""How an old file goes, on one kind of store: the facts that identify it, and its way aside and back.
+
+A process may sleep between its look at a file and the removal, and a later job may write a file of that
+name. So what others can see is never deleted after a look. If files have versions, the request names the
+version. Otherwise the file is renamed to a directory that only one job uses and that ends with it, and
+is compared there. A process that wakes up later finds no such directory, and takes nothing.
+"""
 
 from __future__ import annotations
 
 import errno
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from ray_committer.places.aside import move_back, take_aside
+from ray_committer.places.aside import is_gone, move_back
+from ray_committer.places.settle import settle
 from ray_committer.protocol.record import ReplacedFile
-from ray_committer.stores.base import FileStatus, StoreOperations, Versions
+from ray_committer.stores.base import FileStatus, StoreOperations
 
 Old = tuple[ReplacedFile, str]
 """An old file and its path aside."""
+
+
+@dataclass(frozen=True, slots=True)
+class OldFiles(ABC):
+    """Old files on one store, which a job replaces."""
+
+    store: StoreOperations
+
+    @property
+    def puts_aside(self) -> bool:
+        """Whether a removal is a rename to a directory that is made before, and taken away after it."""
+        return False
+
+    @property
+    def can_take(self) -> bool:
+        """Whether a file can be put aside in one step that takes no other file of that name for good."""
+        return True
+
+    def look(self, path: str) -> FileStatus | None:
+        """Describe what is at a path, with its version if files have one."""
+        return self.store.get_status(path)
+
+    def take(self, path: str, place: str, version: str | None = None) -> None:
+        """Rename a file to a place of the job's own. Without versions, any other file, or directory,
+        that is at `path` by then is taken, too: the caller compares, and moves it back.
+
+        ``FileNotFoundError`` if the file, or the directory of `place`, is missing. ``FileExistsError``
+        if it is another version, or if a file is at `place`; some stores replace that one.
+        """
+        settle(
+            lambda: self._rename(path, place, version),
+            lambda: is_gone(self.store, path) and not is_gone(self.store, place),
+        )
+
+    def _rename(self, path: str, place: str, version: str | None) -> None:
+        self.store.rename(path, place, version)
+
+    @abstractmethod
+    def remove(self, path: str, version: str | None, put_aside: Callable[[], bool]) -> bool:
+        """Remove a file in the safest way that the store offers, which can be to `put_aside`; False if
+        it was not there. ``FileExistsError`` if it has changed."""
+
+    def clear(self, old: Old) -> None:
+        """Take a file away, aside if that is possible; ``FileExistsError`` if it has changed."""
+        if is_unchanged(self.store, old[0]):
+            self.put_aside(old)
+            self.move_stranger_back(old)
+
+    def is_old(self, file: ReplacedFile, aside: FileStatus) -> bool:
+        """Whether the file aside is the old one."""
+        return is_same(file, aside)
+
+    def put_aside(self, old: Old) -> None:
+        """Rename a file aside; ``FileNotFoundError`` if it or the directory aside is missing."""
+        file, place = old
+        try:
+            self.take(file.path, place, file.version)
+        except FileExistsError:  # after a power cut, the file can be back beside the renamed one
+            if is_gone(self.store, place):
+                raise
+            self.store.delete_file(place)
+            self.take(file.path, place, file.version)
+
+    def put_back(self, old: Old) -> None:
+        """Move a file back from its path aside, or delete it if its path is taken; idempotent."""
+        file, place = old
+        aside = self.store.get_status(place)
+        if aside is None:  # it was not put aside, or is gone
+            return
+        try:
+            move_back(self.store, place, file.path)
+        except (FileExistsError, IsADirectoryError, NotADirectoryError):
+            if not self.is_old(file, aside):
+                raise
+            self.store.delete_file(place)
+
+    def move_stranger_back(self, old: Old) -> None:
+        """Move back what is aside if it is not the recorded file."""
+        file, place = old
+        aside = self.store.get_status(place)
+        if aside is not None and not self.is_old(file, aside):
+            move_back(self.store, place, file.path)
+
+
+class FilesAside(OldFiles):
+    """The form for file systems and HDFS, where no request can name a version."""
+
+    __slots__ = ()
+
+    @property
+    def puts_aside(self) -> bool:
+        return True
+
+    def _rename(self, path: str, place: str, version: str | None) -> None:
+        self.store.set_aside(path, place)
+
+    def remove(self, path: str, version: str | None, put_aside: Callable[[], bool]) -> bool:
+        return put_aside()
+
+
+class VersionedFiles(OldFiles):
+    """The form for Azure and Google: a deletion, and a rename, name the version."""
+
+    __slots__ = ()
+
+    def remove(self, path: str, version: str | None, put_aside: Callable[[], bool]) -> bool:
+        return self.store.delete_version(path, version)
+
+    def is_old(self, file: ReplacedFile, aside: FileStatus) -> bool:
+        return True  # the rename named it
+
+
+class UnmovableFiles(VersionedFiles):
+    """The form for S3: a deletion names the version, and nothing is renamed."""
+
+    __slots__ = ()
+
+    @property
+    def can_take(self) -> bool:
+        return False
+
+    def look(self, path: str) -> FileStatus | None:
+        """One request, which also shows the version."""
+        found = self.store.read_state(path)
+        if found is None:
+            return None
+        size = len(found.text.encode(errors="surrogateescape"))
+        return FileStatus(path, is_directory=False, size=size, etag=found.version, version=found.version)
+
+    def clear(self, old: Old) -> None:
+        self.store.delete_version(old[0].path, old[0].version)
+
+
+class PlainFiles(OldFiles):
+    """The form for a store that offers nothing better than to look first."""
+
+    __slots__ = ()
+
+    @property
+    def can_take(self) -> bool:
+        return False
+
+    def remove(self, path: str, version: str | None, put_aside: Callable[[], bool]) -> bool:
+        return self.store.delete_file(path)
+
+    def clear(self, old: Old) -> None:
+        if is_unchanged(self.store, old[0]):
+            self.store.delete_file(old[0].path)
 
 
 def replaced_file(status: FileStatus) -> ReplacedFile:
@@ -19,54 +177,12 @@ def replaced_file(status: FileStatus) -> ReplacedFile:
     )
 
 
-def can_put_aside(store: StoreOperations) -> bool:
-    """Whether a file can be put aside in one step that takes no other file of that name."""
-    capabilities = store.capabilities
-    if capabilities.completes_uploads:
-        return False
-    return capabilities.sets_aside or capabilities.versions is not Versions.NONE
-
-
 def is_unchanged(store: StoreOperations, file: ReplacedFile) -> bool:
     """Whether a file is there unchanged; ``FileExistsError`` if it has changed."""
     status = store.get_status(file.path)
     if status is not None and replaced_file(status) != file:
         raise FileExistsError(errno.EEXIST, "has changed", file.path)
     return status is not None
-
-
-def put_aside(store: StoreOperations, old: Old) -> None:
-    """Rename a file aside; ``FileNotFoundError`` if the file or the directory aside is missing."""
-    file, place = old
-    try:
-        take_aside(store, file.path, place, file.version)
-    except FileExistsError:  # after a power cut, the file can be back beside the renamed one
-        if store.get_status(place) is None:
-            raise
-        store.delete_file(place)
-        take_aside(store, file.path, place, file.version)
-
-
-def put_back(store: StoreOperations, old: Old) -> None:
-    """Move a file back from its path aside, or delete it if its path is taken; idempotent."""
-    file, place = old
-    aside = store.get_status(place)
-    if aside is None:  # it was not put aside, or is gone
-        return
-    try:
-        move_back(store, place, file.path)
-    except (FileExistsError, IsADirectoryError, NotADirectoryError):
-        if not _is_old(store, file, aside):
-            raise
-        store.delete_file(place)
-
-
-def move_stranger_back(store: StoreOperations, old: Old) -> None:
-    """Move back what is aside if it is not the recorded file."""
-    file, place = old
-    aside = store.get_status(place)
-    if aside is not None and not _is_old(store, file, aside):
-        move_back(store, place, file.path)
 
 
 def restore(store: StoreOperations, file: ReplacedFile, aside: FileStatus) -> bool:
@@ -95,8 +211,3 @@ def is_same(file: ReplacedFile, aside: FileStatus) -> bool:
     """Whether a file is the one that was listed, by the facts that a rename keeps."""
     told = (aside.is_directory, aside.size, aside.modified_milliseconds)
     return told == (False, file.size, file.modified_milliseconds)
-
-
-def _is_old(store: StoreOperations, file: ReplacedFile, aside: FileStatus) -> bool:
-    """Whether the file aside is the old one; where files have versions, the rename named it."""
-    return store.capabilities.versions is not Versions.NONE or is_same(file, aside)

@@ -16,8 +16,9 @@ from ray_committer.executors.base import WorkExecutor
 from ray_committer.limits import waiting
 from ray_committer.options import CommitOptions
 from ray_committer.places.base import Places
-from ray_committer.places.choose import places_of
+from ray_committer.places.choose import old_files_of, places_of
 from ray_committer.places.deleted import Deleted
+from ray_committer.places.old_files import OldFiles
 from ray_committer.protocol.iostatistics import IOStatistics, aggregate, duration
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import CommitRecord
@@ -58,10 +59,13 @@ class JobContext:
     end_other: EndJob = cannot_end
     is_adopted: bool = False
     places: Places = field(init=False)
-    """How the files of the job come to their places and go, on this kind of store."""
+    """Where the files of the job are on this kind of store, and how they go."""
+    old_files: OldFiles = field(init=False)
+    """How the files go that the job replaces."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "places", places_of(self.store))
+        object.__setattr__(self, "old_files", old_files_of(self.store))
 
     @property
     def url(self) -> str:

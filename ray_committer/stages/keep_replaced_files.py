@@ -12,8 +12,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from ray_committer.errors import CommitStateUnknownError, PreflightError, some_of
-from ray_committer.places.aside import sets_aside
-from ray_committer.places.choose import needed
+from ray_committer.places.choose import needed, old_files_of
 from ray_committer.places.old_files import Old
 from ray_committer.places.settle import settle
 from ray_committer.protocol.paths import join, parent
@@ -52,7 +51,7 @@ def refuse_what_cannot_be_kept(context: JobContext, old: OldFiles, claim: int) -
 def make_places_of_kept(context: JobContext, record: CommitRecord, nonce: str) -> None:
     """Make the directories aside for the old files, if the store needs them, before the state with this
     `nonce` exists."""
-    if sets_aside(context.store):
+    if context.old_files.puts_aside:
         _make_places(context, _places(context, _aside(context, nonce), _files(record)))
 
 
@@ -66,7 +65,7 @@ def keep_replaced_files(context: JobContext, record: CommitRecord, nonce: str) -
     if record.table is None or not files:
         return Removal()
     kept = TablePlaces(context.job.destination).kept_directory(record.table.version)
-    is_aside = sets_aside(context.store)
+    is_aside = context.old_files.puts_aside
     places = _places(context, _aside(context, nonce) if is_aside else kept, files)
     if not is_aside:
         _make_places(context, places)
@@ -145,6 +144,6 @@ def _keep(store: StoreOperations, old: Old, *, kept: str) -> bool:
             raise
         return False  # an earlier run has moved it, and a new file has its name
     except PermissionError:
-        if not sets_aside(store) or store.get_status(kept) is None:
+        if not old_files_of(store).puts_aside or store.get_status(kept) is None:
             raise
         return False  # another process has moved all of them

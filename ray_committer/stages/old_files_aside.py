@@ -19,7 +19,6 @@ from functools import partial
 
 from ray_committer.errors import CommitStateUnknownError, some_of
 from ray_committer.job_files.job_state import Seen, StateChangedError, read_state
-from ray_committer.places.aside import sets_aside
 from ray_committer.places.old_files import is_same, restore
 from ray_committer.places.settle import settle
 from ray_committer.protocol.hidden_names import is_of_file_system
@@ -118,7 +117,7 @@ def delete_old_files(context: JobContext, record: CommitRecord) -> None:
 
 
 def _has_places(context: JobContext, record: CommitRecord) -> bool:
-    return sets_aside(context.store) and bool(record.replaced) and not record.keeps
+    return context.old_files.puts_aside and bool(record.replaced) and not record.keeps
 
 
 def take_old_files_away(context: JobContext, record: CommitRecord) -> bool:

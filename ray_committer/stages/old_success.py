@@ -8,25 +8,15 @@ no such directory, and so it cannot take the new one away.
 
 from __future__ import annotations
 
-import errno
-import os
 from collections.abc import Collection
 from contextlib import suppress
 
 from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError, ManifestError
 from ray_committer.job_files.job_state import Seen
 from ray_committer.job_files.success import attempt_of, success_if_told
-from ray_committer.places.aside import move_back, take_aside
-from ray_committer.places.choose import needed
-from ray_committer.places.old_files import (
-    Old,
-    can_put_aside,
-    is_unchanged,
-    move_stranger_back,
-    put_aside,
-    put_back,
-    replaced_file,
-)
+from ray_committer.places.aside import move_back
+from ray_committer.places.choose import needed, old_files_of, places_of
+from ray_committer.places.old_files import Old, replaced_file
 from ray_committer.protocol.paths import SUCCESS, JobAttempt, join, parent
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.protocol.success import SuccessData, decode_success
@@ -35,7 +25,7 @@ from ray_committer.stages.checks.places import is_taken
 from ray_committer.stages.checks.removals import check_removals
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.take_away import is_still, remove_husk
-from ray_committer.stores.base import StoredState, StoreOperations, Versions
+from ray_committer.stores.base import StoreOperations
 
 PUT_BACK_ROUNDS = 10
 """The rounds in which the place aside is emptied, while processes that wake up put the file there."""
@@ -51,18 +41,18 @@ def forget_earlier_success(store: StoreOperations, job: JobAttempt, seen: Seen) 
     """
     if not _is_of_id(job, success_if_told(store, job.destination)):
         return
-    place, is_bound = _place_at_set_up(job, seen), _is_bound(store)
-    if not is_bound:
+    place, places = _place_at_set_up(job, seen), places_of(store)
+    if not places.deletes_versions:
         store.mkdirs(parent(place))
     with suppress(FileNotFoundError, FileExistsError, IsADirectoryError, ManifestError):
-        data, version = _read(store, job.success)
+        data, version = places.read_version(job.success)
         if not is_still(store, job, seen):
             remove_husk(store, job)
         elif _is_of_id(job, decode_success(data, job.success)):
-            if is_bound:
+            if places.deletes_versions:
                 store.delete_version(job.success, version)
             else:
-                take_aside(store, job.success, place)
+                old_files_of(store).take(job.success, place)
                 _return_success(store, job, place, data)
 
 
@@ -70,7 +60,7 @@ def return_success_of_another(store: StoreOperations, job: JobAttempt, seen: See
     """Put back the ``_SUCCESS`` of another job that the set-up of this one took by mistake before it
     died, unless a newer one is there; called before the job is deleted."""
     place = _place_at_set_up(job, seen)
-    if _is_bound(store) or store.get_status(place) is None:
+    if places_of(store).deletes_versions or store.get_status(place) is None:
         return
     with suppress(FileNotFoundError, FileExistsError, IsADirectoryError, ManifestError):
         found = decode_success(store.read(place), place)
@@ -82,12 +72,6 @@ def _place_at_set_up(job: JobAttempt, seen: Seen) -> str:
     return join(job.undone(seen.state.stamp), SUCCESS)
 
 
-def _is_bound(store: StoreOperations) -> bool:
-    """Whether a deletion can name a version."""
-    capabilities = store.capabilities
-    return capabilities.versions is not Versions.NONE or not capabilities.moves_directories
-
-
 def _is_of_id(job: JobAttempt, success: SuccessData | None) -> bool:
     if success is None or success.job_id != job.job_id:
         return False
@@ -97,17 +81,6 @@ def _is_of_id(job: JobAttempt, success: SuccessData | None) -> bool:
             f"its files are in {job.destination}",
         )
     return True
-
-
-def _read(store: StoreOperations, path: str) -> tuple[bytes, str | None]:
-    """Read a file, and its version if the store has one: what is written meanwhile has another."""
-    if store.capabilities.moves_directories:
-        status = store.get_status(path)
-        return store.read(path), status.version if status is not None else None
-    found = store.read_state(path)
-    if found is None:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-    return found.text.encode(errors="surrogateescape"), found.version
 
 
 def _return_success(store: StoreOperations, job: JobAttempt, place: str, meant: bytes) -> None:
@@ -130,9 +103,7 @@ def find_old_success(context: JobContext, replaced_roots: Collection[str]) -> Re
     """
     if not context.options.mark_success:
         return None
-    if context.store.capabilities.completes_uploads:  # one request, which also shows the version
-        return _as_object(context.job.success, context.store.read_state(context.job.success))
-    status = context.store.get_status(context.job.success)
+    status = context.old_files.look(context.job.success)
     if status is None:
         return None
     if not status.is_directory:
@@ -144,18 +115,15 @@ def find_old_success(context: JobContext, replaced_roots: Collection[str]) -> Re
     return None
 
 
-def _as_object(path: str, found: StoredState | None) -> ReplacedFile | None:
-    if found is None:
-        return None
-    size = len(found.text.encode(errors="surrogateescape"))
-    return ReplacedFile(path, size, etag=found.version, version=found.version)
-
-
 def success_aside(context: JobContext, record: CommitRecord) -> list[Old]:
     """Return the old ``_SUCCESS`` with its path aside, or nothing if it is not put aside."""
-    if record.success is None or not can_put_aside(context.store):
+    if record.success is None or not context.old_files.can_take:
         return []
-    return [(record.success, join(context.job.aside(record.nonce), "success", SUCCESS))]
+    return [(record.success, _place_aside(context, record))]
+
+
+def _place_aside(context: JobContext, record: CommitRecord) -> str:
+    return join(context.job.aside(record.nonce), "success", SUCCESS)
 
 
 def make_place_of_success(context: JobContext, record: CommitRecord) -> None:
@@ -167,20 +135,9 @@ def make_place_of_success(context: JobContext, record: CommitRecord) -> None:
 
 def put_old_success_aside(context: JobContext, record: CommitRecord) -> None:
     """Put the old ``_SUCCESS`` aside, unless another job has replaced it; idempotent."""
-    store = context.store
-    with suppress(FileExistsError, FileNotFoundError):
-        if record.success is None:
-            return
-        if store.capabilities.completes_uploads:  # its version is a condition of the request
-            store.delete_version(record.success.path, record.success.version)
-            return
-        if not is_unchanged(store, record.success):
-            return
-        if not can_put_aside(store):
-            store.delete_file(record.success.path)
-        for old in success_aside(context, record):
-            put_aside(store, old)
-            move_stranger_back(store, old)
+    if record.success is not None:
+        with suppress(FileExistsError, FileNotFoundError):
+            context.old_files.clear((record.success, _place_aside(context, record)))
 
 
 def put_old_success_back(context: JobContext, record: CommitRecord) -> None:
@@ -193,7 +150,7 @@ def put_old_success_back(context: JobContext, record: CommitRecord) -> None:
         place = parent(old[1])
         for _ in range(PUT_BACK_ROUNDS):
             try:
-                put_back(context.store, old)
+                context.old_files.put_back(old)
             except FileExistsError:  # one of another job was taken by mistake, and a newer one is there
                 context.store.delete_file(old[1])
             context.store.remove_empty_directory(place)

@@ -18,7 +18,6 @@ from ray_committer.job_files.job_status import JobStatus
 from ray_committer.job_files.job_tree import list_tree
 from ray_committer.job_files.owners import nobody, owner_of
 from ray_committer.job_files.read_job import read_other
-from ray_committer.places.aside import sets_aside
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.claims import Obstacle
 from ray_committer.protocol.paths import ancestors, is_within, parent
@@ -336,5 +335,5 @@ def _record(decision: _Decision, seen: Seen, old: OldFiles) -> CommitRecord:
         durable=context.options.durable,
         table=turn.claimed,
         run_id=decision.run_id,
-        is_undoable=sets_aside(context.store) and not old.overwritten and not turn.is_in_log,
+        is_undoable=context.old_files.puts_aside and not old.overwritten and not turn.is_in_log,
     )

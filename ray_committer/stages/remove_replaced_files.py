@@ -19,13 +19,13 @@ from functools import partial
 
 from ray_committer.errors import CommitStateUnknownError, some_of
 from ray_committer.job_files.commands import abort_command, commit_command
-from ray_committer.places.aside import sets_aside, take_aside
+from ray_committer.places.choose import old_files_of
 from ray_committer.places.old_files import Old, is_unchanged, replaced_file
 from ray_committer.protocol.paths import parent
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.old_files_aside import own_name, place_aside
-from ray_committer.stores.base import StoreOperations, Versions
+from ray_committer.stores.base import StoreOperations
 from ray_committer.work.batches import batches
 from ray_committer.work.entries import STAYS
 from ray_committer.work.worker import Worker
@@ -161,18 +161,16 @@ def _try_to_remove(store: StoreOperations, remove: Remove, old: Old) -> Removal:
 def _remove(store: StoreOperations, old: Old) -> bool:
     """Remove a replaced file in the safest way that the store offers."""
     file, place = old
-    if store.capabilities.versions is not Versions.NONE:
-        return store.delete_version(file.path, file.version)
-    if not sets_aside(store):
-        return store.delete_file(file.path)
-    return put_old_file_aside(store, file, own_name(place))
+    return old_files_of(store).remove(
+        file.path, file.version, lambda: put_old_file_aside(store, file, own_name(place))
+    )
 
 
 def put_old_file_aside(store: StoreOperations, file: ReplacedFile, place: str) -> bool:
     """Rename an old file aside; False if it is not there. ``PermissionError`` if the directory aside is
     gone, since the file cannot be removed then."""
     try:
-        take_aside(store, file.path, place, file.version)
+        old_files_of(store).take(file.path, place, file.version)
     except FileNotFoundError as e:
         if not is_unchanged(store, file):
             return False

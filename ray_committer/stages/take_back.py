@@ -14,8 +14,8 @@ from contextlib import suppress
 from functools import partial
 
 from ray_committer.errors import CommitStateUnknownError
-from ray_committer.places.aside import return_stranger, sets_aside, take_aside
-from ray_committer.places.choose import needed
+from ray_committer.places.aside import return_stranger
+from ray_committer.places.choose import needed, old_files_of
 from ray_committer.places.settle import settle
 from ray_committer.protocol.paths import TAKEN_BACK_SUFFIX, join, parent
 from ray_committer.protocol.record import CommitRecord, ManifestRef
@@ -56,7 +56,7 @@ def take_back(context: JobContext, record: CommitRecord, place: str) -> None:
     `CommitStateUnknownError` if a file of others was taken meanwhile and cannot be put back.
     """
     store, closed = context.store, place + CLOSED_SUFFIX
-    is_aside = sets_aside(store)
+    is_aside = context.old_files.puts_aside
     if not is_aside or store.get_status(closed) is None:
         _take_files(context, record, place)
         sync_taken_back(context)  # before the close: a file that comes back later is not looked for
@@ -124,12 +124,12 @@ def _can_have_two_names(store: StoreOperations) -> bool:
 def _take_source(store: StoreOperations, entry: Entry, taken: str) -> bool:
     """Take a file away from its source, so that no committer can move it; False if it is not there."""
     try:
-        take_aside(store, entry.source, taken, entry.version)
+        old_files_of(store).take(entry.source, taken, entry.version)
     except FileNotFoundError:
         return False
     except FileExistsError:  # an earlier run took it, and a task that should be dead wrote it again
         try:
-            take_aside(store, entry.source, f"{taken}-{new_nonce()}", entry.version)
+            old_files_of(store).take(entry.source, f"{taken}-{new_nonce()}", entry.version)
         except (FileNotFoundError, FileExistsError):  # of another version, which no committer moves
             return False
     return True
@@ -158,12 +158,12 @@ def take_from_destination(
             "if it is, move it away, and run the same command",
         )
     try:
-        take_aside(store, entry.dest, back, found.version)
+        old_files_of(store).take(entry.dest, back, found.version)
     except FileNotFoundError:  # another process that undoes the job has taken it, or has ended the undo
         if store.get_status(entry.dest) is not None:
             raise
         return None
-    if sets_aside(store) and (taken := store.get_status(back)) is not None:
+    if old_files_of(store).puts_aside and (taken := store.get_status(back)) is not None:
         _return_stranger(store, entry, taken, own)
     return None
 

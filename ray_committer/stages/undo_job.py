@@ -21,7 +21,6 @@ from ray_committer.job_files.job_state import Seen, StateChangedError, advance, 
 from ray_committer.job_files.job_status import JobStatus
 from ray_committer.job_files.others import until_certain
 from ray_committer.job_files.read_job import read_others
-from ray_committer.places.aside import sets_aside
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.state import UNDECIDED, Phase, new_nonce
@@ -125,7 +124,7 @@ def _trusted_record(context: JobContext, seen: Seen, allowed_roots: tuple[str, .
 
 def refuse_sealed(context: JobContext, phase: Phase, record: CommitRecord) -> None:
     """`CommitRecordExistsError` if old files may be gone that cannot be put back."""
-    if phase is not Phase.SEALED or (record.is_undoable and sets_aside(context.store)):
+    if phase is not Phase.SEALED or (record.is_undoable and context.old_files.puts_aside):
         return
     if record.table is not None:
         why = "the log of its table may say that it is committed"

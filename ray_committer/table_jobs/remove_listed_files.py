@@ -18,16 +18,16 @@ from dataclasses import dataclass
 from functools import partial
 
 from ray_committer.errors import CommitStateUnknownError
-from ray_committer.places.aside import move_back, return_stranger, sets_aside
-from ray_committer.places.choose import needed
-from ray_committer.places.old_files import put_aside, replaced_file
+from ray_committer.places.aside import move_back, return_stranger
+from ray_committer.places.choose import needed, old_files_of
+from ray_committer.places.old_files import replaced_file
 from ray_committer.places.settle import settle
 from ray_committer.protocol.file_list import ListedFile
 from ray_committer.protocol.paths import join, parent
 from ray_committer.protocol.state import new_nonce
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stores.at_once import at_once
-from ray_committer.stores.base import FileStatus, StoreOperations, Versions
+from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.table_jobs.table_files import Found, compare, find_listed
 from ray_committer.work.entries import STAYS
 
@@ -61,7 +61,8 @@ def remove_listed_files(
     `is_in_flight` is asked after the look at the files: if the claim has ended by then, they can be
     those of a later job, and nothing is removed.
     """
-    if not files or (sets_aside(store) and not _make_places(store, table, claim, files)):
+    puts_aside = old_files_of(store).puts_aside
+    if not files or (puts_aside and not _make_places(store, table, claim, files)):
         return Removal()
     places = {file.p: _place(table, claim, number) for number, file in enumerate(files)}
     found = [one for one in find_listed(store, table, files) if one.status is not None]
@@ -73,7 +74,7 @@ def remove_listed_files(
     remove = partial(_remove_or_leave, store, left)
     removed = at_once(store, lambda one: remove(one, places[one.file.p]), proved)
     kept += sorted(left)
-    if sets_aside(store):
+    if puts_aside:
         kept += _remove_places(store, table, claim, files, keeps=keeps)
     _remove_empty_directories(store, table, files)
     return Removal(sum(removed), tuple(kept))
@@ -91,7 +92,7 @@ def keep_listed_files(
     If files have versions, each is renamed at once, which names the version. Otherwise it is put aside
     first, by one plain rename.
     """
-    if sets_aside(store):
+    if old_files_of(store).puts_aside:
         return remove_listed_files(store, table, claim, files, is_in_flight, keeps=True)
     found = [one for one in find_listed(store, table, files) if one.status is not None]
     if not is_in_flight():
@@ -121,17 +122,19 @@ def _remove(store: StoreOperations, found: Found, place: str) -> bool:
     if status is None:
         return False
     try:
-        if store.capabilities.versions is not Versions.NONE:
-            return store.delete_version(status.path, status.version)
-        if not sets_aside(store):
-            return store.delete_file(status.path)
-        put_aside(store, (replaced_file(status), place))
+        return old_files_of(store).remove(
+            status.path, status.version, partial(_put_aside, store, status, place)
+        )
     except FileExistsError:
         return False
     except OSError as e:
         if e.errno not in _GONE:
             raise
         return False
+
+
+def _put_aside(store: StoreOperations, status: FileStatus, place: str) -> bool:
+    old_files_of(store).put_aside((replaced_file(status), place))
     return True
 
 

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from ray_committer.job_files.others import list_gone
 from ray_committer.job_files.read_job import read_job
-from ray_committer.places.aside import sets_aside
+from ray_committer.places.choose import old_files_of
 from ray_committer.protocol import state as state_of
 from ray_committer.protocol.paths import JobAttempt, join, parent
 from ray_committer.stores.base import StoreOperations
@@ -149,7 +149,7 @@ class DestinationModel:
             case state_of.Phase.SEALED:
                 self._note_record(job)
                 job.is_sealed = True
-                job.is_undoable = sets_aside(store) and job.old.keys().isdisjoint(job.files)
+                job.is_undoable = old_files_of(store).puts_aside and job.old.keys().isdisjoint(job.files)
             case state_of.Phase.UNDOING:
                 self._note_undo(job, undoes=undoes)
                 job.phase = Phase.UNDOING

@@ -13,7 +13,7 @@ from ray_committer.errors import CommitConflictError, CommitStateUnknownError, R
 from ray_committer.job_files import owners
 from ray_committer.job_files.job_state import read_state
 from ray_committer.job_files.success import read_success
-from ray_committer.places.old_files import put_aside
+from ray_committer.places.choose import old_files_of
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.old_success import (
@@ -193,7 +193,7 @@ def stopped_while_it_moves(kind: str) -> MemoryStore:
 def put_aside_again(store: MemoryStore) -> None:
     record, _ = resumed(context(store))
     for old in success_aside(context(store), record):
-        put_aside(store, old)
+        old_files_of(store).put_aside(old)
 
 
 def test_who_makes_its_place_in_a_job_that_is_aborted_meanwhile_leaves_nothing():

@@ -29,7 +29,7 @@ from ray_committer.job_files.owners import nobody
 from ray_committer.job_files.read_job import read_job
 from ray_committer.job_files.success import read_success
 from ray_committer.options import Unfinished
-from ray_committer.places.aside import sets_aside
+from ray_committer.places.choose import old_files_of
 from ray_committer.protocol.paths import GONE_PREFIX, JobAttempt, new_job_attempt
 from ray_committer.protocol.record import Claim, Owner
 from ray_committer.protocol.state import Intent, Phase
@@ -548,7 +548,7 @@ def test_the_marker_of_another_job_that_came_meanwhile_stays(kind: str, tmp_path
     assert number > 10
 
 
-@pytest.mark.parametrize("kind", [kind for kind, make in KINDS.items() if sets_aside(make())])
+@pytest.mark.parametrize("kind", [one for one in KINDS if old_files_of(KINDS[one]()).puts_aside])
 def test_a_marker_that_a_set_up_took_by_mistake_and_died_is_back_after_the_abort(kind: str):
     """The set-up sleeps before a request, another job is committed, and one request later it dies."""
     for number in range(1, 60):
