@@ -24,7 +24,6 @@ from ray_committer.protocol.sidecar import FileIdentity, copy_name, decode_sidec
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.registry import open_store
-from ray_committer.work.busy import BusyTimes
 
 MANIFEST_CACHE_BYTES = 64 << 20
 PARSED_CACHE_FILES = 10_000
@@ -250,3 +249,35 @@ class Cache(Generic[T]):
             self._held += weight
             while self._held > self._limit and len(self._entries) > 1:
                 self._held -= self._entries.popitem(last=False)[1][1]
+
+
+@dataclass(slots=True)
+class _Busy:
+    shards: int = 0
+    since: float = 0.0
+
+
+class BusyTimes:
+    """Busy seconds by worker; shards that overlap share them. Safe for threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._busy: dict[str, _Busy] = {}
+
+    def begin(self, worker: str, now: float) -> None:
+        """A shard begins at `now`."""
+        with self._lock:
+            busy = self._busy.setdefault(worker, _Busy())
+            if busy.shards == 0:
+                busy.since = now
+            busy.shards += 1
+
+    def end(self, worker: str, now: float) -> float:
+        """A shard ends; return the busy seconds of the worker that no other shard has counted."""
+        with self._lock:
+            busy = self._busy[worker]
+            # The time since the last end counts for this shard alone, so overlapping shards never count
+            # it twice.
+            seconds, busy.since = now - busy.since, now
+            busy.shards -= 1
+            return seconds

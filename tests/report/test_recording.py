@@ -48,8 +48,7 @@ from ray_committer.stores.guarded import GuardedStore
 from ray_committer.testing import MemoryStore, write_job
 from ray_committer.testing.faults import StoreCall, WrappedStore, throttle
 from ray_committer.version import __version__
-from ray_committer.work.busy import BusyTimes
-from ray_committer.work.worker import Worker
+from ray_committer.work.worker import BusyTimes, Worker
 from tests.clock import Clock
 from tests.opening import opening
 

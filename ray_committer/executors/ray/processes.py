@@ -17,13 +17,14 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 import ray
+from ray.util.metrics import Counter, Histogram
 
 from ray_committer.errors import CoordinatorLostError, LeaseLostError, RayNotAvailableError
 from ray_committer.executors.base import OpenResources, Place, Resources, Result, Work
 from ray_committer.executors.directories import DirectoryCoordinator
-from ray_committer.executors.ray.metrics import WorkerMetrics
 from ray_committer.limits.permits import Permits
 from ray_committer.limits.ratelimit import LimitAuthority, LimitStatistics, RateLimit
+from ray_committer.protocol.statistic_names import COMMIT_FILE_RENAME
 from ray_committer.version import __version__
 
 _log = logging.getLogger(__name__)
@@ -224,3 +225,37 @@ def _check_version(version: str) -> None:
             f"node {platform.node()} runs ray-committer {__version__}, the driver runs {version}",
             "install the same version everywhere",
         )
+
+
+_BOUNDARIES = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0]
+
+
+class WorkerMetrics:
+    """Exports the `IOStatistics` of results of work at its node's ``/metrics``.
+
+    Ray puts ``ray_`` before each name, so they begin with ``committer``.
+    """
+
+    def __init__(self) -> None:
+        self._operations = Counter(
+            "committer_operations",
+            description="Operations of commits by name, as in the _SUCCESS file.",
+            tag_keys=("operation",),
+        )
+        self._rename_seconds = Histogram(
+            "committer_rename_seconds",
+            description="Mean seconds of a file's rename, one sample per shard.",
+            boundaries=_BOUNDARIES,
+        )
+
+    def note(self, result: object) -> None:
+        """Add the measurements of one call: one increment per counter, one observation per shard."""
+        statistics = getattr(result, "statistics", None)
+        if statistics is None:
+            return
+        for name, value in statistics.counters.items():
+            if value > 0:
+                self._operations.inc(value, tags={"operation": name})
+        mean = statistics.meanstatistics.get(f"{COMMIT_FILE_RENAME}.mean")
+        if mean is not None and mean.samples:
+            self._rename_seconds.observe(mean.sum / mean.samples / 1000)

@@ -8,6 +8,7 @@ same way.
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Iterator
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
@@ -15,7 +16,6 @@ from functools import lru_cache
 import msgspec
 
 from ray_committer.protocol.prepared import prepare
-from ray_committer.stores.adls.costs import cost_warnings
 from ray_committer.stores.adls.http import (
     APPEND_BYTES,
     PAGE_PATHS,
@@ -45,6 +45,9 @@ from ray_committer.stores.state_names import NamedStates
 
 PATH_BYTES = 1024
 """The documented limit, in characters; no other limit is documented for one element of a path."""
+
+_POLICY = re.compile(rb"<DeleteRetentionPolicy>(.*?)</DeleteRetentionPolicy>", re.DOTALL)
+_DAYS = re.compile(rb"<Days>(\d+)</Days>")
 
 
 class AdlsStore(NamedStates):
@@ -261,3 +264,21 @@ def _checked(answer: HttpAnswer, path: str) -> HttpAnswer:
     if answer.status >= 300:
         raise error_of(answer.status, error_code(answer), path)
     return answer
+
+
+def cost_warnings(http: AdlsHttp) -> list[str]:
+    """Settings of an account that make a commit more expensive; ``PermissionError`` if they are not
+    readable. An account with a hierarchical namespace has no versioning."""
+    query = {"restype": "service", "comp": "properties"}
+    answer = http.url("GET", f"{http.connection.blob}/", query, path="/")
+    if answer.status != 200:
+        raise error_of(answer.status, error_code(answer), "/")
+    policy = _POLICY.search(answer.body)
+    if policy is None or b"<Enabled>true</Enabled>" not in policy[1]:
+        return []
+    days = _DAYS.search(policy[1])
+    kept = f"for {int(days[1])} days" if days else "for a time"
+    return [
+        f"soft delete keeps and bills {kept} what a commit deletes (manifests and replaced data, not "
+        f"renamed files): switch it off if that is much data"
+    ]

@@ -25,7 +25,6 @@ from ray_committer.stores.base import MOST_FILE_BYTES
 from ray_committer.stores.http import HttpClient
 from ray_committer.stores.s3 import xml
 from ray_committer.stores.s3.connect import Credentials, Place
-from ray_committer.stores.s3.refusals import checked, refusal
 from ray_committer.stores.s3.requests import SignedRequests, raise_if_passing
 
 PAGE_ITEMS = 1000
@@ -33,6 +32,30 @@ PAGE_ITEMS = 1000
 STAMP_HEADER = "x-amz-meta-ray-committer-stamp"
 """The metadata of a file: the stamp of the job that made it."""
 
+_NUMBERS = {
+    401: errno.EACCES,
+    403: errno.EACCES,
+    404: errno.ENOENT,
+    405: errno.ENOTSUP,
+    501: errno.ENOTSUP,
+    412: errno.EEXIST,
+}
+_RIGHTS = {
+    "GET": "s3:GetObject or s3:ListBucket",
+    "HEAD": "s3:GetObject and s3:ListBucket",
+    "PUT": "s3:PutObject",
+    "POST": "s3:PutObject",
+    "DELETE": "s3:DeleteObject",
+    "LIST": "s3:ListBucket",
+    "UPLOADS": "s3:ListBucketMultipartUploads",
+    "lifecycle": "s3:GetLifecycleConfiguration",
+    "encryption": "s3:GetEncryptionConfiguration",
+    "versioning": "s3:GetBucketVersioning",
+    "object-lock": "s3:GetBucketObjectLockConfiguration",
+    "PARTS": "s3:ListMultipartUploadParts",
+    "ABORT": "s3:AbortMultipartUpload",
+}
+"""The right that a request needs, by its method or, if that has several rights, by what it does."""
 _SETTINGS = {
     "lifecycle": ("LifecycleConfiguration",),
     "encryption": ("ServerSideEncryptionConfiguration",),
@@ -246,3 +269,22 @@ def _etag(answer: HttpAnswer, name: str) -> str:
         text = "the server sends no ETag, by which files are told apart: use a server that does"
         raise StoreUnusableError(errno.EPROTO, text, f"/{name}")
     return etag
+
+
+def checked(answer: HttpAnswer, name: str, what: str) -> HttpAnswer:
+    """Return a successful answer; raise an error with the store's message for any other."""
+    if 200 <= answer.status < 300:
+        return answer
+    raise refusal(answer.status, xml.failure_of(answer), name, what)
+
+
+def refusal(status: int, failure: xml.Failure, name: str, what: str) -> OSError:
+    """The error for an answer that refuses what a request does, a key of `_RIGHTS`."""
+    number = _NUMBERS.get(status, errno.EIO)
+    if failure.code == "AccessDenied":
+        number = errno.EACCES
+    message = failure.message or failure.code or "the store refused the request"
+    right = f"; it needs the right {_RIGHTS[what]}" if number == errno.EACCES else ""
+    return OSError(
+        number, f"{message} (HTTP {status} {failure.code}){right}".replace(" )", ")"), f"/{name}"
+    )

@@ -16,8 +16,8 @@ from azure.storage.filedatalake import AccountSasPermissions, ResourceTypes, gen
 import ray_committer
 from ray_committer.errors import CommitAbortedError, StoreRefusedError, StoreUnavailableError
 from ray_committer.stores.adls.connect import connect
-from ray_committer.stores.adls.costs import cost_warnings
 from ray_committer.stores.adls.http import AdlsHttp
+from ray_committer.stores.adls.store import cost_warnings
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.registry import open_store, open_stores, resolve_destination
 from ray_committer.testing.harness import put_file
