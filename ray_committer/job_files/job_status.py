@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ray_committer.errors import LinkedPathError
+from ray_committer.errors import LinkedPathError, RayCommitterError
 from ray_committer.job_files.job_state import Seen, StateChangedError
 from ray_committer.job_files.owners import Life, has_ended, is_nobody
 from ray_committer.protocol.paths import JobAttempt
@@ -36,7 +36,7 @@ class JobStatus:
 
     job: the attempt, with the directory where it stands now. A directory in which no attempt was seen
         counts as attempt 0.
-    closed: the error if it was not read: there is no permission, or it is a symbolic link.
+    closed: the error if it was not read: there is no permission, or it is a symbolic link, say.
     inside: what is in a directory without an attempt.
     exists: whether anything of the attempt is there.
     seen: its state; None if it has none, or was not read.
@@ -51,7 +51,7 @@ class JobStatus:
 
     job: JobAttempt
     committer: Committer = Committer.MANIFEST
-    closed: PermissionError | LinkedPathError | None = None
+    closed: PermissionError | RayCommitterError | None = None
     inside: tuple[FileStatus, ...] = ()
     exists: bool = True
     seen: Seen | None = None

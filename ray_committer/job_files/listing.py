@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from ray_committer.errors import AmbiguousJobError, LinkedPathError
+from ray_committer.errors import AmbiguousJobError, LinkedPathError, RayCommitterError
 from ray_committer.job_files.job_status import Committer, JobStatus
 from ray_committer.places.choose import output_of
 from ray_committer.protocol.magic_paths import MAGIC, MagicJob, magic_job_of
@@ -46,13 +46,14 @@ def _linked_path(path: str) -> LinkedPathError:
     )
 
 
-def not_read(error: PermissionError | LinkedPathError, path: str) -> str:
+def not_read(error: PermissionError | RayCommitterError, path: str) -> str:
     """The text about a file or directory that was not read, which is at `path` if the error names no
     other."""
-    where = error.filename or path
     if isinstance(error, LinkedPathError):
-        return f"{where}: is a symbolic link, which was not followed"
-    return f"{where}: no permission to read it"
+        return f"{error.filename or path}: is a symbolic link, which was not followed"
+    if isinstance(error, PermissionError):
+        return f"{error.filename or path}: no permission to read it"
+    return str(error)
 
 
 def list_temporary(store: StoreOperations, destination: str) -> list[FileStatus]:

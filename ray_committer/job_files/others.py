@@ -114,7 +114,7 @@ def _look(
     chosen = directories if job_ids is None else may_hold(directories, job_ids)
     gone, jobs = gone_in(destination, chosen), jobs_in(store, destination, (*chosen, *links))
     for one in jobs:
-        if one.closed is not None and not one.is_link:
+        if isinstance(one.closed, PermissionError):
             unread(one.closed)
     attempts = [*gone, *(one.job for one in jobs if one.is_open)]
     read = at_once(store, read_attempt, attempts, least=MANY)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-from ray_committer.errors import LinkedPathError, RayCommitterError
+from ray_committer.errors import RayCommitterError
 from ray_committer.job_files.commands import ENDS, UNDO, job_command
 from ray_committer.job_files.job_status import JobStatus
 from ray_committer.job_files.listing import jobs_at, list_s3a, not_read, s3a_attempts
@@ -160,8 +160,8 @@ def summaries(
             found.append(_not_examined(one, one.closed))
         elif one.is_attempt:
             survey = surveys[one.job]
-            summary = _summary(dest, one.job, survey, now, several=count[one.directory] > 1)
-            found.append(in_log.told(summary, one.job, survey) if in_log else summary)
+            summary = _summary(dest, survey, now, several=count[one.directory] > 1)
+            found.append(in_log.told(summary, survey) if in_log else summary)
     known = {job.job_id for job in found}
     return [*found, *_left(store, destination, dest, known)]
 
@@ -178,7 +178,7 @@ def _surveys(
     clock is ahead is at work on them."""
     survey = partial(survey_exactly, threads=threads) if threads else survey_job
     found = {one.job: survey(store, one.job, now_milliseconds) for one in jobs if one.is_open}
-    doubtful = [job for job, one in found.items() if one.begun is not None and one.begun.is_doubtful]
+    doubtful = [job for job, one in found.items() if one.status.is_doubtful]
     if doubtful:
         look = partial(read_others, store, *doubtful, now_milliseconds=now_milliseconds)
         watched: list[JobStatus] = []
@@ -186,8 +186,10 @@ def _surveys(
             watched = until_certain(look)
         if len(watched) < len(doubtful) and not is_last:
             raise JobMovedOnError
-        found |= {job: replace(found[job], begun=None) for job in doubtful}
-        found |= {one.job: replace(found[one.job], begun=one) for one in watched}
+        certain = {one.job: one for one in watched}
+        for job in doubtful:
+            status = replace(certain.get(job, JobStatus(job)), seen=found[job].status.seen)
+            found[job] = replace(found[job], status=status)
     return found
 
 
@@ -204,10 +206,11 @@ class InLog:
             self.problem = f"the log of the table cannot be read: {e}"
         self.version = self._jobs.version
 
-    def told(self, summary: JobSummary, attempt: JobAttempt, survey: Survey) -> JobSummary:
+    def told(self, summary: JobSummary, survey: Survey) -> JobSummary:
         """The summary of a job, with its claim."""
+        job, seen = survey.status.job, survey.status.seen
         try:
-            found = self._jobs.of(attempt, survey.stamp, survey.table) if survey.stamp else None
+            found = self._jobs.of(job, seen.state.stamp, survey.table) if seen else None
         except (RayCommitterError, OSError) as e:
             return replace(summary, problem=summary.problem or str(e))
         if found is None:
@@ -237,14 +240,15 @@ def _left(store: StoreOperations, destination: str, dest: str, known: set[str]) 
             )
 
 
-def _not_examined(one: JobStatus, error: PermissionError | LinkedPathError) -> JobSummary:
+def _not_examined(one: JobStatus, error: PermissionError | RayCommitterError) -> JobSummary:
     """A directory that was not read, or an attempt that is a symbolic link."""
     job, number = one.job, one.job.number if one.is_attempt else None
     problem = not_read(error, job.directory)
     return JobSummary(job.job_id, number, job.directory, "unknown", 0, problem=problem)
 
 
-def _summary(dest: str, attempt: JobAttempt, survey: Survey, now: float, *, several: bool) -> JobSummary:
+def _summary(dest: str, survey: Survey, now: float, *, several: bool) -> JobSummary:
+    attempt, seen = survey.status.job, survey.status.seen
     begun, is_recorded = survey.begun, survey.phase is Phase.RECORDED
     beat = begun.beat if begun and is_recorded else None
     is_alive = begun is not None and begun.is_alive
@@ -271,7 +275,7 @@ def _summary(dest: str, attempt: JobAttempt, survey: Survey, now: float, *, seve
         seconds_left=_seconds_left(now, survey.files or 0, beat, rate) if beat and rate else None,
         problem=survey.problem,
         command=command(ENDS.get(survey.phase)),
-        undo_command=command(("abort",) if survey.is_bound else undo),
+        undo_command=command(("abort",) if seen is not None and seen.state.is_bound else undo),
         is_hadoops=survey.is_hadoops,
         run_id=survey.run_id,
     )

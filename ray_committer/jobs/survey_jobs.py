@@ -44,13 +44,11 @@ _MOVING = (Phase.RECORDED, Phase.SEALED)
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """One job attempt; see `ray_committer.JobSummary`. `phase` is None if its state could not be read.
-    `begun` is its commit, if that has begun; `stamp` is the job's, and `table` the claim that its record
-    names. Only its own process can record a job that `is_bound`. Hadoop's manifest committer has set up
-    a job that `is_hadoops`: it has no state, and its manifests no stamp. `run_id` is what it was set up
-    to do once."""
+    """What a person sees of a job attempt beside its `status`; see `ray_committer.JobSummary`. `table`
+    is the claim that its record names. Hadoop's manifest committer has set up a job that `is_hadoops`: it
+    has no state, and its manifests no stamp. `run_id` is what it was set up to do once."""
 
-    phase: Phase | None = Phase.OPEN
+    status: JobStatus
     manifests: int = 0
     files: int | None = None
     bytes: int | None = None
@@ -58,54 +56,58 @@ class Survey:
     left: int | None = None
     newest_milliseconds: int | None = None
     problem: str | None = None
-    begun: JobStatus | None = None
-    stamp: str | None = None
     table: ClaimedTable | None = None
-    is_bound: bool = False
     is_hadoops: bool = False
     run_id: str | None = None
+
+    @property
+    def phase(self) -> Phase | None:
+        """The phase, which is open without a state; None if the state could not be read."""
+        return None if self.status.closed else self.status.phase or Phase.OPEN
 
     @property
     def state(self) -> str:
         """The state as it is shown to people."""
         return _SHOWN[self.phase]
 
+    @property
+    def begun(self) -> JobStatus | None:
+        """The job, if its commit has begun."""
+        return self.status if self.status.has_begun else None
+
 
 def survey_job(store: StoreOperations, job: JobAttempt, now_milliseconds: int) -> Survey:
     """Survey a job attempt with a few listings and reads; a bad or closed file becomes a `problem`."""
-    phase: Phase | None = None
     try:
-        seen = read_state(store, job)
-        phase = seen.phase if seen else Phase.OPEN
-        return _survey(store, job, seen, now_milliseconds)
-    except PermissionError as e:
-        return Survey(phase, problem=not_read(e, job.directory))
-    except RayCommitterError as e:
-        return Survey(phase, problem=str(e))
+        status = JobStatus(job, seen=read_state(store, job))
+    except (PermissionError, RayCommitterError) as e:
+        return Survey(JobStatus(job, closed=e), problem=not_read(e, job.directory))
+    try:
+        return _survey(store, status, now_milliseconds)
+    except (PermissionError, RayCommitterError) as e:
+        return Survey(status, problem=not_read(e, job.directory))
 
 
-def _survey(store: StoreOperations, job: JobAttempt, seen: Seen | None, now_milliseconds: int) -> Survey:
+def _survey(store: StoreOperations, status: JobStatus, now_milliseconds: int) -> Survey:
+    job, seen, phase = status.job, status.seen, status.phase or Phase.OPEN
     listed = [*_list(store, job.directory), *(_list(store, job.state) if seen else ())]
-    phase = seen.phase if seen else Phase.OPEN
     manifests = _manifests(store, job) if phase in (*UNDECIDED, *_MOVING) else []
     times = [one.modified_milliseconds for one in (*listed, *manifests)]
     newest = max((time for time in times if time is not None), default=None)
     try:
         if seen is not None and seen.state.record is not None:
-            found = _by_record(store, job, seen)
+            found = _by_record(store, status, seen)
         else:
-            found = replace(_by_largest(store, manifests), phase=phase)
-        if found.phase in IN_THE_WAY:
-            found = replace(found, begun=read_other(store, job, now_milliseconds, wants_beat=True))
+            found = _by_largest(store, status, manifests)
+        if phase in IN_THE_WAY:
+            begun = read_other(store, job, now_milliseconds, wants_beat=True)
+            found = replace(found, status=replace(begun or status, seen=seen))
     except FileNotFoundError:  # the job has moved on
-        found = Survey(phase)
+        found = Survey(status)
     except RayCommitterError as e:
-        found = Survey(phase, manifests=len(manifests), problem=str(e))
-    if seen is not None:
-        stamp, is_bound = seen.state.stamp, seen.state.is_bound
-        found = replace(found, stamp=stamp, is_bound=is_bound, is_hadoops=False)
-        if seen.state.table is not None and seen.state.table.has_run:
-            found = replace(found, run_id=_run_id(store, job))
+        found = Survey(status, manifests=len(manifests), problem=str(e))
+    if seen is not None and seen.state.table is not None and seen.state.table.has_run:
+        found = replace(found, run_id=_run_id(store, job))
     return replace(found, newest_milliseconds=newest)
 
 
@@ -131,9 +133,7 @@ def survey_exactly(
         counted = list(pool.map(partial(_count, store, job, pending=pending), manifests))
     except FileNotFoundError:
         return found
-    except RayCommitterError as e:
-        return replace(found, problem=str(e))
-    except PermissionError as e:
+    except (PermissionError, RayCommitterError) as e:
         return replace(found, problem=not_read(e, job.directory))
     finally:
         pool.close()
@@ -160,7 +160,8 @@ def _manifests(store: StoreOperations, job: JobAttempt) -> list[FileStatus]:
         return []
 
 
-def _by_record(store: StoreOperations, job: JobAttempt, seen: Seen) -> Survey:
+def _by_record(store: StoreOperations, status: JobStatus, seen: Seen) -> Survey:
+    job = status.job
     path = job.content(seen.state.record or "")
     try:
         record = decode_record(store.read(path), path)
@@ -169,7 +170,7 @@ def _by_record(store: StoreOperations, job: JobAttempt, seen: Seen) -> Survey:
             raise
         raise record_gone(job, seen.state) from None
     return Survey(
-        seen.phase,
+        status,
         manifests=len(record.manifests),
         files=record.files,
         bytes=record.bytes,
@@ -178,18 +179,19 @@ def _by_record(store: StoreOperations, job: JobAttempt, seen: Seen) -> Survey:
     )
 
 
-def _by_largest(store: StoreOperations, manifests: Sequence[FileStatus]) -> Survey:
+def _by_largest(store: StoreOperations, status: JobStatus, manifests: Sequence[FileStatus]) -> Survey:
     largest = max(manifests, key=lambda one: one.size, default=None)
     if largest is None:
-        return Survey(files=0, bytes=0)
+        return Survey(status, files=0, bytes=0)
     manifest = decode_manifest(read_listed(store, largest), largest.path)
     ratio = sum(one.size for one in manifests) / max(largest.size, 1)
     return Survey(
+        status,
         manifests=len(manifests),
         files=round(ratio * len(manifest.files)),
         bytes=round(ratio * sum(file.z for file in manifest.files)),
         is_estimate=len(manifests) > 1,
-        is_hadoops=stamp_of(manifest) is None,
+        is_hadoops=status.seen is None and stamp_of(manifest) is None,
     )
 
 

@@ -112,9 +112,7 @@ def _gone_remains(store: StoreOperations, gone: JobStatus, limit: int) -> Remain
     remains = Remains(gone, has_ended=True)
     try:
         state = state_inside(store, gone.job)
-    except RayCommitterError as e:
-        return replace(remains, kept=str(e))
-    except PermissionError as e:
+    except (PermissionError, RayCommitterError) as e:
         return replace(remains, kept=not_read(e, gone.job.directory))
     if state is None:  # the state may be deleted already: only its age decides
         return _looked_at(store, remains, limit)
@@ -148,9 +146,7 @@ def at_work(store: StoreOperations, attempt: JobAttempt, now_milliseconds: int) 
     try:
         read = partial(read_others, store, attempt, now_milliseconds=now_milliseconds)
         found = [one for one in until_certain(read) if one.is_alive]
-    except RayCommitterError as e:
-        return str(e)
-    except PermissionError as e:
+    except (PermissionError, RayCommitterError) as e:
         return not_read(e, attempt.directory)
     owners = [one.owner for one in found]
     return _AT_WORK.format(process=owners[0].process, host=owners[0].host) if owners else None
