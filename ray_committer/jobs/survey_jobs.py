@@ -44,9 +44,12 @@ _MOVING = (Phase.RECORDED, Phase.SEALED)
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What a person sees of a job attempt beside its `status`; see `ray_committer.JobSummary`. `table`
-    is the claim that its record names. Hadoop's manifest committer has set up a job that `is_hadoops`: it
-    has no state, and its manifests no stamp. `run_id` is what it was set up to do once."""
+    """What a person sees of a job attempt beside its `status`; see `ray_committer.JobSummary`.
+
+    table: the claim that its record names.
+    is_hadoops: Hadoop's manifest committer has set it up: it has no state, and its manifests no stamp.
+    run_id: what it was set up to do once.
+    """
 
     status: JobStatus
     manifests: int = 0
