@@ -91,19 +91,13 @@ def tenfold(first: int, last: int) -> Iterator[int]:
         first *= 10
 
 
-class TakesNoTime(NothingMoves):
+class TakesNoTime(harness.AsRemote, NothingMoves):
     """A store behind a network whose requests take no time; trees are deleted by one, as on HDFS: here
     they are moved to the trash beside the destination."""
 
     def __init__(self, job: JobAttempt) -> None:
         super().__init__(job)
-        self.capabilities = replace(
-            self.capabilities,
-            renames_are_local=False,
-            has_links=False,
-            spans_file_systems=False,
-            may_be_network=False,
-        )
+        self.capabilities = replace(self.capabilities, renames_are_local=False)
         self._trash = Path(job.destination).parent / "trash"
 
     def delete_directory(self, path: str) -> bool:

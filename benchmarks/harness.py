@@ -32,7 +32,7 @@ from ray_committer.protocol.commit_result import CommitResult
 from ray_committer.protocol.manifest import STAMP, DirEntry, FileEntry, TaskManifest, encode_manifest
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.stages.setup_job import setup_job
-from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import StoreCall, WrappedStore, run_commit
 from ray_committer.work.worker import Worker
@@ -43,18 +43,21 @@ _LOAD_BEFORE = os.getloadavg()
 _NO_RESULTS = ":(exclude)benchmarks/results"
 
 
+class AsRemote(LocalStore):
+    """Local files as on a store behind a network, which has no links and no other file systems."""
+
+    capabilities = replace(LocalStore.capabilities, renames_are_local=False)
+    first_link = StoreOperations.first_link
+    real_path = StoreOperations.real_path
+    file_system = StoreOperations.file_system
+    network_file_system = StoreOperations.network_file_system
+
+
 class PricedStore(WrappedStore):
     """Local files as behind a network: each request is `seconds` long, and is counted."""
 
     def __init__(self, seconds: float) -> None:
-        super().__init__(LocalStore(StoreSpec("file")), before=self._pay)
-        self.capabilities = replace(
-            self.capabilities,
-            renames_are_local=False,
-            has_links=False,
-            spans_file_systems=False,
-            may_be_network=False,
-        )
+        super().__init__(AsRemote(StoreSpec("file")), before=self._pay)
         self.requests: deque[str] = deque()
         self._seconds = seconds
 

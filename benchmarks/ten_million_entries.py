@@ -46,9 +46,11 @@ class NothingMoves(LocalStore):
     """Local manifests, as if they were remote; renames and directories of the output are claimed, not
     made, and nobody looks at the files first."""
 
+    network_file_system = StoreOperations.network_file_system
+
     def __init__(self, job: JobAttempt) -> None:
         super().__init__(StoreSpec("file"))
-        self.capabilities = replace(self.capabilities, listing_is_cheap=False, may_be_network=False)
+        self.capabilities = replace(self.capabilities, listing_is_cheap=False)
         self._temporary = job.temporary
 
     def rename(self, source: str, dest: str, version: str | None = None) -> None:

@@ -45,4 +45,4 @@ def old_files_of(store: StoreOperations) -> OldFiles:
         return UnmovableFiles(store)
     if kind.versions is not Versions.NONE:
         return VersionedFiles(store)
-    return FilesAside(store) if kind.sets_aside else PlainFiles(store)
+    return FilesAside(store) if store.has(StoreOperations.set_aside) else PlainFiles(store)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ray_committer.promises import directories, files, renames, states, uploads
 from ray_committer.promises.promise import COMPLETES_UPLOADS, RENAMES, Promise
-from ray_committer.stores.base import StoreCapabilities
+from ray_committer.stores.base import StoreOperations
 
 PROMISES = (
     *renames.PROMISES,
@@ -15,10 +15,6 @@ PROMISES = (
 )
 
 
-def promises_of(capabilities: StoreCapabilities) -> list[Promise]:
+def promises_of(store: StoreOperations) -> list[Promise]:
     """Return the promises that concern a store: about renames or about uploads, and all others."""
-    return [
-        promise
-        for promise in PROMISES
-        if promise.unmet(capabilities) not in (RENAMES, COMPLETES_UPLOADS)
-    ]
+    return [promise for promise in PROMISES if promise.unmet(store) not in (RENAMES, COMPLETES_UPLOADS)]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from ray_committer.protocol.paths import join, parent
-from ray_committer.stores.base import FileStatus, StoreCapabilities, StoreOperations, Versions
+from ray_committer.stores.base import FileStatus, StoreOperations, Versions
 
 RIVALS = 4
 
@@ -41,12 +41,12 @@ class WeakPromiseError(BrokenPromiseError):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """The capabilities without which a store does not make a promise.
+    """What a store has that makes a promise.
 
     `otherwise` says what such a store does instead, and `advice` what its user has to know about it.
     """
 
-    holds: Callable[[StoreCapabilities], bool]
+    holds: Callable[[StoreOperations], bool]
     otherwise: str
     advice: str = ""
 
@@ -63,39 +63,47 @@ class Promise:
     check: Callable[[OwnDirectory], str]
     conditions: tuple[Condition, ...] = ()
 
-    def unmet(self, capabilities: StoreCapabilities) -> Condition | None:
+    def unmet(self, store: StoreOperations) -> Condition | None:
         """Return the first condition that does not hold; None if the store makes this promise."""
-        return next(
-            (condition for condition in self.conditions if not condition.holds(capabilities)), None
-        )
+        return next((condition for condition in self.conditions if not condition.holds(store)), None)
 
 
-HAS_DIRECTORIES = Condition(lambda store: store.has_directories, "the store has no directories")
+HAS_DIRECTORIES = Condition(
+    lambda store: store.capabilities.has_directories, "the store has no directories"
+)
 HAS_ONE_NAMESPACE = Condition(
-    lambda store: store.has_directories and store.moves_directories,
+    lambda store: store.capabilities.has_directories and store.has(StoreOperations.move_directory),
     "a file and a directory can have the same name",
 )
 MAKES_NO_PARENTS = Condition(
-    lambda store: not store.rename_makes_parents,
+    lambda store: not store.capabilities.rename_makes_parents,
     "a rename creates the directories that it needs, so a late writer can leave empty ones",
     "do nothing: such a writer can only move files that the job was going to move",
 )
 HAS_VERSIONS = Condition(
-    lambda store: store.versions is not Versions.NONE,
+    lambda store: store.capabilities.versions is not Versions.NONE,
     "the store has no versions; a changed file is found by its time and size",
 )
 MOVES_DIRECTORIES = Condition(
-    lambda store: store.moves_directories, "the store does not move directories"
+    lambda store: store.has(StoreOperations.move_directory), "the store does not move directories"
 )
 PUTS_STATES = Condition(
-    lambda store: not store.moves_directories, "a state comes into place with its directory"
+    lambda store: not store.has(StoreOperations.move_directory),
+    "a state comes into place with its directory",
 )
 DELETES_LISTED = Condition(
-    lambda store: not store.moves_directories, "a directory is moved away before it is deleted"
+    lambda store: not store.has(StoreOperations.move_directory),
+    "a directory is moved away before it is deleted",
 )
-RENAMES = Condition(lambda store: not store.completes_uploads, "the store completes uploads instead")
-COMPLETES_UPLOADS = Condition(lambda store: store.completes_uploads, "the store renames files instead")
-SETS_ASIDE = Condition(lambda store: store.sets_aside, "the store deletes files where they are")
+RENAMES = Condition(
+    lambda store: not store.has(StoreOperations.publish), "the store completes uploads instead"
+)
+COMPLETES_UPLOADS = Condition(
+    lambda store: store.has(StoreOperations.publish), "the store renames files instead"
+)
+SETS_ASIDE = Condition(
+    lambda store: store.has(StoreOperations.set_aside), "the store deletes files where they are"
+)
 
 
 @dataclass(frozen=True, slots=True)

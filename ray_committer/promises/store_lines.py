@@ -15,7 +15,7 @@ from ray_committer.promises.lines import Line, Verdict
 from ray_committer.promises.promise import BrokenPromiseError, Promise, WeakPromiseError
 from ray_committer.promises.scratch import Scratch
 from ray_committer.promises.upload_lines import rights, upload_lines
-from ray_committer.stores.base import StoreOperations, WarnsOfCosts
+from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.guarded import until_answered
 
 ROUNDS = 20
@@ -35,7 +35,7 @@ def examine_store(
     promise. `bucket` is the store itself, which may have settings.
     """
     scratch = Scratch(store, destination)
-    promises = promises_of(store.capabilities)
+    promises = promises_of(store)
     uploads = store.capabilities.completes_uploads
     lines = [_safely("rights", partial(rights, store, scratch.path))] if uploads else []
     lines.append(_safely("write", scratch.make))
@@ -69,7 +69,7 @@ def costs(store: StoreOperations) -> Line:
     """Report settings of the store that make a commit more expensive than necessary."""
     if store.capabilities.risk is not None:
         return Line("costs", Verdict.NOTE, "not checked: it is not known what this store bills")
-    if not isinstance(store, WarnsOfCosts):
+    if not store.has(StoreOperations.cost_warnings):
         return Line("costs", Verdict.OK, "no setting of such a store makes a commit more expensive")
     try:
         warnings = store.cost_warnings()
@@ -104,7 +104,7 @@ def _words(error: OSError) -> str:
 
 
 def _keeps(promise: Promise, once: StoreOperations, scratch: Scratch) -> Line:
-    unmet = promise.unmet(scratch.store.capabilities)
+    unmet = promise.unmet(scratch.store)
     if unmet is not None:
         verdict = Verdict.NOTE if unmet.advice else Verdict.OK
         return Line(promise.name, verdict, unmet.otherwise, unmet.advice)

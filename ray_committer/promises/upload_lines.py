@@ -10,7 +10,7 @@ from ray_committer.promises.lines import Line, Verdict
 from ray_committer.promises.scratch import Scratch
 from ray_committer.protocol.actions import CompleteUpload
 from ray_committer.protocol.paths import join
-from ray_committer.stores.base import BucketSettings, HasBucketSettings, StoreOperations, pending_uploads
+from ray_committer.stores.base import BucketSettings, StoreOperations, pending_uploads
 
 JOB_DAYS = 7
 """How old a job can be when it is committed: so long ``vacuum`` waits, too."""
@@ -31,8 +31,8 @@ def upload_lines(store: StoreOperations, scratch: Scratch, destination: str) -> 
         "conditions": lambda: _conditions(scratch),
         "abort rule": lambda: _abort_rule(store, destination),
     }
-    if isinstance(store, HasBucketSettings):
-        settings = store.settings()
+    settings = store.settings()
+    if settings is not None:
         checks |= {
             "encryption": lambda: _encryption(scratch, settings),
             "versions": lambda: _versions(settings),

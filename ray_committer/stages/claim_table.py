@@ -276,10 +276,7 @@ def _partitions(context: JobContext, loaded: LoadedManifests, roots: ModeRoots) 
 
 
 def _linked(context: JobContext, paths: Iterable[str]) -> set[str]:
-    """The names that some directories have without symbolic links, if these are in the table; empty on a
-    store without links."""
-    if not context.store.capabilities.has_links:
-        return set()
+    """The names that some directories have without symbolic links, if these are in the table."""
     real = context.store.real_path
     destination = real(context.job.destination)
     found = {real(path) for path in paths}

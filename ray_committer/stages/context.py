@@ -24,6 +24,7 @@ from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.end_others import EndJob, cannot_end
+from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.registry import located, shown_url
 
@@ -114,7 +115,7 @@ class JobContext:
     @property
     def syncs(self) -> bool:
         """Whether the commit must survive a power cut, on a store that needs requests for that."""
-        return self.options.durable and self.store.capabilities.needs_sync
+        return self.options.durable and self.store.has(StoreOperations.sync)
 
     def sync(self, *paths: str) -> None:
         """Force files, and the names in directories, to disk, in this order, if the commit `syncs`."""

@@ -70,7 +70,8 @@ def _are_same(context: JobContext, loaded: LoadedManifests, directory: str) -> b
     """
     names = counted_names(context)
     is_long = len(loaded.manifests) >= MANY_MANIFESTS
-    if is_long and context.executor.starts_workers and not context.store.capabilities.may_be_network:
+    is_shared = not context.store.has(StoreOperations.network_file_system)
+    if is_long and context.executor.starts_workers and is_shared:
         (found,) = context.executor.run(partial(_look, names=names), [directory])
     else:
         found = _listing(context.store, context.job, directory, names)

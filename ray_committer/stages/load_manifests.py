@@ -45,7 +45,7 @@ from ray_committer.stages.list_new_files import (
     NewFiles,
     save_new_files,
 )
-from ray_committer.stores.base import FileStatus
+from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.work.batches import batches
 from ray_committer.work.entries import Entry, check_directory, check_entry, entries, store_path
 from ray_committer.work.sidecars import new_sidecar, save_sidecar
@@ -475,7 +475,7 @@ def _checked_entries(
     loaded = list(entries(manifest, worker.store.spec))
     for entry in loaded:
         check_entry(entry, worker.job, attempt, roots, worker.store)
-    if worker.store.capabilities.has_links:
+    if worker.store.has(StoreOperations.first_link):
         _refuse_linked_sources(worker, loaded)
     if len({entry.source for entry in loaded}) < len(loaded):
         twice = Counter(entry.source for entry in loaded).most_common(1)[0][0]

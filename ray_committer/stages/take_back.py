@@ -106,19 +106,19 @@ def take_back_entry(
     number, entry = numbered
     if entry.upload is not None:
         return take_back_upload(store, entry, entry.upload, overwritten)
-    taken, can_have_two_names = join(place, str(number)), _can_have_two_names(store)
-    if _take_source(store, entry, taken) and not can_have_two_names:
+    taken, has_two_names = join(place, str(number)), can_have_two_names(store)
+    if _take_source(store, entry, taken) and not has_two_names:
         return None
     own = store.get_status(taken)
-    if own is not None and not can_have_two_names:
+    if own is not None and not has_two_names:
         return None
     return take_from_destination(store, f"{taken}{TAKEN_BACK_SUFFIX}", entry, own)
 
 
-def _can_have_two_names(store: StoreOperations) -> bool:
+def can_have_two_names(store: StoreOperations) -> bool:
     """Whether a file can be at its source and at its destination: between a link and an unlink, or
     after a power cut."""
-    return store.capabilities.may_link_files or store.capabilities.needs_sync
+    return store.has(StoreOperations.links_files) or store.has(StoreOperations.sync)
 
 
 def _take_source(store: StoreOperations, entry: Entry, taken: str) -> bool:

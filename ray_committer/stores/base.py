@@ -12,13 +12,13 @@ from abc import ABC
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from ray_committer.protocol.actions import Answer, CompleteUpload
 from ray_committer.protocol.paths import parent
 from ray_committer.protocol.recovery import Observation
 from ray_committer.stores.answers import PageTokens
-from ray_committer.stores.operations import OPERATIONS, operation
+from ray_committer.stores.operations import operation
 
 MOST_FILE_BYTES = 1 << 30
 """The longest file of a job that is read whole, and the longest listing without pages."""
@@ -99,14 +99,6 @@ class StoreCapabilities:
     """The most files and directories that one directory can hold; None if there is no limit."""
     renames_are_local: bool = False
     """The kernel of one machine renames, so more processes gain nothing."""
-    has_links: bool = False
-    """A name can be a symbolic link, which leads out of its directory: the store has `first_link`."""
-    spans_file_systems: bool = False
-    """A directory can be on another file system than its parent, and nothing can be renamed from one to
-    the other: the store has `file_system`."""
-    may_be_network: bool = False
-    """A directory can be on a network file system, whose listings a machine caches for a while: the
-    store has `revalidate`."""
     has_directories: bool = True
     """A file needs its parent directory. If False, `mkdirs` leaves a mark, and only a job's own
     directories are made."""
@@ -122,17 +114,6 @@ class StoreCapabilities:
     completes_uploads: bool = False
     """Nothing can be renamed: a task's files are uploads, which a commit completes, and a write is
     atomic: the store has `publish`; `rename` and `replace` are refused."""
-    may_link_files: bool = False
-    """If no rename can keep an existing file, a file is linked and unlinked instead, for which not every
-    user has permission: the store has `links_files`."""
-    writes_parts: bool = False
-    """A large file is written in parts: the store has `begin_file`."""
-    sets_aside: bool = False
-    """A file can be renamed into a directory, which fails if that is gone: the store has `set_aside`."""
-    checks_removals: bool = False
-    """The store shows whether files can be taken out of their directory: the store has `what_stays`."""
-    needs_sync: bool = False
-    """A power cut loses acknowledged changes that were not forced to disk: the store has `sync`."""
     risk: str | None = None
     """The risk of the store, in words that every commit's report repeats; None for a safe store."""
 
@@ -164,6 +145,28 @@ class UploadedParts:
     newest_milliseconds: int | None = None
 
 
+class BucketSettings(Protocol):
+    """What a bucket is set to, one request each; only ``ray-committer doctor`` asks for it.
+
+    ``PermissionError`` if a setting cannot be read.
+    """
+
+    def encryption(self) -> str | None:
+        """The encryption that new objects get, as the store names it; None if the bucket has none."""
+
+    def versioning(self) -> str | None:
+        """``Enabled`` or ``Suspended``; None if it was never switched on."""
+
+    def locks_objects(self) -> bool:
+        """Whether objects can be locked against their deletion."""
+
+    def place(self) -> str:
+        """The region to which requests are made, and the address of the server."""
+
+    def clock_seconds(self) -> float | None:
+        """How far the clock of the store is ahead of this machine's; None if it shows no time."""
+
+
 class StoreOperations(ABC):
     """One store, used by many threads: subclass it.
 
@@ -175,9 +178,12 @@ class StoreOperations(ABC):
     spec: StoreSpec
     capabilities: StoreCapabilities
 
-    def has(self, name: str) -> bool:
-        """Return whether the store itself has an operation, and does not leave it to the default."""
-        return getattr(type(self), name) is not OPERATIONS[name].default
+    def has(self, operation: Callable[..., Any]) -> bool:
+        """Return whether the store has an operation, such as `StoreOperations.sync`, of its own.
+
+        A default needs no such question, but some work can be spared.
+        """
+        return getattr(type(self), operation.__name__) is not operation
 
     @operation("op_get_file_status", required=True)
     def get_status(self, path: str) -> FileStatus | None:
@@ -457,6 +463,20 @@ class StoreOperations(ABC):
         """Return those of some files that this process has no permission to link."""
         return []
 
+    @operation("op_get_file_status")
+    def cost_warnings(self) -> list[str]:
+        """Return a sentence for each setting of the store that makes commits more expensive, with a
+        remedy; empty if there is none. Only ``ray-committer doctor`` asks.
+
+        ``PermissionError`` if the settings are not readable, which is not a failure.
+        """
+        return []
+
+    @operation("op_get_file_status")
+    def settings(self) -> BucketSettings | None:
+        """Return what a bucket is set to; None if the store is not a bucket. Only the doctor asks."""
+        return None
+
 
 def unsupported(name: str, path: str) -> OSError:
     """Return the error of an operation that a store does not have."""
@@ -490,47 +510,3 @@ def pending_uploads(store: StoreOperations, path: str) -> Iterator[PendingUpload
     """The pending uploads of all files below a directory."""
     for page in upload_pages(store, path):
         yield from page
-
-
-class BucketSettings(Protocol):
-    """What a bucket is set to, one request each; only ``ray-committer doctor`` asks for it.
-
-    ``PermissionError`` if a setting cannot be read.
-    """
-
-    def encryption(self) -> str | None:
-        """The encryption that new objects get, as the store names it; None if the bucket has none."""
-
-    def versioning(self) -> str | None:
-        """``Enabled`` or ``Suspended``; None if it was never switched on."""
-
-    def locks_objects(self) -> bool:
-        """Whether objects can be locked against their deletion."""
-
-    def place(self) -> str:
-        """The region to which requests are made, and the address of the server."""
-
-    def clock_seconds(self) -> float | None:
-        """How far the clock of the store is ahead of this machine's; None if it shows no time."""
-
-
-@runtime_checkable
-class HasBucketSettings(Protocol):
-    """A store that is a bucket with settings."""
-
-    def settings(self) -> BucketSettings:
-        """Return what the bucket is set to."""
-
-
-@runtime_checkable
-class WarnsOfCosts(Protocol):
-    """A store whose settings can make commits more expensive: soft delete, versioning, storage class.
-
-    Optional. Only ``ray-committer doctor`` calls it, never a commit, so it can make some requests.
-    """
-
-    def cost_warnings(self) -> list[str]:
-        """Return a sentence for each setting that costs more than it must, with a remedy; empty if none.
-
-        ``PermissionError`` if the settings are not readable, which is not a failure.
-        """

@@ -45,16 +45,16 @@ class ForwardingStore(StoreOperations):
         self.spec = store.spec
         self.capabilities = store.capabilities
         self._store = store
-        self._left_out = frozenset(name for name in OPERATIONS if not store.has(name))
+        self._left_out = frozenset(one.name for one in OPERATIONS.values() if not store.has(one.default))
         self._free = frozenset(
             one.name
             for one in OPERATIONS.values()
             if one.statistic is None or (one.kernel_answers and store.capabilities.renames_are_local)
         )
 
-    def has(self, name: str) -> bool:
-        """Return whether the wrapped store has an operation."""
-        return self._store.has(name)
+    def has(self, operation: Callable[..., Any]) -> bool:
+        """Return whether the wrapped store has an operation of its own."""
+        return self._store.has(operation)
 
     def _request(
         self,

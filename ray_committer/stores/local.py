@@ -50,14 +50,7 @@ class LocalStore(StoreOperations):
         max_path_length=4095,
         max_name_length=255,
         renames_are_local=True,
-        has_links=True,
-        spans_file_systems=True,
-        may_link_files=True,
-        may_be_network=True,
         deletes_trees=True,
-        sets_aside=True,
-        checks_removals=True,
-        needs_sync=True,
     )
 
     def __init__(self, spec: StoreSpec, *, rename: Rename | None = None) -> None:

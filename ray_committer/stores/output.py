@@ -31,7 +31,7 @@ def open_output(store: StoreOperations, path: str) -> BinaryIO:
     """
     if store.spec.scheme == "file":
         return io.BufferedWriter(_NamedFile(path, "xb"))
-    if store.capabilities.writes_parts:
+    if store.has(StoreOperations.begin_file):
         return cast("BinaryIO", AppendedFile(store, path))
     return _fsspec_file(store.spec, path, "write", "wb")
 

@@ -31,10 +31,6 @@ class NamedStates(StoreOperations):
         """Rename a directory with all it holds; never into another."""
         self.rename(source, dest)
 
-    def set_aside(self, path: str, place: str) -> None:
-        """Rename a file to a name that is reserved for it."""
-        self.rename(path, place)
-
 
 def state_rename(path: str, seen: StoredState | None, text: str) -> tuple[str, str]:
     """Return source and destination of the rename that replaces the state `seen` by `text`."""

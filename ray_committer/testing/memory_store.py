@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 from ray_committer.protocol.paths import is_inside, join, parent
 from ray_committer.stores.base import (
@@ -88,7 +89,6 @@ class MemoryStore(StoreOperations):
             has_directories=real_directories,
             moves_directories=real_directories,
             versions=_VERSIONS.get(identity, Versions.NONE),
-            sets_aside=real_directories,
         )
         self.identity = identity
         self.real_directories = real_directories
@@ -97,6 +97,11 @@ class MemoryStore(StoreOperations):
         self._writes = 0
         self._files: dict[str, StoredFile] = {}
         self._directories = {"/"}
+
+    def has(self, operation: Callable[..., Any]) -> bool:
+        """Return whether there is an operation; those of directories need `real_directories`."""
+        is_left_out = operation in (StoreOperations.move_directory, StoreOperations.set_aside)
+        return super().has(operation) and (self.real_directories or not is_left_out)
 
     def copy(self) -> MemoryStore:
         """Return an independent store of the same kind with the same content."""

@@ -87,7 +87,7 @@ class StoreContract:
     def test_the_store_keeps_its_promise(
         self, store: StoreOperations, root: str, promise: Promise
     ) -> None:
-        unmet = promise.unmet(store.capabilities)
+        unmet = promise.unmet(store)
         if unmet is not None:
             pytest.skip(unmet.otherwise)
         with suppress(WeakPromiseError):
@@ -97,7 +97,7 @@ class StoreContract:
     def test_the_store_keeps_its_promise_every_time(
         self, store: StoreOperations, root: str, promise: Promise
     ) -> None:
-        if (unmet := promise.unmet(store.capabilities)) is not None:
+        if (unmet := promise.unmet(store)) is not None:
             pytest.skip(unmet.otherwise)
         for race in range(RACES):
             store.mkdirs(f"{root}/{race}")

@@ -62,7 +62,7 @@ class Disk(MemoryStore):
 
     def __init__(self) -> None:
         super().__init__(identity=Identity.FILE_ID)
-        self.capabilities = replace(self.capabilities, needs_sync=True, renames_are_local=True)
+        self.capabilities = replace(self.capabilities, renames_are_local=True)
         self._numbers: dict[str, int] = {}
         self._names: dict[int, Names] = {}
         self._contents: dict[int, bytes] = {}

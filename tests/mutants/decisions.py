@@ -40,7 +40,7 @@ from ray_committer.stages.other_attempts import (
 )
 from ray_committer.stages.preflight import look_at_data
 from ray_committer.stages.save_task_manifest import save_task_manifest
-from ray_committer.stages.take_back import take_back_entry, take_from_destination
+from ray_committer.stages.take_back import can_have_two_names, take_back_entry, take_from_destination
 from ray_committer.stores.base import (
     FileStatus,
     StoredState,
@@ -354,15 +354,7 @@ def an_abort_proves_that_nothing_was_completed() -> Swaps:
 def an_undo_does_not_look_for_a_second_name() -> Swaps:
     """A file that a dying committer had linked to its place stays there."""
 
-    def broken(store, place, overwritten, numbered):
-        links = store.capabilities
-        store.capabilities = dataclasses.replace(links, may_link_files=False)
-        try:
-            return take_back_entry(store, place, overwritten, numbered)
-        finally:
-            store.capabilities = links
-
-    yield take_back_entry, broken
+    yield can_have_two_names, lambda store: False
 
 
 def an_undo_keeps_what_it_takes_by_mistake() -> Swaps:

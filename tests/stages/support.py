@@ -6,7 +6,6 @@ import errno
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -86,7 +85,6 @@ class SyncedStore(MemoryStore):
 
     def __init__(self) -> None:
         super().__init__()
-        self.capabilities = replace(self.capabilities, needs_sync=True)
         self.synced: list[str] = []
 
     def sync(self, path: str) -> None:

@@ -89,7 +89,7 @@ class DeletesTrees(MemoryStore):
 
     def __init__(self, network: str | None) -> None:
         super().__init__()
-        self.capabilities = replace(self.capabilities, deletes_trees=True, may_be_network=True)
+        self.capabilities = replace(self.capabilities, deletes_trees=True)
         self._network = network
 
     def network_file_system(self, _path: str) -> str | None:

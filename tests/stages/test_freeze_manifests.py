@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 
 import pytest
 
@@ -193,10 +192,6 @@ def test_a_long_listing_is_made_by_a_worker(
 
 class Mounted(MemoryStore):
     """A file system that several machines can mount, where each numbers the files in its own way."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.capabilities = replace(self.capabilities, may_be_network=True)
 
     def network_file_system(self, _path: str) -> str | None:
         return None

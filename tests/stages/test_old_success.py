@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -62,9 +61,10 @@ def store(request: pytest.FixtureRequest) -> MemoryStore:
     return with_success(request.param)
 
 
-def with_success(kind: str) -> MemoryStore:
+def with_success(kind: str | MemoryStore) -> MemoryStore:
     """A table of `OTHER_JOB`, and beside it `JOB`, whose tasks are done."""
-    store = with_job({0: {"old": b"1"}}, store=KINDS[kind](), job=OTHER_JOB)
+    empty = kind if isinstance(kind, MemoryStore) else KINDS[kind]()
+    store = with_job({0: {"old": b"1"}}, store=empty, job=OTHER_JOB)
     run_commit(store, OTHER_JOB, CommitOptions())
     write_job(store, JOB, {0: {"p=1/a": b"1", "p=2/b": b"2"}})
     return store
@@ -298,8 +298,10 @@ def test_one_that_is_written_between_the_look_and_the_rename_stays_or_is_moved_b
 
 
 def test_a_store_that_can_put_nothing_aside_deletes_it():
-    store = with_success("directories")
-    store.capabilities = replace(store.capabilities, sets_aside=False)
+    class PutsNothingAside(MemoryStore):
+        set_aside = StoreOperations.set_aside
+
+    store = with_success(PutsNothingAside())
     run_commit(store, JOB, CommitOptions())
     assert job_of_success(store) == "job_1"
 

@@ -38,6 +38,8 @@ HARMLESS: list[tuple[str, tuple[Any, ...], Any]] = [
     ("check_renames", ("/d",), None),
     ("links_files", ("/d",), False),
     ("denied_links", (["/d/a"],), []),
+    ("cost_warnings", (), []),
+    ("settings", (), None),
 ]
 """The answers of a store without these operations."""
 INSTEAD = {"list_prefix": "list_status", "list_exact": "list_status", "list_objects": "list_files"}
@@ -107,7 +109,7 @@ def test_a_store_without_an_operation_gives_its_default_and_gets_no_request(
 ):
     calls: list[StoreCall] = []
     store = wrapped(calls)
-    assert not store.has(name)
+    assert not store.has(OPERATIONS[name].default)
     assert getattr(store, name)(*arguments) == answer
     assert calls == []
 
@@ -144,8 +146,8 @@ def test_a_wrapper_has_what_the_store_has():
     permits = Permits(RateLimit(), "h", is_here=True)
     for store in (local, s3, MemoryStore(), LeastStore()):
         both = (WrappedStore(store), GuardedStore(WrappedStore(store), permits))
-        assert {name for name in OPERATIONS if store.has(name)} == {
-            name for name in OPERATIONS if both[0].has(name) and both[1].has(name)
+        assert {name for name in OPERATIONS if store.has(OPERATIONS[name].default)} == {
+            name for name in OPERATIONS if all(one.has(OPERATIONS[name].default) for one in both)
         }
-    assert [one.has("first_link") for one in (local, s3)] == [True, False]
-    assert [one.has("publish") for one in (local, s3)] == [False, True]
+    assert [one.has(StoreOperations.first_link) for one in (local, s3)] == [True, False]
+    assert [one.has(StoreOperations.publish) for one in (local, s3)] == [False, True]

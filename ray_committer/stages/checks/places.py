@@ -104,7 +104,7 @@ def refuse_linked_directories(
     """`LinkedPathError` that names each link to a directory among the directories of the output, and
     above them: it can lead out of the table. The `roots` themselves can be links."""
     store = context.store
-    if not store.capabilities.has_links:
+    if not store.has(StoreOperations.first_link):
         return
     paths = {one for path in directories for one in (path, *ancestors(path, "/"))}
     inside = (path for path in paths if any(is_inside(path, root) for root in roots))
@@ -181,8 +181,6 @@ def blocking_file(store: StoreOperations, path: str) -> str | None:
 
 def _on_other_file_systems(context: JobContext, directories: Sequence[str]) -> list[PreflightError]:
     store, job = context.store, context.job
-    if not store.capabilities.spans_file_systems:
-        return []
     home = store.file_system(job.directory)
     elsewhere = sorted(path for path in directories if store.file_system(path) != home)
     if not elsewhere:

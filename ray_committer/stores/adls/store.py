@@ -59,7 +59,6 @@ class AdlsStore(NamedStates):
         max_name_length=PATH_BYTES,
         deletes_trees=True,
         versions=Versions.ETAG,
-        writes_parts=True,
     )
 
     def __init__(self, spec: StoreSpec, http: AdlsHttp) -> None:

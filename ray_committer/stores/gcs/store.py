@@ -57,7 +57,6 @@ FLAT = StoreCapabilities(
     has_directories=False,
     moves_directories=False,
     versions=Versions.LISTED,
-    writes_parts=True,
 )
 HIERARCHICAL = StoreCapabilities(
     listing_is_cheap=False,
@@ -67,7 +66,6 @@ HIERARCHICAL = StoreCapabilities(
     moves_directories=False,
     rename_makes_parents=True,
     versions=Versions.LISTED,
-    writes_parts=True,
 )
 
 

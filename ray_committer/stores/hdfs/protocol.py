@@ -20,8 +20,6 @@ CAPABILITIES = StoreCapabilities(
     max_name_length=255,
     max_directory_items=1024 * 1024,
     deletes_trees=True,
-    sets_aside=True,
-    checks_removals=True,
 )
 UMASK = "fs.permissions.umask-mode"
 MAX_ITEMS = "dfs.namenode.fs-limits.max-directory-items"

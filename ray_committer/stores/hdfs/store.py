@@ -119,6 +119,9 @@ class HdfsStore(NamedStates):
         except FileNotFoundError as e:
             raise unknown_replace(e) from e
 
+    def set_aside(self, path: str, place: str) -> None:
+        self.rename(path, place)
+
     def delete_file(self, path: str) -> bool:
         return self._delete(path, recursive=False)
 

@@ -126,19 +126,6 @@ class S3Store(StoreOperations):
         if path != "/":
             self._bucket.put(_prefix(path), b"")
 
-    def rename(self, source: str, dest: str, version: str | None = None) -> None:  # noqa: ARG002
-        raise _not_renamed(source, dest)
-
-    def replace(
-        self,
-        source: str,
-        dest: str,
-        version: str | None = None,  # noqa: ARG002
-        *,
-        old: str | None = None,  # noqa: ARG002
-    ) -> None:
-        raise _not_renamed(source, dest)
-
     def read_state(self, path: str) -> StoredState | None:
         try:
             text, etag = self._bucket.get(path[1:])
@@ -293,10 +280,6 @@ class S3Store(StoreOperations):
         if path == "/":
             return True
         return any(page.objects for page in self._bucket.pages(_prefix(path), limit=1))
-
-
-def _not_renamed(source: str, dest: str) -> OSError:
-    return OSError(errno.ENOTSUP, "S3 has no rename", source, None, dest)
 
 
 def _prefix(path: str) -> str:

@@ -21,6 +21,6 @@ def test_a_bucket_passes_and_stays_as_it_was(server: GcsServer, bucket: str, sto
         f"gs://{bucket}/table", executor="threads", storage_options=server.storage_options
     )
     verdicts = {line.name: line.verdict for line in diagnosis.lines}
-    names = [promise.name for promise in promises_of(store.capabilities)]
+    names = [promise.name for promise in promises_of(store)]
     assert {verdicts[name] for name in (*names, "write", "latency", "clean-up")} == {Verdict.OK}
     assert all_files(store, "/") == before

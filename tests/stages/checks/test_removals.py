@@ -8,7 +8,6 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -34,7 +33,6 @@ class AskedStore(MemoryStore):
 
     def __init__(self, closed: dict[str, str]) -> None:
         super().__init__()
-        self.capabilities = replace(self.capabilities, checks_removals=True)
         self.closed = closed
 
     def what_stays(self, directory: str, files: Sequence[str], home: str) -> dict[str, str]:
