@@ -16,6 +16,7 @@ from ray_committer.errors import RayCommitterError
 from ray_committer.jobs.commit import setup_job
 from ray_committer.jobs.task_attempts import task_attempt
 from ray_committer.limits import waiting
+from ray_committer.texts import mark
 
 TASKS, FILES_OF_A_TASK, DAYS = 40, 50, 20
 FILES = TASKS * FILES_OF_A_TASK
@@ -37,7 +38,9 @@ def demo(directory: str) -> None:
     try:
         root.mkdir(parents=True)
     except FileExistsError as e:
-        raise click.UsageError(f"{directory}: is there already; name a directory that is not") from e
+        raise click.UsageError(
+            f"{mark(directory)}: is there already; name a directory that is not"
+        ) from e
     except OSError as e:
         why = f"{directory}: cannot be made ({e.strerror}); name another directory"
         raise click.UsageError(why) from e

@@ -20,6 +20,7 @@ from ray_committer.protocol.partitions import (
     is_partition,
 )
 from ray_committer.table_jobs.partitions import TablePartitions, open_partitions, tell_catalog
+from ray_committer.texts import mark
 
 if TYPE_CHECKING:
     from ray_committer.interop.catalogs.glue import GlueTable
@@ -101,7 +102,7 @@ def _touched(
     for path in named:
         if not is_partition(path):
             raise SettingsError(
-                f"--partition {path}: is not the directory of a partition",
+                f"--partition {mark(path)}: is not the directory of a partition",
                 "nothing was changed: write it relative to DEST, as day=1",
             )
     if since is None:

@@ -24,6 +24,7 @@ from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.success import MAX_FILENAMES, SuccessData
 from ray_committer.report.old_job import report_of_success
 from ray_committer.table_jobs.table_changes import WrittenFile, who_wrote
+from ray_committer.texts import mark
 
 _SHOWN_FILES = 10
 _EMPTY = (
@@ -62,7 +63,9 @@ def show(
     print_result(output, value, _lines(found))
     if html_file is not None:
         if found.success is None:
-            raise ManifestError(f"{found.path}: contains no result of a commit, so there is no report")
+            raise ManifestError(
+                f"{mark(found.path)}: contains no result of a commit, so there is no report"
+            )
         write_html(report_of_success(found.success, found.path), html_file)
 
 

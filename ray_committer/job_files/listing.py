@@ -30,6 +30,7 @@ from ray_committer.stores.base import (
     StoreOperations,
     only_there,
 )
+from ray_committer.texts import mark
 
 
 def refuse_links(store: StoreOperations, paths: Iterable[str]) -> None:
@@ -40,9 +41,9 @@ def refuse_links(store: StoreOperations, paths: Iterable[str]) -> None:
 
 def _linked_path(path: str) -> LinkedPathError:
     return LinkedPathError(
-        f"{path}: is a symbolic link, and what is behind it may belong to others, so nothing was done",
+        f"{mark(path)}: is a symbolic link, and what is behind it may belong to others, so nothing was "
+        "done",
         "look where it leads, remove the link, and run the same command",
-        filename=path,
     )
 
 

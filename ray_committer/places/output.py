@@ -11,6 +11,7 @@ from ray_committer.protocol.magic_paths import is_magic
 from ray_committer.protocol.manifest import FileEntry
 from ray_committer.protocol.state import UNSTAMPED
 from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.texts import mark
 from ray_committer.work.upload_file import TaskUploads, closed_uploads, is_own_file, save_copy
 
 T = TypeVar("T")
@@ -73,7 +74,7 @@ class UploadedOutput(RenamedOutput):
         for status in self.store.list_files(directory):
             if not is_own_file(status.name):
                 raise TaskCommitError(
-                    f"{status.path}: was written here, and S3 has no rename that could move it",
+                    f"{mark(status.path)}: was written here, and S3 has no rename that could move it",
                     "write it with attempt.open()",
                 )
         return uploads.entries() if uploads is not None else closed_uploads(self.store, directory)
@@ -87,7 +88,7 @@ class UploadedOutput(RenamedOutput):
 
     def refuse_to_keep(self, destination: str) -> None:
         raise StoreRefusedError(
-            f"{destination}: the files that a job replaces cannot be kept there: S3 has no rename",
+            f"{mark(destination)}: the files that a job replaces cannot be kept there: S3 has no rename",
             "nothing was changed: use --no-keep-replaced; versions of the bucket keep deleted files",
         )
 

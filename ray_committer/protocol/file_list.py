@@ -14,6 +14,7 @@ from hashlib import sha256
 import msgspec
 
 from ray_committer.errors import TableLogError
+from ray_committer.texts import mark
 
 SUFFIX = ".z"
 MOST_INLINE = 1_000
@@ -144,7 +145,9 @@ def decode_file_list(data: bytes, digest: str, path: str) -> list[ListedFile]:
             raise ValueError("it has another digest")
         return _decode(data)
     except (zlib.error, msgspec.MsgspecError, ValueError) as e:
-        raise TableLogError(f"{path}: is not the file list that the log of the table names: {e}") from e
+        raise TableLogError(
+            f"{mark(path)}: is not the file list that the log of the table names: {e}"
+        ) from e
 
 
 def partition_of(path: str) -> str:

@@ -17,6 +17,7 @@ import msgspec
 
 from ray_committer.errors import ManifestError
 from ray_committer.protocol.iostatistics import IOStatistics
+from ray_committer.texts import mark
 
 MANIFEST_TYPE = "org.apache.hadoop.mapreduce.lib.output.committer.manifest.files.TaskManifest/1"
 MANIFEST_VERSION = 1
@@ -99,12 +100,12 @@ def digest(data: bytes) -> str:
 def decode_manifest(data: bytes, path: str) -> TaskManifest:
     """Parse and check one manifest; `ManifestError` names `path`, what is wrong and what to do."""
     if not data:
-        raise ManifestError(f"{path}: is empty, not a task manifest", "run the task again")
+        raise ManifestError(f"{mark(path)}: is empty, not a task manifest", "run the task again")
     try:
         # Hadoop's reader accepts a byte-order mark, msgspec does not.
         manifest = _DECODER.decode(data.removeprefix(b"\xef\xbb\xbf"))
     except msgspec.ValidationError as e:
-        raise ManifestError(f"{path}: is not a task manifest that can be committed: {e}") from e
+        raise ManifestError(f"{mark(path)}: is not a task manifest that can be committed: {e}") from e
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
         # Slow, so only after the fast parser has refused: Hadoop's parser stops at the end of the
         # object.
@@ -121,16 +122,17 @@ def _decode_leading_object(data: bytes, path: str, cause: Exception) -> TaskMani
         return _DECODER.decode(text[:end])
     except (ValueError, RecursionError):
         raise ManifestError(
-            f"{path}: is truncated or not JSON ({cause})", "run the task again"
+            f"{mark(path)}: is truncated or not JSON ({cause})", "run the task again"
         ) from cause
 
 
 def _check(manifest: TaskManifest, path: str) -> None:
     if manifest.type != MANIFEST_TYPE:
-        raise ManifestError(f"{path}: is not a task manifest but {manifest.type!r}", "remove it")
+        raise ManifestError(f"{mark(path)}: is not a task manifest but {manifest.type!r}", "remove it")
     if manifest.version != MANIFEST_VERSION:
         raise ManifestError(
-            f"{path}: has manifest version {manifest.version}, but only {MANIFEST_VERSION} is supported"
+            f"{mark(path)}: has manifest version {manifest.version}, but only {MANIFEST_VERSION} is "
+            "supported"
         )
     _check_entries(manifest.files, path)
 
@@ -139,24 +141,26 @@ def _check_entries(files: Sequence[FileEntry], path: str) -> None:
     for entry in files:
         if not entry.d or not (entry.s or entry.u):
             raise ManifestError(
-                f"{path}: has a file entry without a source or destination: `d`, and `s` or `u`"
+                f"{mark(path)}: has a file entry without a source or destination: `d`, and `s` or `u`"
             )
         if entry.z < 0:
-            raise ManifestError(f"{path}: {entry.d} has the negative size {entry.z}")
+            raise ManifestError(f"{mark(path)}: {entry.d} has the negative size {entry.z}")
         if entry.u is not None or entry.p is not None:
             _check_upload(entry, path)
 
 
 def _check_upload(entry: FileEntry, path: str) -> None:
     if entry.s:
-        raise ManifestError(f"{path}: {entry.d} is both a file to rename and an upload to complete")
+        raise ManifestError(
+            f"{mark(path)}: {entry.d} is both a file to rename and an upload to complete"
+        )
     if not entry.u or not entry.p or not all(entry.p):
         raise ManifestError(
-            f"{path}: {entry.d} has an upload without an id, or without the etag of a part",
+            f"{mark(path)}: {entry.d} has an upload without an id, or without the etag of a part",
             "run the task again",
         )
     if len(entry.p) > MAX_PARTS:
         raise ManifestError(
-            f"{path}: {entry.d} has {len(entry.p)} parts, but an upload has at most {MAX_PARTS}",
+            f"{mark(path)}: {entry.d} has {len(entry.p)} parts, but an upload has at most {MAX_PARTS}",
             "write it in larger parts",
         )

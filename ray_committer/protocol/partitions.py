@@ -15,6 +15,7 @@ from ray_committer.errors import CatalogTableError, some_of
 from ray_committer.protocol.file_list import partition_of
 from ray_committer.protocol.hidden_names import is_hidden
 from ray_committer.protocol.partition_names import NULL_PARTITION, partition_name, unescape
+from ray_committer.texts import mark
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -83,7 +84,7 @@ def partition_at(path: str, table: str = "") -> Partition:
     if values is None:
         where = "/".join(filter(None, (table, path)))
         raise CatalogTableError(
-            f"{where}: has data files, but is not the directory of a partition (column=value)",
+            f"{mark(where)}: has data files, but is not the directory of a partition (column=value)",
             "nothing was changed: move these files, or name the partitions with --partition",
         )
     return Partition(path, values)
@@ -145,7 +146,7 @@ def common_columns(changes: PartitionChanges) -> tuple[str, ...]:
     whole = {partition.columns for partition in changes.there} | {longest}
     if len(whole) > 1 or any(columns != longest[: len(columns)] for columns in example_paths):
         raise CatalogTableError(
-            f"{some_of(sorted(example_paths.values()))}: have different partition columns",
+            f"{some_of(sorted(map(mark, example_paths.values())))}: have different partition columns",
             "nothing was changed: a table has the same columns in all its directories; name one with "
             "--partition",
         )
@@ -158,8 +159,8 @@ def _require_distinct(there: Iterable[Partition]) -> None:
     for partition in there:
         if (earlier := paths.setdefault(partition.values, partition.path)) != partition.path:
             raise CatalogTableError(
-                f"{earlier} and {partition.path}: have the same values, for which a catalog has one "
-                f"directory",
+                f"{mark(earlier)} and {mark(partition.path)}: have the same values, for which a catalog "
+                "has one directory",
                 "nothing was changed: move the files of one to the other, or name one with --partition",
             )
 
@@ -190,7 +191,7 @@ def _fitted(partition: Partition, columns: Sequence[str], table: str) -> Partiti
     if named != [column.lower() for column in columns]:
         theirs = ", ".join(columns) or "none"
         raise CatalogTableError(
-            f"{partition.path}: does not fit table {table}, whose partition columns are {theirs}",
+            f"{mark(partition.path)}: does not fit table {table}, whose partition columns are {theirs}",
             "nothing was changed: name the table that this directory belongs to",
         )
     return Partition(partition.path, tuple(zip(columns, partition.texts, strict=True)))

@@ -26,6 +26,7 @@ from ray_committer.protocol.actions import predict_etag
 from ray_committer.protocol.magic_paths import MagicJob, is_magic
 from ray_committer.protocol.manifest import MAX_PARTS, FileEntry, Long, TaskManifest
 from ray_committer.protocol.uri import Location, format_uri
+from ray_committer.texts import mark
 
 SET_VERSION = 3
 UPLOAD_VERSION = 2
@@ -82,10 +83,11 @@ def decode_pendingset(data: bytes, path: str, job: MagicJob) -> TaskManifest:
     `path` is where the file is on the store, which says which task and job attempt it is of.
     """
     pendingset = _decode(data, path, _SET, SET_VERSION)
-    _check_version(pendingset.version, SET_VERSION, f"{path}: ")
+    _check_version(pendingset.version, SET_VERSION, f"{mark(path)}: ")
     if pendingset.job_id and pendingset.job_id != job.uuid:
         raise ManifestError(
-            f"{path}: jobId: is {pendingset.job_id!r}, but the job is {job.uuid}", "remove the file"
+            f"{mark(path)}: jobId: is {pendingset.job_id!r}, but the job is {job.uuid}",
+            "remove the file",
         )
     place = job.place_of(path)
     task_id = place.task_id if place else None
@@ -110,7 +112,7 @@ def decode_pending(data: bytes, path: str, job: MagicJob) -> FileEntry:
 def _decode(data: bytes, path: str, decoder: msgspec.json.Decoder[_Decoded], known: int) -> _Decoded:
     """Parse one file. What is wrong with the fields of another version is that it is another one."""
     if not data:
-        raise ManifestError(f"{path}: is empty, not a pendingset", _AGAIN)
+        raise ManifestError(f"{mark(path)}: is empty, not a pendingset", _AGAIN)
     try:
         return decoder.decode(data)
     except msgspec.ValidationError as e:
@@ -118,10 +120,10 @@ def _decode(data: bytes, path: str, decoder: msgspec.json.Decoder[_Decoded], kno
         # can be read.
         with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             version = _VERSION.decode(data).version
-            _check_version(version, known, f"{path}: ")
-        raise ManifestError(f"{path}: cannot be committed: {e}") from e
+            _check_version(version, known, f"{mark(path)}: ")
+        raise ManifestError(f"{mark(path)}: cannot be committed: {e}") from e
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
-        raise ManifestError(f"{path}: is truncated or not JSON ({e})", _AGAIN) from e
+        raise ManifestError(f"{mark(path)}: is truncated or not JSON ({e})", _AGAIN) from e
 
 
 def _check_version(version: int, known: int, where: str) -> None:
@@ -130,7 +132,7 @@ def _check_version(version: int, known: int, where: str) -> None:
 
 
 def _entry(upload: _Upload, path: str, field: str, job: MagicJob) -> FileEntry:
-    where = f"{path}: {field}"
+    where = f"{mark(path)}: {field}"
     _check_version(upload.version, UPLOAD_VERSION, where)
     # Hadoop completes whatever the file says. A file that was copied here could end uploads of another
     # job.
@@ -215,7 +217,7 @@ def _check_attempts(uploads: Iterable[_Upload], path: str, task_id: str | None) 
         is_of_task = task_id is None or _task_of(attempt) in (None, task_id)
         if attempt != first or not is_of_task:
             raise ManifestError(
-                f"{path}: commits[{index}].taskId: is {attempt!r}, of another task attempt", _AGAIN
+                f"{mark(path)}: commits[{index}].taskId: is {attempt!r}, of another task attempt", _AGAIN
             )
 
 
@@ -229,4 +231,4 @@ def _task_of(attempt: str) -> str | None:
 def _check_unique(values: Iterable[str], path: str, field: str) -> None:
     twice = [value for value, times in Counter(values).items() if times > 1]
     if twice:
-        raise ManifestError(f"{path}: {field}: {twice[0]!r} is named by two uploads", _AGAIN)
+        raise ManifestError(f"{mark(path)}: {field}: {twice[0]!r} is named by two uploads", _AGAIN)

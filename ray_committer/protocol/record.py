@@ -16,6 +16,7 @@ import msgspec
 from ray_committer.errors import ManifestError
 from ray_committer.protocol.paths import is_within
 from ray_committer.protocol.state import UNSTAMPED
+from ray_committer.texts import mark
 
 RECORD_VERSION = 1
 
@@ -241,7 +242,7 @@ def _decode(data: bytes, decoder: msgspec.json.Decoder[_Versioned], path: str) -
     document = _parse(data, decoder, path)
     if document.version != RECORD_VERSION:
         raise ManifestError(
-            f"{path}: is a commit record of version {document.version}",
+            f"{mark(path)}: is a commit record of version {document.version}",
             "finish the commit with the release of ray-committer that wrote it",
         )
     return document
@@ -252,7 +253,7 @@ def _parse(data: bytes, decoder: msgspec.json.Decoder[_Document], path: str) -> 
         return decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
         raise ManifestError(
-            f"{path}: is not a commit record that this version can read: {e}",
+            f"{mark(path)}: is not a commit record that this version can read: {e}",
             "this run changed nothing: "
             "restore the file from soft delete or a snapshot, and run the same command",
         ) from e

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ray_committer.errors import ManifestError
+from ray_committer.texts import mark
 
 SUFFIX = ".sidecar"
 COPY_PREFIX = "manifest-"
@@ -52,7 +53,7 @@ def decode_sidecar(data: bytes, path: str) -> tuple[list[FileIdentity] | None, b
     try:
         identities = _IDENTITIES.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError) as e:
-        raise ManifestError(f"{path}: is not a list of file identities: {e}") from e
+        raise ManifestError(f"{mark(path)}: is not a list of file identities: {e}") from e
     if not end:
-        raise ManifestError(f"{path}: contains no manifest")
+        raise ManifestError(f"{mark(path)}: contains no manifest")
     return identities, manifest

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ray_committer.errors import ManifestError
+from ray_committer.texts import mark
 
 SUFFIX = ".state"
 UNSTAMPED = "unstamped"
@@ -181,7 +182,7 @@ def parse_token(token: str, path: str) -> JobState:
         return JobState(kind, stamp, nonce, Intent(intent), record, base)
     except (IndexError, ValueError):
         raise ManifestError(
-            f"{path}/{token[:LONGEST_SHOWN]}: is not a job state that this version can read",
+            f"{mark(path)}/{token[:LONGEST_SHOWN]}: is not a job state that this version can read",
             "nothing was changed",
         ) from None
 

@@ -14,6 +14,7 @@ import msgspec
 
 from ray_committer.errors import ManifestError
 from ray_committer.protocol.iostatistics import IOStatistics
+from ray_committer.texts import mark
 
 SUCCESS_NAME = "org.apache.hadoop.fs.s3a.commit.files.SuccessData/1"
 COMMITTER_NAME = "ray_committer"
@@ -107,9 +108,9 @@ def decode_success(data: bytes, path: str) -> SuccessData | None:
     try:
         success = _DECODER.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
-        raise ManifestError(f"{path}: is not a job success marker: {e}") from e
+        raise ManifestError(f"{mark(path)}: is not a job success marker: {e}") from e
     if success.name != SUCCESS_NAME:
-        raise ManifestError(f"{path}: is not a job success marker but {success.name!r}")
+        raise ManifestError(f"{mark(path)}: is not a job success marker but {success.name!r}")
     return success
 
 

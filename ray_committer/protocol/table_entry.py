@@ -21,6 +21,7 @@ import msgspec
 from ray_committer.errors import TableFormatError, TableLogError
 from ray_committer.protocol.file_list import FileSet
 from ray_committer.protocol.record import NOBODY, Owner
+from ray_committer.texts import mark
 
 FORMAT = 2
 LARGEST = 100
@@ -220,7 +221,7 @@ def decode_content(data: bytes, decoder: msgspec.json.Decoder[_Content], path: s
         written = _FORMAT.decode(data).format
         if written > FORMAT:
             raise TableFormatError(
-                f"{path}: has format {written}, but this release reads only up to format {FORMAT}"
+                f"{mark(path)}: has format {written}, but this release reads only up to format {FORMAT}"
             )
         envelope = _ENVELOPE.decode(data)
         # The digest is over the bytes as they are stored, so fields that this release does not know do
@@ -230,7 +231,7 @@ def decode_content(data: bytes, decoder: msgspec.json.Decoder[_Content], path: s
         return decoder.decode(envelope.content)
     except (msgspec.MsgspecError, ValueError, RecursionError) as e:
         raise TableLogError(
-            f"{path}: is not a file of a table log that this release can read: {e}"
+            f"{mark(path)}: is not a file of a table log that this release can read: {e}"
         ) from e
 
 

@@ -17,6 +17,7 @@ from msgspec import structs
 from ray_committer.errors import SettingsError, TableLogError
 from ray_committer.protocol.table_entry import TableClaim
 from ray_committer.protocol.table_state import ClaimCommitted
+from ray_committer.texts import mark
 
 MOST_BYTES = 500
 """The longest run id, in UTF-8."""
@@ -93,7 +94,9 @@ def unpack_runs(data: bytes, digest: str, path: str) -> dict[str, CommittedRun]:
             raise ValueError("it has another digest")
         return {run.run_id: run for run in _DECODER.decode_lines(zlib.decompress(data))}
     except (zlib.error, msgspec.MsgspecError, ValueError) as e:
-        raise TableLogError(f"{path}: is not the list of run ids that a checkpoint names: {e}") from e
+        raise TableLogError(
+            f"{mark(path)}: is not the list of run ids that a checkpoint names: {e}"
+        ) from e
 
 
 _DECODER = msgspec.json.Decoder(CommittedRun)

@@ -28,6 +28,7 @@ from ray_committer.records.session import Session, Sessions, dialect_of, session
 from ray_committer.records.staging import drop_staging, list_staging
 from ray_committer.records.table import Table
 from ray_committer.records.task import RecordAttempt
+from ray_committer.texts import mark
 
 _log = logging.getLogger(__name__)
 
@@ -42,8 +43,8 @@ def commit_job(
     attempts = [result for result in results if result is not None]
     if len(attempts) < len(results):
         raise IncompleteJobError(
-            f"{job.where}: {len(results) - len(attempts)} of {len(results)} write tasks did not return "
-            f"their result, so nothing was committed",
+            f"{mark(job.where)}: {len(results) - len(attempts)} of {len(results)} write tasks did not "
+            "return their result, so nothing was committed",
             "run the write again",
         )
     # What Spark or Ray hands back decides, so it is checked before anything is recorded.
@@ -119,7 +120,9 @@ def _check_names(job: RecordJob, names: Sequence[str]) -> None:
     strangers = [name for name in names if not name.startswith(job.table.staging_prefix(job.write_id))]
     if strangers or len(set(names)) < len(names):
         what = f"{strangers[0]} is of another job" if strangers else "a task attempt is named twice"
-        raise IncompleteJobError(f"{job.where}: {what}, so nothing was committed", "run the write again")
+        raise IncompleteJobError(
+            f"{mark(job.where)}: {what}, so nothing was committed", "run the write again"
+        )
 
 
 def _columns(job: RecordJob, attempts: Sequence[RecordAttempt]) -> list[Column]:
@@ -146,7 +149,7 @@ def _record(
             raise was_aborted(job.database, job.table, job.write_id)
         elif ledger_job.attempts != attempts:
             raise CommitRecordExistsError(
-                f"{job.where}: write id {job.write_id} is {ledger_job.state.value} with other task "
-                f"attempts",
+                f"{mark(job.where)}: write id {job.write_id} is {ledger_job.state.value} with other "
+                "task attempts",
                 "nothing was changed: look at the table before you run the application again",
             )

@@ -16,6 +16,7 @@ from ray_committer.errors import (
     StoreRefusedError,
 )
 from ray_committer.records.database import Database, sqlite_path
+from ray_committer.texts import mark
 
 _FOR_NOW = ("08", "40", "53300", "55P03", "57P")
 """The SQLSTATEs, or their beginnings, after which the same statement can succeed: a lost connection, a
@@ -54,12 +55,12 @@ def connect(database: Database) -> Connection:
     `PathError` if it is a file that does not exist.
     """
     if database.kind == "sqlite" and not os.path.exists(path := sqlite_path(database)):
-        raise PathError(f"{path}: does not exist", "check the path; the first job makes the file")
+        raise PathError(f"{mark(path)}: does not exist", "check the path; the first job makes the file")
     try:
         driver = import_module(f"adbc_driver_{database.kind}.dbapi")
     except ImportError as e:
         raise StoreRefusedError(
-            f"{database.shown}: needs a package that is not installed here ({e.name})",
+            f"{mark(database.shown)}: needs a package that is not installed here ({e.name})",
             "install ray-committer[records] on all nodes",
         ) from e
     # Autocommit, because a transaction is begun by our own BEGIN, with the isolation that we need.

@@ -17,6 +17,7 @@ from ray_committer.records.job import RecordJob, require_job
 from ray_committer.records.ledger import State
 from ray_committer.records.session import Session, open_session
 from ray_committer.records.staging import add_staging_column, drop_staging, make_staging
+from ray_committer.texts import mark
 
 _log = logging.getLogger(__name__)
 
@@ -73,7 +74,7 @@ class _Attempt:
         # Counted here, where the attempt can still fail, and again when the rows are admitted.
         if written != rows.num_rows:
             raise TaskCommitError(
-                f"{job.where}: {written} of {rows.num_rows} rows were written to a staging table"
+                f"{mark(job.where)}: {written} of {rows.num_rows} rows were written to a staging table"
             )
         self._rows += written
 
@@ -120,7 +121,8 @@ class _Attempt:
             state = require_job(session, job.table, job.write_id, is_shared=True).state
             if state is not State.OPEN:
                 raise TaskCommitError(
-                    f"{job.where}: write id {job.write_id} is {state.value}: this attempt is too late",
+                    f"{mark(job.where)}: write id {job.write_id} is {state.value}: this attempt is too "
+                    "late",
                     "nothing was written: run the application again if its rows are needed",
                 )
             make_staging(session, job.table, self._name, columns)

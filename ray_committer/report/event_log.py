@@ -22,6 +22,7 @@ import msgspec
 
 from ray_committer.errors import EventLogError
 from ray_committer.events import Event, EventSink
+from ray_committer.texts import mark
 from ray_committer.version import __version__
 
 FORMAT = 1
@@ -72,7 +73,7 @@ class _EventLog:
         except OSError as e:
             self.close()
             raise EventLogError(
-                f"{path}: the events cannot be written there ({e.strerror or e}), and nothing was "
+                f"{mark(path)}: the events cannot be written there ({e.strerror or e}), and nothing was "
                 f"changed",
                 "choose a file in a directory that exists and is writable, or log no events",
             ) from e

@@ -34,6 +34,7 @@ from ray_committer.spark.job_settings import HandlerSettings, job_options
 from ray_committer.spark.tell_catalog import catalog_told
 from ray_committer.spark.workers_ahead import WorkersAhead
 from ray_committer.tables.run_session import in_batch, jobs_of_spark
+from ray_committer.texts import mark
 
 _log = logging.getLogger(__name__)
 
@@ -140,8 +141,8 @@ class CommitHandler:
         # Hive would move the files of a job that is not committed, `_temporary` included.
         if request.commit == DEFERRED and _HIVE_STAGING in request.dest:
             raise StoreRefusedError(
-                f"{request.dest}: is a staging directory that Hive moves when the write returns, so its "
-                f"commit cannot be deferred",
+                f"{mark(request.dest)}: is a staging directory that Hive moves when the write returns, "
+                "so its commit cannot be deferred",
                 "write this table with commit='ray'",
             )
         conf = self._settings.configuration(request.job_id)

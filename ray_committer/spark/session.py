@@ -31,6 +31,7 @@ from ray_committer.spark.hadoop.conf import job_configuration, session_configura
 from ray_committer.spark.handler import DEFERRED, CommitHandler
 from ray_committer.spark.job_settings import HandlerSettings, job_executor, job_options
 from ray_committer.spark.settings import MODE_KEY, SESSION_KEY, CommitMode
+from ray_committer.texts import mark
 from ray_committer.version import PROTOCOL_CLASS, PROTOCOL_KEY, jar_path
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ def load_jar(spark: SparkSession) -> None:
         loader.addURL(context._jvm.java.io.File(path).toURI().toURL())
         if not _has_bridge(spark):
             raise SparkDriverError(
-                f"{path}: could not be loaded into the running driver",
+                f"{mark(path)}: could not be loaded into the running driver",
                 "add it with spark.jars (ray_committer.spark.spark_conf()) when you build the session",
             )
     require_own_version(context._jvm)

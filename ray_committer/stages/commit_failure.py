@@ -124,4 +124,4 @@ def _looks_harmless(error: RayCommitterError) -> bool:
 def _as_unknown(error: RayCommitterError) -> CommitStateUnknownError:
     """Convert an error that is harmless before the record, but after it stops a commit in the middle."""
     kept = "the commit has begun and kept everything: run the same command to finish it"
-    return CommitStateUnknownError(error.what, "; ".join((*error.args[1:], kept)))
+    return CommitStateUnknownError(error.parts[0], "; ".join((*error.args[1:], kept)))

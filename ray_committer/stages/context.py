@@ -26,7 +26,8 @@ from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.end_others import EndJob, cannot_end
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.guarded import GuardedStore
-from ray_committer.stores.registry import located, shown_url
+from ray_committer.stores.registry import shown_url
+from ray_committer.texts import mark, shown
 
 _log = logging.getLogger(__name__)
 
@@ -134,7 +135,7 @@ class JobContext:
     def notice(self, text: str) -> None:
         """Send a text that a person should read as an event, and add it to the report.
 
-        A path at its begin becomes a URL.
+        Its paths become URLs.
         """
         text = self.located(text)
         self.journal.notices.append(text)
@@ -147,12 +148,12 @@ class JobContext:
 
     def note_changed(self, path: str) -> None:
         """Report an old file that stays, because it has changed since it was listed to be replaced."""
-        self.journal.changed.append(self.located(path))
-        self.notice(f"{path}: was to be replaced but has changed since then; it was kept")
+        self.journal.changed.append(self.located(mark(path)))
+        self.notice(f"{mark(path)}: was to be replaced but has changed since then; it was kept")
 
     def located(self, text: str) -> str:
-        """Make a URL of the path with which a text begins."""
-        return located(self.store.spec, text)
+        """Show the paths in a text as URLs."""
+        return shown(text, shown_url(self.store.spec, ""))
 
 
 @dataclass(slots=True)

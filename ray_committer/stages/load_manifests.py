@@ -46,6 +46,7 @@ from ray_committer.stages.list_new_files import (
     save_new_files,
 )
 from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.texts import mark
 from ray_committer.work.batches import batches
 from ray_committer.work.entries import Entry, check_directory, check_entry, entries, store_path
 from ray_committer.work.sidecars import new_sidecar, save_sidecar
@@ -378,7 +379,7 @@ def _load(
             elif sidecar is not None and not changes_nothing:
                 ref, kept = _saved(worker, path, ref, sidecar), sidecar
     except (PathError, PreflightError) as e:
-        raise type(e)(f"{path}: {e.what}", *e.args[1:]) from e
+        raise type(e)(f"{mark(path)}: {e.parts[0]}", *e.args[1:]) from e
     is_needed = not checks or ref.files <= PACKED_FILES
     return _Loaded(
         ref=ref,

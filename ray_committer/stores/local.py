@@ -32,6 +32,7 @@ from ray_committer.stores.local_renames import (
 from ray_committer.stores.network_files import LOOK_PREFIX, Mounts, look_anew, mount_of, remove_names
 from ray_committer.stores.removals import what_stays
 from ray_committer.stores.state_names import read_state_name, state_rename
+from ray_committer.texts import mark
 
 _REMOVALS = 5
 
@@ -232,8 +233,8 @@ class LocalStore(StoreOperations):
             with suppress(FileExistsError):
                 self._rename(names[1], names[2])
                 raise StoreRefusedError(
-                    f"{directory}: a rename in this file system has replaced another file, although it "
-                    f"must not, so a commit could overwrite data",
+                    f"{mark(directory)}: a rename in this file system has replaced another file, "
+                    "although it must not, so a commit could overwrite data",
                     "use another file system",
                 )
         finally:

@@ -15,6 +15,7 @@ from contextlib import suppress
 
 from ray_committer.errors import StoreRefusedError
 from ray_committer.stores.hard_links import denied_links
+from ray_committer.texts import mark
 
 _AT_FDCWD = -100
 _RENAME_NOREPLACE = 1
@@ -98,8 +99,8 @@ def _refusal(number: int | None, source: str, dest: str) -> StoreRefusedError | 
         return None
     if number in (*_NOT_SUPPORTED, errno.EPERM, errno.EMLINK):
         return StoreRefusedError(
-            f"{os.path.dirname(dest)}: the file system can neither rename without replacing nor link "
-            f"files ({os.strerror(number or 0)}), so a commit could overwrite data",
+            f"{mark(os.path.dirname(dest))}: the file system can neither rename without replacing nor "
+            f"link files ({os.strerror(number or 0)}), so a commit could overwrite data",
             "use another file system",
         )
     return None
@@ -107,7 +108,7 @@ def _refusal(number: int | None, source: str, dest: str) -> StoreRefusedError | 
 
 def _another_file_system(source: str, dest: str) -> StoreRefusedError:
     return StoreRefusedError(
-        f"{dest}: is on another file system than {source}, so a rename would be a copy",
+        f"{mark(dest)}: is on another file system than {mark(source)}, so a rename would be a copy",
         "let the tasks write to the destination's own file system",
     )
 

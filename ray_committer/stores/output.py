@@ -16,6 +16,7 @@ from ray_committer.stores.addresses import without_password
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.parts import AppendedFile
 from ray_committer.stores.registry import fsspec_options, fsspec_url
+from ray_committer.texts import mark
 
 _PART_BYTES = 8 * 1024 * 1024
 _PLAIN = re.compile(r"[A-Za-z0-9_\-./=%+,~ ]*")
@@ -76,7 +77,7 @@ def fsspec_name(system: Any, spec: StoreSpec, path: str) -> str:
     name: str = system._strip_protocol(fsspec_url(spec, path))
     if not f"/{name}".endswith(path) or (spec.scheme == "abfs" and _VERSION in path):
         raise PathError(
-            f"{path}: fsspec, through which it is opened, takes this name for another one",
+            f"{mark(path)}: fsspec, through which it is opened, takes this name for another one",
             "use a name without ? and #",
         )
     return name

@@ -40,6 +40,7 @@ from ray_committer.tables.checkpoint import read_files
 from ray_committer.tables.claim import claim_partitions
 from ray_committer.tables.file_sets import save_file_set
 from ray_committer.tables.log import read_entries, read_entry
+from ray_committer.texts import mark
 
 
 @dataclass(slots=True)
@@ -115,7 +116,8 @@ def import_foreign(
     if wrong:
         give_up(store, table, own, "a file has changed", now_milliseconds)
         raise CommitConflictError(
-            f"{table.destination}: files changed while they were put into the log: {some_of(wrong)}",
+            f"{mark(table.destination)}: files changed while they were put into the log: "
+            f"{some_of(wrong)}",
             "no file was put into the log: run the same command again",
         )
     commit = TableCommit(

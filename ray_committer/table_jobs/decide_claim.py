@@ -45,6 +45,7 @@ from ray_committer.tables.file_sets import read_file_set
 from ray_committer.tables.jobs_in_log import Logged, find_logged
 from ray_committer.tables.log import read_entries, read_entry
 from ray_committer.tables.release import job_of
+from ray_committer.texts import mark
 
 
 def find_claim(
@@ -104,7 +105,7 @@ def give_up_claims(
         version, decision = give_up(store, table, each, "a person has given it up", now_milliseconds)
         if isinstance(decision, TableCommit):
             raise TableClaimError(
-                f"{table.entry(version)}: says that job {one.claim.job_id} is committed since",
+                f"{mark(table.entry(version))}: says that job {one.claim.job_id} is committed since",
                 "nothing was changed: run the same command again, which finishes the job",
             )
     return version
@@ -197,7 +198,7 @@ def _no_claim(
     command = "look at the log with: ray-committer table log DEST"
     if is_aborted:
         return TableClaimError(
-            f"{table.log}: says that job {job_id} was aborted before it had a claim", command
+            f"{mark(table.log)}: says that job {job_id} was aborted before it had a claim", command
         )
     job = new_job_attempt(table.destination, job_id, 0)
     if store.get_status(job.job_directory) is not None:
@@ -206,7 +207,9 @@ def _no_claim(
             f"nothing was changed: finish the job with: {commit_command(store, job)}, or give it up "
             f"with: {abort_command(store, job)}",
         )
-    return JobGoneError(f"{table.log}: has no claim of job {job_id}", f"nothing was changed: {command}")
+    return JobGoneError(
+        f"{mark(table.log)}: has no claim of job {job_id}", f"nothing was changed: {command}"
+    )
 
 
 def _refuse_job(store: StoreOperations, table: TablePlaces, claim: TableClaim) -> None:
@@ -215,8 +218,8 @@ def _refuse_job(store: StoreOperations, table: TablePlaces, claim: TableClaim) -
     if seen is not None:
         job = new_job_attempt(table.destination, claim.job_id, claim.job_attempt)
         raise TableClaimError(
-            f"{job.directory}: job {job.job_id} is there ({seen.phase}), so its state decides what "
-            f"becomes of its claim",
+            f"{mark(job.directory)}: job {job.job_id} is there ({seen.phase}), so its state decides "
+            "what becomes of its claim",
             f"nothing was changed: finish the job with: {commit_command(store, job)}, or give it up "
             f"with: {abort_command(store, job)}",
         )
@@ -228,8 +231,8 @@ def _refuse_lost(store: StoreOperations, table: TablePlaces, one: Logged) -> Non
     if wrong:
         command = resolve_command(store, table.destination, one.claim)
         raise ValidationError(
-            f"{table.destination}: job {one.claim.job_id} is committed in the log, but {len(wrong)} of "
-            f"its {one.claim.files.files} new files are not in their places with proof: "
+            f"{mark(table.destination)}: job {one.claim.job_id} is committed in the log, but "
+            f"{len(wrong)} of its {one.claim.files.files} new files are not in their places with proof: "
             f"{some_of(wrong)}",
             f"nothing was changed: restore these files from soft delete or a snapshot, and run the same "
             f"command. If they are lost, end the claim with: {command} --accept-lost, then run the "

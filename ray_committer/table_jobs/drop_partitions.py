@@ -20,6 +20,7 @@ from ray_committer.stages.list_new_files import relative
 from ray_committer.stores.base import StoreOperations
 from ray_committer.table_jobs.table_job import TableTasks, run_table_job, write_task
 from ray_committer.tables.checkpoint import FilesAt
+from ray_committer.texts import mark
 from ray_committer.work.worker import Worker
 
 
@@ -38,14 +39,15 @@ def plan_drop(
         there = _files_below(store, table, partition)
         if not named and not there:
             raise PathError(
-                f"{join(table.destination, partition)}: is not a partition with files of the table",
+                f"{mark(join(table.destination, partition))}: is not a partition with files of the "
+                "table",
                 "nothing was changed: name a partition as `table files` shows it",
             )
         missing |= named - there
     if missing:
         raise CommitConflictError(
-            f"{table.destination}: {some_of(sorted(missing))} is named by the log of the table but is "
-            f"not there",
+            f"{mark(table.destination)}: {some_of(sorted(missing))} is named by the log of the table "
+            "but is not there",
             "nothing was changed: if a job replaces data there now, wait until it has ended and run the "
             "same command again; otherwise find out which program has deleted the file",
         )

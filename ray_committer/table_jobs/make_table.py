@@ -37,6 +37,7 @@ from ray_committer.tables.log import read_definition, read_entries
 from ray_committer.tables.other_tables import refuse_tables_above
 from ray_committer.tables.put import complete_table, init_table, put_entry
 from ray_committer.tables.release import how_to_end
+from ray_committer.texts import mark
 
 _ENDED = (Phase.COMMITTED, Phase.ABORTED)
 
@@ -69,7 +70,7 @@ def make_table(
     version, decision = decide(store, table, commit)
     if isinstance(decision, TableAbort):
         raise TableClaimError(
-            f"{table.entry(version)}: says that the claim for the files of the table was given up",
+            f"{mark(table.entry(version))}: says that the claim for the files of the table was given up",
             "nothing was changed: run the same command",
         )
     if are_known:
@@ -91,7 +92,7 @@ def _imported(
             if are_known:
                 complete_table(store, table, definition)
             raise CommitConflictError(
-                f"{table.definition}: {table.destination} is a table with a log already",
+                f"{mark(table.definition)}: {mark(table.destination)} is a table with a log already",
                 "nothing was changed, and nothing is left to do",
             )
     return None if found is None else ClaimInFlight(found, claim)
@@ -151,14 +152,14 @@ def _refuse_jobs(store: StoreOperations, table: TablePlaces, definition: TableDe
 
 def _in_flight(store: StoreOperations, table: TablePlaces, one: ClaimInFlight) -> CommitConflictError:
     return CommitConflictError(
-        f"{table.entry(one.version)}: job {one.claim.job_id} is at work in the table",
+        f"{mark(table.entry(one.version))}: job {one.claim.job_id} is at work in the table",
         f"{how_to_end(store, table, one)}; then run the same command",
     )
 
 
 def _at_work(store: StoreOperations, job: JobAttempt) -> CommitConflictError:
     return CommitConflictError(
-        f"{job.directory}: job {job.job_id} was set up before the table was made",
+        f"{mark(job.directory)}: job {job.job_id} was set up before the table was made",
         f"finish it with: {commit_command(store, job)}, or give it up with: "
         f"{abort_command(store, job)}; then run the same command",
     )

@@ -29,6 +29,7 @@ from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stores.at_once import at_once
 from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.table_jobs.table_files import Found, compare, find_listed
+from ray_committer.texts import mark
 from ray_committer.work.entries import STAYS
 
 FILES_ASIDE = 10_000
@@ -179,7 +180,7 @@ def _remove_places(
         if _is_closed(store, table, aside):
             return strangers
     raise CommitStateUnknownError(
-        f"{aside}: another process keeps putting files there", "run the same command again"
+        f"{mark(aside)}: another process keeps putting files there", "run the same command again"
     )
 
 
@@ -230,7 +231,7 @@ def _keep(
         except FileExistsError as e:
             if not compare(file, store.get_status(place)).is_proved:
                 raise CommitStateUnknownError(
-                    f"{place}: another file is in the place where {path} is to be kept",
+                    f"{mark(place)}: another file is in the place where {mark(path)} is to be kept",
                     "nothing was deleted: move it away, and run the same command again",
                 ) from e
 

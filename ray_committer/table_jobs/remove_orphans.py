@@ -31,6 +31,7 @@ from ray_committer.tables.append import decide
 from ray_committer.tables.claim import claim_partitions
 from ray_committer.tables.file_sets import save_file_set
 from ray_committer.tables.release import job_of
+from ray_committer.texts import mark
 
 REMOVAL = "remove-orphans-"
 IMPORT = "import-files-"
@@ -103,6 +104,6 @@ def end_interrupted(
 def interrupted(table: TablePlaces, version: int) -> TableClaimError:
     """The error for a run whose claim was given up by another run."""
     return TableClaimError(
-        f"{table.entry(version)}: another run of this command has given up the claim of this one",
+        f"{mark(table.entry(version))}: another run of this command has given up the claim of this one",
         "nothing was changed by this run: run the same command again",
     )

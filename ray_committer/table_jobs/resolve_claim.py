@@ -25,6 +25,7 @@ from ray_committer.table_jobs.remove_listed_files import Removal
 from ray_committer.table_jobs.remove_orphans import remove_orphans
 from ray_committer.table_jobs.table import require_table
 from ray_committer.tables.jobs_in_log import Logged
+from ray_committer.texts import mark
 
 _DEFAULTS = CommitOptions()
 
@@ -117,7 +118,7 @@ def unknown_if_it_fails(destination: str) -> Iterator[None]:
         yield
     except OSError as e:
         raise CommitStateUnknownError(
-            f"{e.filename or destination}: {e.strerror or e}",
+            f"{mark(str(e.filename or destination))}: {e.strerror or e}",
             "no file without proof was removed: fix that and run the same command to finish",
         ) from e
 
@@ -141,6 +142,6 @@ def _remove(
         return remove_orphans(store, table, definition, [*files.values()], now_milliseconds, waiting)
     except CommitConflictError as e:
         raise CommitConflictError(
-            f"{e.what}. The claim of job {one.claim.job_id} is given up (version {version})",
+            f"{e.parts[0]}. The claim of job {one.claim.job_id} is given up (version {version})",
             "its new files were not removed: run the same command again when that job has ended",
         ) from e

@@ -17,6 +17,7 @@ from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.registry import fsspec_url
 from ray_committer.tables.log import read_definition
 from ray_committer.tables.snapshot import TableSnapshot
+from ray_committer.texts import mark
 
 if TYPE_CHECKING:
     import polars as pl
@@ -188,7 +189,7 @@ def definition_of(store: StoreOperations, table: TablePlaces) -> TableDefinition
     definition = read_definition(store, table)
     if definition is None:
         raise JobNotFoundError(
-            f"{table.destination}: is not a table with a log",
+            f"{mark(table.destination)}: is not a table with a log",
             "make it one with: ray-committer table init DEST",
         )
     return definition

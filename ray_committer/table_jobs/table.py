@@ -29,6 +29,7 @@ from ray_committer.stores.base import StoreOperations
 from ray_committer.table_jobs.make_table import make_table
 from ray_committer.tables.log import find_head, read_definition, read_entries, version_gone
 from ray_committer.tables.put import new_table_id
+from ray_committer.texts import mark
 
 _DEFAULTS = CommitOptions()
 _KINDS = {TableClaim: "claim", TableCommit: "commit", TableDone: "done", TableAbort: "abort"}
@@ -156,7 +157,7 @@ def require_table(store: StoreOperations, destination: str) -> tuple[TablePlaces
     definition = read_definition(store, table)
     if definition is None:
         raise JobNotFoundError(
-            f"{destination}: is not a table with a log",
+            f"{mark(destination)}: is not a table with a log",
             "make it one with: ray-committer table init DEST",
         )
     return table, definition

@@ -20,6 +20,7 @@ from ray_committer.table_jobs.snapshot import definition_of
 from ray_committer.tables.changes import committed_since
 from ray_committer.tables.file_sets import read_file_set
 from ray_committer.tables.log import read_definition, read_entries
+from ray_committer.texts import mark
 
 _DEFAULTS = CommitOptions()
 
@@ -214,12 +215,12 @@ def _nobody(
             store, table, ClaimCommitted(0, version, claim, FileSet()), claim.files, name
         ):
             return JobNotFoundError(
-                f"{found}: is named only by job {claim.job_id} (version {version}), which was not "
+                f"{mark(found)}: is named only by job {claim.job_id} (version {version}), which was not "
                 f"committed",
                 f"look at that job with: ray-committer table log DEST --since {version - 1}",
             )
     return JobNotFoundError(
-        f"{found}: no entry of the log of the table at {table.destination} names this file",
+        f"{mark(found)}: no entry of the log of the table at {mark(table.destination)} names this file",
         "check the path; if the file is there, another program has written it",
     )
 
@@ -231,7 +232,8 @@ def _table_of(store: StoreOperations, path: str) -> TablePlaces:
         if read_definition(store, TablePlaces(directory)) is not None:
             return TablePlaces(directory)
     raise JobNotFoundError(
-        f"{path}: is not a file of a job, and not in a table with a log, which names each file's writer",
+        f"{mark(path)}: is not a file of a job, and not in a table with a log, which names each file's "
+        "writer",
         "the file was left as it is; run `ray-committer status DEST` to see the jobs",
     )
 

@@ -17,6 +17,7 @@ from ray_committer.stages.list_new_files import relative
 from ray_committer.stores.at_once import at_once
 from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.tables.other_tables import holds_table
+from ray_committer.texts import mark
 
 AT_ONCE = 1_000
 """The number of directories whose listings are held at once."""
@@ -98,8 +99,8 @@ def _name(table: TablePlaces, status: FileStatus) -> str:
         raise holds_table(status.path.partition(f"/{DIRECTORY}/")[0])
     if status.is_directory:
         raise PreflightError(
-            f"{status.path}: is a symbolic link to a directory, and the data behind it may belong to "
-            f"others",
+            f"{mark(status.path)}: is a symbolic link to a directory, and the data behind it may belong "
+            "to others",
             "nothing was changed: replace the link by a directory, and run the same command",
         )
     try:

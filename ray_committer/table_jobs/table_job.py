@@ -17,6 +17,7 @@ from ray_committer.errors import (
     CommitRecordExistsError,
     RayCommitterError,
     TableLogGoneError,
+    why,
 )
 from ray_committer.events import CancelToken
 from ray_committer.job_files.commands import abort_command, commit_command
@@ -40,6 +41,7 @@ from ray_committer.stages.heartbeat import heartbeat, signing_off
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stages.setup_task import setup_task
 from ray_committer.stores.base import StoreOperations
+from ray_committer.texts import mark
 from ray_committer.work.worker import Worker
 
 _ENDED = (Exception, KeyboardInterrupt)
@@ -142,7 +144,9 @@ def _commit(
     state, work = read_job(context.store, context.job), made.work
     table = state.seen.state.table if state.seen else None
     if table is None or table.table_id != work.table_id:
-        raise TableLogGoneError(f"{context.job.destination}: is not the table {work.table_id} any more")
+        raise TableLogGoneError(
+            f"{mark(context.job.destination)}: is not the table {work.table_id} any more"
+        )
     roots = tuple(join(context.job.destination, path) for path in work.partitions)
     options = context.options.changed(
         mode=ConflictMode.APPEND if work.names_files else ConflictMode.OVERWRITE,
@@ -169,7 +173,7 @@ def _give_up(context: JobContext, error: BaseException) -> None:
     except (OSError, RayCommitterError) as e:
         _advise(
             error,
-            f"this job was not given up ({e}); run: {abort_command(context.store, context.job)}",
+            f"this job was not given up ({why(e)}); run: {abort_command(context.store, context.job)}",
         )
     else:
         text = _GIVEN_UP.get(type(error))
@@ -179,7 +183,6 @@ def _give_up(context: JobContext, error: BaseException) -> None:
 
 def _advise(error: BaseException, text: str, *, instead: bool = False) -> None:
     if isinstance(error, RayCommitterError):
-        error.advice = text if instead else f"{error.advice}; {text}"
-        error.args = (error.what, error.advice)
+        error.advise(text, instead=instead)
     else:
         error.add_note(text)

@@ -38,6 +38,7 @@ from ray_committer.tables.changes import committed_since
 from ray_committer.tables.checkpoint import FilesAt
 from ray_committer.tables.file_sets import read_file_set
 from ray_committer.tables.release import how_to_end
+from ray_committer.texts import mark
 from ray_committer.work.worker import Worker
 
 FILES_PER_TASK = 100
@@ -77,7 +78,7 @@ def plan_undo(store: StoreOperations, table: TablePlaces, table_id: str, version
     kept = tuple(Kept(file, table.kept(undone.claim_version, file.p)) for file in removed)
     if kept and not undone.kept:
         raise TableVersionGoneError(
-            f"{table.destination}: version {version} (job {undone.claim.job_id}) has deleted "
+            f"{mark(table.destination)}: version {version} (job {undone.claim.job_id}) has deleted "
             f"{some_of([file.p for file in removed])}, so it cannot be undone",
             "nothing was changed: restore them from soft delete, and write them again",
         )
@@ -115,12 +116,12 @@ def _committed_at(
             return one
         if one.version == version:
             raise PathError(
-                f"{table.destination}: version {version} is the import of files that were there before, "
-                f"which cannot be undone",
+                f"{mark(table.destination)}: version {version} is the import of files that were there "
+                "before, which cannot be undone",
                 "nothing was changed: choose the version of a job",
             )
     raise JobNotFoundError(
-        f"{table.destination}: no job was committed at version {version}",
+        f"{mark(table.destination)}: no job was committed at version {version}",
         "nothing was changed: `history` shows the versions of all jobs",
     )
 
@@ -142,8 +143,8 @@ def _refuse_later(
     for one in (*changed[:1], undone):
         if one.claim_version in unended:
             raise CommitConflictError(
-                f"{table.destination}: job {one.claim.job_id} (version {one.version}) has not removed "
-                f"all of its old files yet",
+                f"{mark(table.destination)}: job {one.claim.job_id} (version {one.version}) has not "
+                "removed all of its old files yet",
                 f"nothing was changed: {how_to_end(store, table, unended[one.claim_version])}; then run "
                 f"the same command again",
             )
@@ -157,13 +158,13 @@ def _later(table: TablePlaces, undone: ClaimCommitted, last: ClaimCommitted) -> 
     places = some_of([path or "the whole table" for path in sorted(common)])
     if last.claim.undoes == undone.version:
         return CommitConflictError(
-            f"{table.destination}: version {undone.version} was undone before, as version "
+            f"{mark(table.destination)}: version {undone.version} was undone before, as version "
             f"{last.version}",
             f"nothing was changed: to bring it back, undo version {last.version}",
         )
     return CommitConflictError(
-        f"{table.destination}: job {last.claim.job_id} (version {last.version}) has changed {places} "
-        f"after version {undone.version}, so that version cannot be undone",
+        f"{mark(table.destination)}: job {last.claim.job_id} (version {last.version}) has changed "
+        f"{places} after version {undone.version}, so that version cannot be undone",
         f"nothing was changed: undo version {last.version}, or write rows of a snapshot again",
     )
 
@@ -178,7 +179,7 @@ def _refuse_missing(store: StoreOperations, kept: Sequence[Kept]) -> None:
     there: dict[str, int] = {}
     for sizes in at_once(store, partial(_sizes, store), directories):
         there |= sizes
-    wrong = [one.place for one in kept if there.get(one.place) != one.file.z]
+    wrong = [mark(one.place) for one in kept if there.get(one.place) != one.file.z]
     if wrong:
         raise TableVersionGoneError(
             f"{some_of(wrong)}: is gone or has changed, so the version cannot be undone",
@@ -207,7 +208,7 @@ def _restore(worker: Worker, item: tuple[int, tuple[Kept, ...]], *, copy: Copy) 
         for one in files:
             if copy(worker.store, one.place, restored.path(one.file.p)) != one.file.z:
                 raise CommitAbortedError(
-                    f"{one.place}: has changed while it was copied",
+                    f"{mark(one.place)}: has changed while it was copied",
                     "nothing was changed: run the same command again",
                 )
 

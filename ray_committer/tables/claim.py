@@ -33,6 +33,7 @@ from ray_committer.tables.checkpoint import read_since
 from ray_committer.tables.log import read_entries
 from ray_committer.tables.release import how_to_end
 from ray_committer.tables.runs import read_run
+from ray_committer.texts import mark
 
 
 class Claimant:
@@ -125,7 +126,7 @@ class Claimant:
             return None
         if claim.undoes is not None:
             raise CommitConflictError(
-                f"{self._table.destination}: run id {claim.run_id} is committed again as version "
+                f"{mark(self._table.destination)}: run id {claim.run_id} is committed again as version "
                 f"{run.version}, so version {claim.undoes} cannot be undone",
                 f"nothing was changed: undo version {run.version} first",
             )
@@ -172,7 +173,8 @@ class Claimant:
         own = {version for version, entry in (*before, *self._entries) if self.claim.repeats(entry)}
         if any(is_abort_of(entry, job_id, job_attempt, own) for _, entry in self._entries):
             raise CommitAbortedError(
-                f"{self._table.destination}: the log of the table says that job {job_id} was aborted",
+                f"{mark(self._table.destination)}: the log of the table says that job {job_id} was "
+                "aborted",
                 "nothing was changed: run its application again",
             )
 
@@ -214,7 +216,7 @@ def _refused(
 ) -> CommitConflictError:
     other = obstacle.other
     return CommitConflictError(
-        f"{table.destination}: job {other.claim.job_id} (version {other.version}) has written to "
+        f"{mark(table.destination)}: job {other.claim.job_id} (version {other.version}) has written to "
         f"{_shown(obstacle)}, which job {claim.job_id} has read at version {claim.base}",
         f"nothing was changed: give this job up with: {abort_command(store, _job(table, claim))}; "
         f"then run its application again",
@@ -241,7 +243,7 @@ def at_work(table: TablePlaces, obstacle: Obstacle) -> str:
     """The job that is in the way, and where."""
     other = obstacle.other
     return (
-        f"{table.destination}: job {other.claim.job_id} (version {other.version}) is at work in "
+        f"{mark(table.destination)}: job {other.claim.job_id} (version {other.version}) is at work in "
         f"{_shown(obstacle)}"
     )
 

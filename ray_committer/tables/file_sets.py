@@ -25,6 +25,7 @@ from ray_committer.protocol.state import new_nonce
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stores.at_once import THREADS, at_once
 from ray_committer.stores.base import StoreOperations
+from ray_committer.texts import mark
 
 
 def save_file_set(
@@ -56,7 +57,7 @@ def save_file_lists(
         if lists:
             store.sync(table.file_lists)
     except FileNotFoundError as e:
-        raise TableLogGoneError(f"{table.file_lists}: is gone") from e
+        raise TableLogGoneError(f"{mark(table.file_lists)}: is gone") from e
     return lists
 
 
@@ -86,7 +87,7 @@ def read_file_list(store: StoreOperations, path: str, digest: str) -> list[Liste
     try:
         return decode_file_list(store.read(path), digest, path)
     except FileNotFoundError as e:
-        raise TableLogError(f"{path}: is missing, although the log of the table names it") from e
+        raise TableLogError(f"{mark(path)}: is missing, although the log of the table names it") from e
 
 
 def _save(

@@ -23,6 +23,7 @@ from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.checkpoint import read_since, read_state
 from ray_committer.tables.log import Entries, read_definition, read_entries
 from ray_committer.tables.release import job_of
+from ray_committer.texts import mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ def find_logged(
     numbers = sorted({pending.claim.job_attempt for pending in mine})
     if len(numbers) > 1:
         raise AmbiguousJobError(
-            f"{table.log}: has claims in flight of the attempts {numbers} of job {job_id}",
+            f"{mark(table.log)}: has claims in flight of the attempts {numbers} of job {job_id}",
             "name one with --attempt",
         )
     if mine:
@@ -209,8 +210,9 @@ def what_became(
             return None
         logged = find_logged(store, table, definition.table_id, job_id, number)
     except TableLogError as e:
+        what, advice = e.parts
         raise CommitStateUnknownError(
-            f"{e.what}; so it is not known what became of job {job_id}", e.advice
+            f"{what}; so it is not known what became of job {job_id}", advice
         ) from e
     if not isinstance(logged, Logged):
         return EndInLog(logged.number, logged.version) if logged else None

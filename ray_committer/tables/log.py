@@ -25,6 +25,7 @@ from ray_committer.protocol.table_entry import (
 from ray_committer.protocol.table_paths import BLOCK, TablePlaces, number_of
 from ray_committer.stores.at_once import MANY, at_once
 from ray_committer.stores.base import StoreOperations
+from ray_committer.texts import mark
 
 Entries = list[tuple[int, LogEntry]]
 
@@ -117,7 +118,8 @@ class LogFiles:
                 start = self._end(start) + 1
         except TableLogGapError as e:
             raise TableLogGoneError(
-                f"{self._table.entry(version)}: is gone; later versions of this log may be gone, too"
+                f"{mark(self._table.entry(version))}: is gone; later versions of this log may be gone, "
+                "too"
             ) from e
         return start
 
@@ -139,14 +141,16 @@ class LogFiles:
         found = read_file(self._store, self._table, start)
         if found is None:
             raise TableLogGapError(
-                f"{self._table.entry(start)}: is missing, although later entries of the log are there"
+                f"{mark(self._table.entry(start))}: is missing, although later entries of the log are "
+                "there"
             )
         names = self._names(start // BLOCK)
         place = bisect_right(names, start)
         if place < len(names) and names[place] < start + len(found):
             raise TableLogError(
-                f"{self._table.entry(names[place])}: must not be there, because "
-                f"{self._table.entry(start)} holds the entries up to version {start + len(found) - 1}"
+                f"{mark(self._table.entry(names[place]))}: must not be there, because "
+                f"{mark(self._table.entry(start))} holds the entries up to version "
+                f"{start + len(found) - 1}"
             )
         return found
 
@@ -171,7 +175,9 @@ def require_definition(store: StoreOperations, table: TablePlaces, table_id: str
     definition = read_definition(store, table)
     if definition is None or definition.table_id != table_id:
         what = "is gone" if definition is None else "is that of another table"
-        raise TableLogGoneError(f"{table.definition}: {what}; it was the definition of table {table_id}")
+        raise TableLogGoneError(
+            f"{mark(table.definition)}: {what}; it was the definition of table {table_id}"
+        )
     return definition
 
 
@@ -192,7 +198,9 @@ def read_file(store: StoreOperations, table: TablePlaces, start: int) -> list[Lo
     except FileNotFoundError:
         return None
     if start % BLOCK + len(found) > BLOCK:
-        raise TableLogError(f"{path}: holds {len(found)} entries, more than its place has room for")
+        raise TableLogError(
+            f"{mark(path)}: holds {len(found)} entries, more than its place has room for"
+        )
     return found
 
 
@@ -224,7 +232,7 @@ def read_entry(store: StoreOperations, table: TablePlaces, version: int) -> LogE
         return LogFiles(store, table).at(version)
     except TableLogGoneError as e:
         raise TableLogGapError(
-            f"{table.entry(version)}: is missing, although later entries of the log are there"
+            f"{mark(table.entry(version))}: is missing, although later entries of the log are there"
         ) from e
 
 
@@ -251,7 +259,7 @@ def read_entries(
 
 def version_gone(table: TablePlaces, version: int, head: int) -> TableVersionGoneError:
     """The error for a version after the last one."""
-    return TableVersionGoneError(f"{table.log}: has no version {version}, the last one is {head}")
+    return TableVersionGoneError(f"{mark(table.log)}: has no version {version}, the last one is {head}")
 
 
 def _last_in(store: StoreOperations, directory: str) -> int:
@@ -272,4 +280,4 @@ def _check_there(store: StoreOperations, table: TablePlaces) -> None:
     """Check that a log without an entry is there: its first directory is made with it."""
     path = table.block(0)
     if store.get_status(path) is None:
-        raise TableLogGoneError(f"{path}: is gone; later versions of this log may be gone, too")
+        raise TableLogGoneError(f"{mark(path)}: is gone; later versions of this log may be gone, too")

@@ -15,13 +15,14 @@ from ray_committer.protocol.paths import ancestors, join, parent
 from ray_committer.protocol.table_paths import DIRECTORY, TablePlaces
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.log import read_definition
+from ray_committer.texts import mark
 
 
 def holds_table(path: str) -> PreflightError:
     """The error for a directory, among those that the job writes to, that has a log of its own."""
     return PreflightError(
-        f"{join(path, DIRECTORY)}: {path} is a table with a log, and a job that was set up elsewhere "
-        f"must not change it",
+        f"{mark(join(path, DIRECTORY))}: {mark(path)} is a table with a log, and a job that was set up "
+        "elsewhere must not change it",
         "nothing was changed: abort the job, and run it with that table as its destination",
     )
 

@@ -28,6 +28,7 @@ from ray_committer.protocol.table_entry import (
 from ray_committer.protocol.table_paths import BLOCK, TablePlaces, draft_of
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.log import read_definition
+from ray_committer.texts import mark
 
 
 class Draft:
@@ -85,7 +86,7 @@ class Draft:
             there = _read_if_there(store, path)
             if there is None and isinstance(e, FileNotFoundError):
                 raise TableLogGoneError(
-                    f"{parent(path)}: is gone, or {self._table.temporaries} is"
+                    f"{mark(parent(path))}: is gone, or {mark(self._table.temporaries)} is"
                 ) from e
             if there is None:
                 raise

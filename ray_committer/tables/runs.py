@@ -12,6 +12,7 @@ from ray_committer.protocol.table_state import follow
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.checkpoint import checkpoints
 from ray_committer.tables.log import read_entries, read_entry
+from ray_committer.texts import mark
 
 
 def read_run(
@@ -33,14 +34,14 @@ def runs_of(store: StoreOperations, table: TablePlaces, checkpoint: Checkpoint) 
     try:
         return unpack_runs(store.read(path), checkpoint.runs.digest, path)
     except FileNotFoundError as e:
-        raise TableLogError(f"{path}: is missing, although a checkpoint names it") from e
+        raise TableLogError(f"{mark(path)}: is missing, although a checkpoint names it") from e
 
 
 def claim_of_run(store: StoreOperations, table: TablePlaces, run: CommittedRun) -> TableClaim:
     """The claim of the job that has done the work of a run id."""
     entry = read_entry(store, table, run.claim)
     if not isinstance(entry, TableClaim):
-        raise TableLogError(f"{table.entry(run.claim)}: is not the claim of run id {run.run_id}")
+        raise TableLogError(f"{mark(table.entry(run.claim))}: is not the claim of run id {run.run_id}")
     return entry
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from hashlib import sha256
 from itertools import chain, islice
 
-from ray_committer.errors import RayCommitterError, TableLogError
+from ray_committer.errors import RayCommitterError, TableLogError, why
 from ray_committer.places.choose import needed
 from ray_committer.places.settle import put, settle
 from ray_committer.protocol.paths import join
@@ -33,6 +33,7 @@ from ray_committer.tables.checkpoint import (
 from ray_committer.tables.file_sets import each_file
 from ray_committer.tables.log import read_entries
 from ray_committer.tables.runs import runs_of
+from ray_committer.texts import mark
 
 MOST_CHANGES = 1_000_000
 """If more files were added or removed, they are taken in several shares, to limit the memory."""
@@ -56,7 +57,8 @@ def save_checkpoint(
     try:
         _save(store, table, table_id, until, only_if_due=only_if_due)
     except (OSError, RayCommitterError) as e:
-        return f"{table.checkpoints}: the checkpoint was not saved ({e}); a later commit saves one"
+        failed = f"{mark(table.checkpoints)}: the checkpoint was not saved ({why(e)})"
+        return f"{failed}; a later commit saves one"
     return None
 
 

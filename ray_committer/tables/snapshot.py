@@ -21,6 +21,7 @@ from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.checkpoint import FilesAt
 from ray_committer.tables.file_sets import read_file_set
 from ray_committer.tables.log import read_entry
+from ray_committer.texts import mark
 
 
 class TableSnapshot:
@@ -97,7 +98,7 @@ class TableSnapshot:
         path, kept = join(self._table.destination, file.p), self._table.kept(by.claim_version, file.p)
         if not by.kept:
             raise TableVersionGoneError(
-                f"{path}: is a file of version {self.state.version} of the table, which job "
+                f"{mark(path)}: is a file of version {self.state.version} of the table, which job "
                 f"{by.claim.job_id} has deleted (version {by.version})",
                 f"nothing was changed: read version {by.version} or a later one; old files stay if jobs "
                 f"keep what they replace (keep_replaced)",
@@ -109,7 +110,7 @@ class TableSnapshot:
         if file.p not in self._names_of_new(by):
             return path
         raise TableVersionGoneError(
-            f"{path}: is a file of version {self.state.version} of the table, which job "
+            f"{mark(path)}: is a file of version {self.state.version} of the table, which job "
             f"{by.claim.job_id} is moving now (version {by.version})",
             "nothing was changed: wait until that job has ended, or finish its commit; then read again",
         )

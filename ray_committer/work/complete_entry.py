@@ -13,6 +13,7 @@ from ray_committer.errors import (
     CommitStateUnknownError,
     RayCommitterError,
     StoreUnavailableError,
+    why,
 )
 from ray_committer.limits import waiting
 from ray_committer.protocol.actions import (
@@ -25,6 +26,7 @@ from ray_committer.protocol.actions import (
 from ray_committer.protocol.record import ReplacedFile
 from ray_committer.protocol.recovery import Judgement, Proof, Verdict
 from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.texts import mark
 from ray_committer.work.end_upload import end_upload
 from ray_committer.work.entries import STAYS, Entry, OldFileStaysError
 
@@ -146,8 +148,8 @@ def _judge(
             found = store.get_status(action.dest)
         except OSError as e:
             raise CommitStateUnknownError(
-                f"{action.dest}: it is not known whether the file arrived: the store cannot show it "
-                f"({e})",
+                f"{mark(action.dest)}: it is not known whether the file arrived: the store cannot show "
+                f"it ({why(e)})",
                 "fix that and run the same command",
             ) from e
         judgement = judge_complete(answer, place_of(entry, action, found), is_pending)
@@ -162,7 +164,7 @@ def _is_old(found: FileStatus | None, old: ReplacedFile | None) -> bool:
 
 def _named(action: CompleteUpload) -> str:
     task = f" of {action.task}" if action.task else ""
-    return f"{action.dest}: its upload {action.id}{task}"
+    return f"{mark(action.dest)}: its upload {action.id}{task}"
 
 
 def _error(
@@ -175,7 +177,7 @@ def _error(
         )
     if judgement.verdict is Verdict.CONFLICT:
         return CommitConflictError(
-            f"{entry.dest}: is there already and is not the file that the task uploaded",
+            f"{mark(entry.dest)}: is there already and is not the file that the task uploaded",
             "nothing was overwritten: move it away and run the same command",
         )
     if judgement.verdict is Verdict.LOST or answer is Answer.NO_UPLOAD:
@@ -184,7 +186,8 @@ def _error(
             f"bucket that aborts incomplete uploads, or another program aborted it or deleted the file",
             f"{_ANEW}; give the rule of the bucket more days",
         )
+    reason = why(cause) if cause else f"the answer was {answer}"
     return CommitStateUnknownError(
-        f"{_named(action)} could not be completed ({cause or f'the answer was {answer}'})",
+        f"{_named(action)} could not be completed ({reason})",
         "fix that and run the same command to finish the commit",
     )

@@ -20,6 +20,7 @@ from ray_committer.protocol.uri import Location, parse_uri, unquote_path
 from ray_committer.stores.addresses import without_password
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.registry import is_on_store
+from ray_committer.texts import mark
 
 _PLAIN = re.compile(r"[A-Za-z0-9_=-][A-Za-z0-9._=-]*")  # nothing that is quoted, no "." or ".."
 
@@ -120,25 +121,27 @@ def check_entry(
         return
     if not is_inside(entry.source, job.tasks):
         raise PreflightError(
-            f"{entry.source}: is not below {job.tasks}, so it is not this job's to move"
+            f"{mark(entry.source)}: is not below {mark(job.tasks)}, so it is not this job's to move"
         )
     if not is_inside(entry.source, attempt):
-        raise PreflightError(f"{entry.source}: is not below its task attempt's directory {attempt}")
+        raise PreflightError(
+            f"{mark(entry.source)}: is not below its task attempt's directory {mark(attempt)}"
+        )
     check_dest(entry.dest, job, roots, store)
 
 
 def _check_upload(entry: Entry, job: JobAttempt, roots: tuple[str, ...], store: StoreOperations) -> None:
     if not store.capabilities.completes_uploads:
-        raise PreflightError(f"{entry.dest}: is an upload, which this store cannot complete")
+        raise PreflightError(f"{mark(entry.dest)}: is an upload, which this store cannot complete")
     if entry.upload is None:
         raise PreflightError(
-            f"{entry.source}: is a file to be renamed, and S3 has no rename",
+            f"{mark(entry.source)}: is a file to be renamed, and S3 has no rename",
             "write it as an upload: with attempt.open(), a writer of this package, or a magic committer",
         )
     if (len(entry.upload.parts) - 1) * LEAST_PART_BYTES > entry.expected.size:
         raise PreflightError(
-            f"{entry.dest}: has {len(entry.upload.parts)} parts in {entry.expected.size} bytes, but all "
-            f"parts except the last need {LEAST_PART_BYTES} bytes",
+            f"{mark(entry.dest)}: has {len(entry.upload.parts)} parts in {entry.expected.size} bytes, "
+            f"but all parts except the last need {LEAST_PART_BYTES} bytes",
             "upload larger parts",
         )
     check_dest(entry.dest, job, roots, store)
@@ -149,11 +152,11 @@ def check_dest(dest: str, job: JobAttempt, roots: tuple[str, ...], store: StoreO
     cannot have."""
     if not any(is_inside(dest, root) for root in roots):
         raise PreflightError(
-            f"{dest}: is outside the destination {job.destination}",
+            f"{mark(dest)}: is outside the destination {mark(job.destination)}",
             "if that is intended, name its directory as an allowed root",
         )
     if _is_reserved(dest, job):
-        raise PreflightError(f"{dest}: is a name that the commit itself needs")
+        raise PreflightError(f"{mark(dest)}: is a name that the commit itself needs")
     if refused := set(store.capabilities.refused_characters).intersection(dest):
         raise PreflightError(
             f"{dest!r}: has {', '.join(map(repr, sorted(refused)))}, which the store refuses in a name"
@@ -178,7 +181,7 @@ def check_directory(path: str, job: JobAttempt, roots: tuple[str, ...], store: S
     inside = any(path == root or is_inside(path, root) for root in roots)
     if not inside or _is_reserved(path, job):
         raise PreflightError(
-            f"{path}: is not a directory that a job writing to {job.destination} can make"
+            f"{mark(path)}: is not a directory that a job writing to {mark(job.destination)} can make"
         )
     _check_length(path, store)
 
@@ -201,7 +204,7 @@ def _check_length(path: str, store: StoreOperations) -> None:
     longest = max(len(name.encode()), _longest_name(directory))
     if len(path.encode()) > limits.max_path_length or longest > limits.max_name_length:
         raise PreflightError(
-            f"{path}: is longer than the store allows ({limits.max_path_length} bytes, a name "
+            f"{mark(path)}: is longer than the store allows ({limits.max_path_length} bytes, a name "
             f"{limits.max_name_length})",
             "use shorter partition values or file names",
         )

@@ -14,11 +14,13 @@ from ray_committer.errors import (
     CommitStateUnknownError,
     RayCommitterError,
     ThrottledError,
+    why,
 )
 from ray_committer.limits import waiting
 from ray_committer.protocol.record import ReplacedFile
 from ray_committer.protocol.recovery import Judgement, Proof, Verdict, judge_rename, prove
 from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.texts import mark
 from ray_committer.work.complete_entry import complete_entry, require_pending
 from ray_committer.work.entries import STAYS, Entry, OldFileStaysError
 
@@ -77,7 +79,7 @@ def require_source(store: StoreOperations, entry: Entry) -> None:
     source = store.get_status(entry.source)
     if source is None or source.is_directory:
         raise CommitStateUnknownError(
-            f"{entry.source}: is gone, but must replace {entry.dest}, which is still there",
+            f"{mark(entry.source)}: is gone, but must replace {mark(entry.dest)}, which is still there",
             "put the file back and run the same command, or give up the commit with abort --undo",
         )
     _require_unchanged(entry, source)
@@ -86,8 +88,8 @@ def require_source(store: StoreOperations, entry: Entry) -> None:
 def _require_unchanged(entry: Entry, source: FileStatus) -> None:
     if prove(entry.expected, source.observation()) is None:
         raise CommitStateUnknownError(
-            f"{entry.source}: was changed after its manifest was saved, so it must not replace "
-            f"{entry.dest}",
+            f"{mark(entry.source)}: was changed after its manifest was saved, so it must not replace "
+            f"{mark(entry.dest)}",
             "put back the task's file and run the same command",
         )
 
@@ -97,15 +99,16 @@ def _judge(store: StoreOperations, entry: Entry, cause: OSError) -> tuple[Judgem
         source, dest = store.get_status(entry.source), store.get_status(entry.dest)
     except OSError as e:
         raise CommitStateUnknownError(
-            f"{entry.dest}: it is not known whether the file arrived: the rename failed with {cause!r} "
-            f"and the store cannot show the files ({e})",
+            f"{mark(entry.dest)}: it is not known whether the file arrived: the rename failed with "
+            f"({why(cause)}) and the store cannot show the files ({why(e)})",
             "fix that and run the same command",
         ) from cause
     if any(status is not None and status.is_directory for status in (source, dest)):
         return Judgement(Verdict.CONFLICT), None
     if dest is None and source is not None and source.version != (entry.version or source.version):
         raise CommitStateUnknownError(
-            f"{entry.source}: was written again after its manifest was loaded, so it was not moved",
+            f"{mark(entry.source)}: was written again after its manifest was loaded, so it was not "
+            "moved",
             "put back the task's file and run the same command",
         ) from cause
     return judge_rename(
@@ -164,22 +167,23 @@ def _replace(store: StoreOperations, entry: Entry, old: ReplacedFile) -> OSError
 def _error(entry: Entry, judgement: Judgement, cause: OSError) -> RayCommitterError:
     if judgement.verdict is Verdict.CONFLICT and isinstance(cause, FileNotFoundError):
         return CommitConflictError(
-            f"{entry.dest}: is not what its manifest says, and the file that the task wrote as "
-            f"{entry.source} is gone: it was changed before or after it was moved",
+            f"{mark(entry.dest)}: is not what its manifest says, and the file that the task wrote as "
+            f"{mark(entry.source)} is gone: it was changed before or after it was moved",
             "nothing was deleted: put the task's file here and run the same command",
         )
     if judgement.verdict is Verdict.CONFLICT:
         return CommitConflictError(
-            f"{entry.dest}: is there already and is not the file that the task wrote as {entry.source}",
+            f"{mark(entry.dest)}: is there already and is not the file that the task wrote as "
+            f"{mark(entry.source)}",
             "nothing was overwritten: move it away and run the same command",
         )
     if judgement.verdict is Verdict.LOST:
         return CommitStateUnknownError(
-            f"{entry.source}: is gone and {entry.dest} is not there either, so another program deleted "
-            f"the file",
+            f"{mark(entry.source)}: is gone and {mark(entry.dest)} is not there either, so another "
+            "program deleted the file",
             "nothing was cleaned up: put the file back at either path and run the same command",
         )
     return CommitStateUnknownError(
-        f"{entry.source}: could not be renamed to {entry.dest} ({cause.strerror or cause})",
+        f"{mark(entry.source)}: could not be renamed to {mark(entry.dest)} ({cause.strerror or cause})",
         "fix that and run the same command to finish the commit",
     )

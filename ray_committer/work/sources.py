@@ -12,6 +12,7 @@ from ray_committer.errors import SHOWN
 from ray_committer.protocol.paths import parent
 from ray_committer.protocol.recovery import prove
 from ray_committer.stores.base import FileStatus, StoreOperations, Versions
+from ray_committer.texts import mark
 from ray_committer.work.entries import Entry
 from ray_committer.work.worker import Worker
 
@@ -28,7 +29,7 @@ class WrongSources:
 def wrong_sources(path: str, found: Sequence[tuple[Entry, str | None]]) -> WrongSources | None:
     """What is wrong with `found` files of the manifest at `path`, in words; None if nothing is."""
     wrong = [(entry, what) for entry, what in found if what is not None]
-    named = tuple(f"{entry.source}: {what}" for entry, what in wrong[:SHOWN])
+    named = tuple(f"{mark(entry.source)}: {what}" for entry, what in wrong[:SHOWN])
     return WrongSources(path, len(wrong), named) if wrong else None
 
 

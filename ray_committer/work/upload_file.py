@@ -25,6 +25,7 @@ from ray_committer.protocol.uri import Location, format_uri
 from ray_committer.stores.at_once import streamed
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.parts import PartedFile
+from ray_committer.texts import mark
 
 IN_FLIGHT = 2
 
@@ -57,7 +58,7 @@ class TaskUploads:
         found = []
         for path, file in sorted(self._files.items()):
             if file.entry is None:
-                raise TaskCommitError(f"{path}: was opened but not closed", "close it in the task")
+                raise TaskCommitError(f"{mark(path)}: was opened but not closed", "close it in the task")
             found.append(file.entry)
         return found
 
@@ -192,4 +193,4 @@ def _read_note(store: StoreOperations, path: str, *, skips_damaged: bool) -> Seq
     except (ManifestError, msgspec.MsgspecError) as e:
         if skips_damaged:
             return []
-        raise ManifestError(f"{path}: is not the note of an upload: {e}", "remove it") from e
+        raise ManifestError(f"{mark(path)}: is not the note of an upload: {e}", "remove it") from e

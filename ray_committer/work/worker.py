@@ -24,6 +24,7 @@ from ray_committer.protocol.sidecar import FileIdentity, copy_name, decode_sidec
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.registry import open_store
+from ray_committer.texts import mark
 
 MANIFEST_CACHE_BYTES = 64 << 20
 PARSED_CACHE_FILES = 10_000
@@ -132,8 +133,8 @@ class Worker:
         data = self.store.read(path)
         if len(data) != size:
             raise ManifestReplacedError(
-                f"{path}: had {size} bytes when listed and has {len(data)} now: a task has saved it "
-                f"again",
+                f"{mark(path)}: had {size} bytes when listed and has {len(data)} now: a task has saved "
+                "it again",
                 "run the same command",
             )
         manifest = decode_manifest(data, path)
@@ -181,13 +182,13 @@ class Worker:
                     return data
         if is_there:
             raise ManifestChangedError(
-                f"{places[0]}: was replaced after the commit record was written (perhaps by a task "
-                f"attempt that was taken for dead)",
+                f"{mark(places[0])}: was replaced after the commit record was written (perhaps by a "
+                "task attempt that was taken for dead)",
                 f"put back the file with SHA-256 {wanted}",
             )
         raise ManifestChangedError(
-            f"{places[0]}: is named by the commit record but is gone, perhaps because another job's "
-            f"clean-up deleted it",
+            f"{mark(places[0])}: is named by the commit record but is gone, perhaps because another "
+            "job's clean-up deleted it",
             "put it back and run the same command, since the files "
             "that it names cannot be moved without it",
         )
@@ -215,7 +216,7 @@ def _parse(ref: ManifestRef, kept: bytes, path: str) -> Recorded:
     manifest = decode_manifest(data, path)
     if identities is not None and len(identities) != len(manifest.files):
         raise ManifestError(
-            f"{path}: describes {len(identities)} files, its manifest names {len(manifest.files)}"
+            f"{mark(path)}: describes {len(identities)} files, its manifest names {len(manifest.files)}"
         )
     return Recorded(manifest, identities)
 

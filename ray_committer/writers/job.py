@@ -26,6 +26,7 @@ from ray_committer.protocol.record import ConflictMode
 from ray_committer.report.commit_report import CommitReport
 from ray_committer.stages.setup_job import first_data
 from ray_committer.stores.base import StoreOperations
+from ray_committer.texts import mark
 from ray_committer.writers.arrow import pa
 from ray_committer.writers.files import FileLayout, write_tables
 
@@ -143,8 +144,9 @@ def _standing(attempt: TaskAttempt, mode: WriteMode, directories: tuple[str, ...
         directory for directory in directories if _is_there(attempt.store, join(destination, directory))
     ]
     if len(standing) > 1 and mode in _OF_PARTITIONS:
+        two = (mark(join(destination, directory)) for directory in standing[:2])
         raise CommitConflictError(
-            f"{join(destination, standing[0])} and {standing[1]}: are two directories of one partition",
+            f"{' and '.join(two)}: are two directories of one partition",
             "nothing was changed: move the files of one to the other, and run the write again",
         )
     return standing[0] if standing else directories[0]
@@ -169,8 +171,8 @@ def commit(
     tasks = tuple(result for result in results if isinstance(result, CommittedTask))
     if len(tasks) < len(results):
         raise IncompleteJobError(
-            f"{job.dest}: {len(results) - len(tasks)} of {len(results)} write tasks did not return "
-            f"their manifest, so nothing was committed",
+            f"{mark(job.dest)}: {len(results) - len(tasks)} of {len(results)} write tasks did not "
+            "return their manifest, so nothing was committed",
             "run the write again",
         )
     # A dataset without blocks has no tasks; its output is the schema in an empty file, or nothing.

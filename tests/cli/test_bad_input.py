@@ -611,8 +611,8 @@ def test_each_error_says_what_to_do():
     found = [ray_committer.errors.RayCommitterError]
     for one in found:
         found += one.__subclasses__()
-        assert one.advice
-        assert one.advice[0].islower() or one.advice[0] == "`"
+        assert one.usual_advice
+        assert one.usual_advice[0].islower() or one.usual_advice[0] == "`"
     assert len(found) > 15
 
 

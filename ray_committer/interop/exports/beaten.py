@@ -9,6 +9,7 @@ from typing import TypeVar
 from ray_committer.errors import ExportError
 from ray_committer.limits import waiting
 from ray_committer.limits.waiting import Sleep
+from ray_committer.texts import mark
 
 ATTEMPTS = 20
 """How often an export begins again that came no further."""
@@ -42,6 +43,8 @@ def until_done(
             attempt = attempt + 1 if last_seen() == last else 1
             last = last_seen()
             if attempt >= ATTEMPTS:
-                raise ExportError(f"{place}: cannot be exported beside other programs ({e})") from e
+                raise ExportError(
+                    f"{mark(place)}: cannot be exported beside other programs ({e})"
+                ) from e
             runs = (time.monotonic() - began) * min(attempt - 1, MOST_RUNS)
             sleep(waiting.OTHERS.after(attempt, runs))

@@ -22,6 +22,7 @@ from ray_committer.protocol.file_list import ListedFile, partition_of
 from ray_committer.protocol.partition_names import partition_values
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.table_entry import PartitionColumn
+from ray_committer.texts import mark
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(NaN|Infinity)", re.ASCII)
@@ -54,8 +55,8 @@ class Partitioning:
         values = partition_values(file.p)
         if values.keys() != self.types.keys():
             raise ExportError(
-                f"{join(self.root, file.p)}: is in a directory with {_named(values)}, but the files of "
-                f"the table have {_named(self.types)}",
+                f"{mark(join(self.root, file.p))}: is in a directory with {_named(values)}, but the "
+                f"files of the table have {_named(self.types)}",
                 "the table itself is as it was: such a table cannot be exported",
             )
         for name, kind in self.types.items():
@@ -123,12 +124,12 @@ def _value(path: str, name: str, text: str | None, kind: pa.DataType) -> Any:
     # Spark cannot write an empty text: it writes `__HIVE_DEFAULT_PARTITION__`. Delta would read it as
     # null.
     if not text:
-        raise ExportError(f"{path}: partition column {name!r} has an empty text", _ADVICE)
+        raise ExportError(f"{mark(path)}: partition column {name!r} has an empty text", _ADVICE)
     try:
         return value_of(name, text, kind).as_py()
     except SettingsError as e:
         raise ExportError(
-            f"{path}: partition column {name!r} has type {kind}, and {text!r} is not such a value",
+            f"{mark(path)}: partition column {name!r} has type {kind}, and {text!r} is not such a value",
             _ADVICE,
         ) from e
 
@@ -147,7 +148,7 @@ def _declared(name: str, text: str) -> pa.DataType:
     try:
         return arrow_type(name, text)
     except SettingsError as e:
-        raise ExportError(e.what, "the table itself is as it was: it cannot be exported") from e
+        raise ExportError(e.parts[0], "the table itself is as it was: it cannot be exported") from e
 
 
 def _named(columns: Iterable[str]) -> str:

@@ -31,6 +31,7 @@ from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.changes import committed_since
 from ray_committer.tables.checkpoint import FilesAt
 from ray_committer.tables.snapshot import TableSnapshot
+from ray_committer.texts import mark
 
 
 def export_delta(store: StoreOperations, table: TablePlaces, definition: TableDefinition) -> Exported:
@@ -105,7 +106,8 @@ class _Export:
             if change.added:
                 raise BeatenError("a file was removed")
             raise ExportError(
-                f"{self.table.destination}: has no files yet, so the columns of the table are not known",
+                f"{mark(self.table.destination)}: has no files yet, so the columns of the table are not "
+                "known",
                 "the table itself is as it was: run the same command after the first job",
             )
         columns = pa.schema([field for field in file_schema if field.name not in partitioning.types])
@@ -149,8 +151,8 @@ class _Export:
             raise BeatenError("a job moves its files to their places")
         if gone in snapshot.files(directory):
             raise ExportError(
-                f"{join(self.table.destination, gone.p)}: is gone, although the log of the table names "
-                "it",
+                f"{mark(join(self.table.destination, gone.p))}: is gone, although the log of the table "
+                "names it",
                 "the table itself is as it was: restore it from soft delete or a snapshot; to compare "
                 "all files with the log, run: ray-committer table scan DEST",
             )
@@ -179,8 +181,8 @@ class _Export:
 
 def _not_ours(table: TablePlaces) -> ExportError:
     return ExportError(
-        f"{join(table.destination, DELTA_LOG)}: is of a Delta table that this package has not made for "
-        "this table",
+        f"{mark(join(table.destination, DELTA_LOG))}: is of a Delta table that this package has not "
+        "made for this table",
         "nothing was changed: if nobody needs that Delta table, remove this directory and run the same "
         "command",
     )

@@ -10,6 +10,7 @@ import msgspec
 from ray_committer.errors import ExportError
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stores.base import StoreOperations
+from ray_committer.texts import mark
 
 
 class _Present(msgspec.Struct, frozen=True):
@@ -43,7 +44,7 @@ def refuse_others(
             continue
         except msgspec.MsgspecError as e:
             raise ExportError(
-                f"{path}: is not a version of a Delta table that can be read ({e})",
+                f"{mark(path)}: is not a version of a Delta table that can be read ({e})",
                 "the table itself is as it was: restore that file, or remove the directory it is in and "
                 "run the same command, which exports all files anew",
             ) from e
@@ -51,7 +52,7 @@ def refuse_others(
         is_own = any(action.txn is not None and action.txn.app_id == app_id for action in actions)
         if changes and not is_own:
             raise ExportError(
-                f"{path}: another program has changed the files of this Delta table",
+                f"{mark(path)}: another program has changed the files of this Delta table",
                 "the table itself is as it was: write only to the table, never to its export; to export "
                 "all files anew, remove the directory that this file is in and run the same command",
             )

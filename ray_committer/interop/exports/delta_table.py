@@ -21,6 +21,7 @@ from ray_committer.interop.exports.schemas import normal_schema
 from ray_committer.protocol.file_list import ListedFile
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.registry import shown_url
+from ray_committer.texts import mark
 
 try:
     from deltalake import CommitProperties, DeltaTable, Schema, Transaction
@@ -174,4 +175,4 @@ def _library(shown: str) -> Iterator[None]:
 
 def _failed(shown: str, error: BaseException) -> ExportError:
     first = str(error).partition("\n")[0]
-    return ExportError(f"{shown}: the Delta table could not be read or written ({first})")
+    return ExportError(f"{shown}: the Delta table could not be read or written ({mark(first)})")

@@ -16,6 +16,7 @@ from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import ClaimCommitted
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.file_sets import read_file_set
+from ray_committer.texts import mark
 
 PARQUET = ".parquet"
 
@@ -59,7 +60,7 @@ def require_parquet(table: TablePlaces, files: Iterable[ListedFile]) -> None:
     for file in files:
         if not file.p.endswith(PARQUET):
             raise ExportError(
-                f"{join(table.destination, file.p)}: is not a Parquet file by its name, and Delta "
+                f"{mark(join(table.destination, file.p))}: is not a Parquet file by its name, and Delta "
                 f"tables have no other files",
                 "the table itself is as it was: only Parquet tables can be exported",
             )

@@ -7,6 +7,7 @@ from ray_committer.interop.exports.result import Exported
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.log import read_definition
+from ray_committer.texts import mark
 
 
 def export_table(store: StoreOperations, table: TablePlaces) -> Exported:
@@ -18,7 +19,7 @@ def export_table(store: StoreOperations, table: TablePlaces) -> Exported:
     definition = read_definition(store, table)
     if definition is None:
         raise JobNotFoundError(
-            f"{table.destination}: is not a table with a log",
+            f"{mark(table.destination)}: is not a table with a log",
             "make it one with: ray-committer table init DEST",
         )
     try:
@@ -27,6 +28,6 @@ def export_table(store: StoreOperations, table: TablePlaces) -> Exported:
         return export_delta(store, table, definition)
     except ImportError as e:
         raise ExportError(
-            f"{table.destination}: {e}",
+            f"{mark(table.destination)}: {e}",
             "the table itself is as it was: install ray-committer[delta], and run the same command",
         ) from e

@@ -15,7 +15,7 @@ from ray_committer.errors import ExportError
 from ray_committer.protocol.paths import join
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.output import open_input
-from ray_committer.stores.registry import located
+from ray_committer.texts import mark
 
 _UNSIGNED = {
     pa.uint8(): pa.int16(),
@@ -44,18 +44,17 @@ def schema_of_file(spec: StoreSpec, destination: str, path: str) -> pa.Schema:
     `ExportError` if it is not a Parquet file, or has a type that Delta does not have.
     """
     place = join(destination, path)
-    shown = located(spec, place)
     try:
         with open_input(spec, place) as opened, pq.ParquetFile(opened) as file:
             physical = {file.schema.column(at).physical_type for at in range(len(file.schema))}
             schema = file.schema_arrow
     except pa.ArrowException as e:
         raise ExportError(
-            f"{shown}: cannot be read as a Parquet file ({e})",
+            f"{mark(place)}: cannot be read as a Parquet file ({e})",
             "the table itself is as it was: look at the file, and compare the table with its log: "
             "ray-committer table scan DEST",
         ) from e
-    return normal_schema(schema, shown, has_int96="INT96" in physical)
+    return normal_schema(schema, place, has_int96="INT96" in physical)
 
 
 def normal_schema(schema: pa.Schema, path: str, *, has_int96: bool = False) -> pa.Schema:
@@ -77,8 +76,8 @@ def require_same(known: pa.Schema, found: pa.Schema, path: str) -> None:
         if at < 0 or known.field(at).type != field.type:
             expected = "no such column" if at < 0 else f"the type {known.field(at).type}"
             raise ExportError(
-                f"{path}: column {field.name!r} has the type {field.type}, but the exported table has "
-                f"{expected}: the schema has changed since the first export",
+                f"{mark(path)}: column {field.name!r} has the type {field.type}, but the exported table "
+                f"has {expected}: the schema has changed since the first export",
                 "the table itself is as it was, and so is the exported table: add the column there, or "
                 "remove the exported table and run the same command, which exports all files anew",
             )
@@ -132,6 +131,6 @@ def _raise(unknown: Callable[[], ExportError]) -> pa.DataType:
 
 def _unknown(path: str, name: str, kind: pa.DataType) -> ExportError:
     return ExportError(
-        f"{path}: column {name!r} has the type {kind}, which Delta tables do not have",
+        f"{mark(path)}: column {name!r} has the type {kind}, which Delta tables do not have",
         "the table itself is as it was: write the column with another type, or leave it out",
     )

@@ -19,6 +19,7 @@ from ray_committer.protocol.table_entry import PartitionColumn
 from ray_committer.protocol.table_paths import KEPT_SUFFIX
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.output import file_system, fsspec_name
+from ray_committer.texts import mark
 
 try:
     import pyarrow as pa
@@ -246,7 +247,7 @@ def _refuse_compressed(files: Sequence[PlacedFile], chosen: str) -> None:
     for file in files:
         if file.place.endswith(KEPT_SUFFIX) and file.path.endswith(_COMPRESSED):
             raise SettingsError(
-                f"{file.place}: is a compressed {chosen} file that was replaced and kept, which pyarrow "
-                f"cannot read under this name",
+                f"{mark(file.place)}: is a compressed {chosen} file that was replaced and kept, which "
+                "pyarrow cannot read under this name",
                 "copy it under its old name, or read a version that it is still part of",
             )

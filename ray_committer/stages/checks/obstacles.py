@@ -32,7 +32,7 @@ def refuse(errors: Sequence[RayCommitterError]) -> None:
     Does nothing if there are no errors.
     """
     if len(errors) > 1:
-        what = ". Also: ".join(error.what for error in errors)
-        raise type(errors[0])(what, "; ".join(dict.fromkeys(error.advice for error in errors)))
+        what, advice = zip(*(error.parts for error in errors), strict=True)
+        raise type(errors[0])(". Also: ".join(what), "; ".join(dict.fromkeys(advice)))
     if errors:
         raise errors[0]

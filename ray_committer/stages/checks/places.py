@@ -31,6 +31,7 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.stores.registry import store_command
 from ray_committer.tables.other_tables import holds_table
+from ray_committer.texts import mark
 from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker
 
@@ -113,11 +114,10 @@ def refuse_linked_directories(
     links = sorted(one.path for one in found if one is not None and one.is_directory)
     if links:
         raise LinkedPathError(
-            f"{some_of(links)}: is a symbolic link where the job needs a directory, and what is behind "
-            f"it may belong to others",
+            f"{some_of([*map(mark, links)])}: is a symbolic link where the job needs a directory, and "
+            "what is behind it may belong to others",
             "nothing was changed: replace the link by a directory, or abort the job and write to the "
             "directory itself; then run the same command",
-            filename=links[0],
         )
 
 

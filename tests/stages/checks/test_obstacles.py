@@ -58,7 +58,7 @@ def test_several_are_one_of_the_kind_of_the_first():
     said = [CommitConflictError("a"), ManifestError("b", both), PreflightError("c", both)]
     with pytest.raises(CommitConflictError) as caught:
         refuse(said)
-    assert str(caught.value) == f"a. Also: b. Also: c; {CommitConflictError.advice}; do 1; do 2"
+    assert str(caught.value) == f"a. Also: b. Also: c; {CommitConflictError.usual_advice}; do 1; do 2"
 
 
 @pytest.mark.parametrize("error", [CommitConflictError, LinkedPathError, PreflightError])

@@ -25,6 +25,7 @@ from ray_committer.testing import (
     visible_files,
     write_job,
 )
+from ray_committer.texts import shown
 from ray_committer.work.worker import Worker
 from tests.stages.support import (
     JOB,
@@ -222,8 +223,8 @@ def test_threads_that_are_more_than_the_tasks_report_what_is_wrong_with_each_of_
     wrong = check_sources_at_once(context(store, executor=executor), manifests)
     executor.close()
     assert [(one.manifest, one.files) for one in wrong] == [(manifest_path(0), 1), (manifest_path(2), 1)]
-    assert "p=1/f0-1: is not there" in wrong[0].named[0]
-    assert "p=0/f2-0: has 6 bytes, not 1" in wrong[1].named[0]
+    assert "p=1/f0-1: is not there" in shown(wrong[0].named[0])
+    assert "p=0/f2-0: has 6 bytes, not 1" in shown(wrong[1].named[0])
 
 
 @of_each_size
