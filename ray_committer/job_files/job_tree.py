@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ray_committer.job_files.job_state import Seen
+from ray_committer.job_files.listing import attempts_named
 from ray_committer.places.choose import places_of
 from ray_committer.protocol.paths import (
     CURRENT,
     JobAttempt,
-    attempt_number,
     is_inside,
     join,
     new_job_attempt,
@@ -37,13 +37,7 @@ class JobTree:
         names = {
             status.path.removeprefix(f"{self.directory}/").partition("/")[0] for status in self.files
         }
-        numbers = sorted(
-            (number, name) for name in names if (number := attempt_number(name)) is not None
-        )
-        return tuple(
-            JobAttempt(destination, job_id, number, join(self.directory, name))
-            for number, name in numbers
-        )
+        return attempts_named(destination, job_id, self.directory, names)
 
     def manifests(self, job: JobAttempt) -> tuple[FileStatus, ...]:
         """What is directly in the directory of an attempt's manifests."""

@@ -118,16 +118,22 @@ def jobs_of(
         return ()
     except PermissionError as e:
         return (replace(whole, closed=e),)
-    attempts = [
-        JobStatus(
-            JobAttempt(destination, job_id, number, one.path),
-            closed=_linked_path(one.path) if one.is_link else None,
-        )
-        for one in listed
-        if (one.is_directory or one.is_link) and (number := attempt_number(one.name)) is not None
-    ]
-    attempts.sort(key=lambda one: one.job.number)
-    return tuple(attempts) or (replace(whole, inside=tuple(listed)),)
+    found = {one.name: one for one in listed if one.is_directory or one.is_link}
+    links = {one.path: _linked_path(one.path) for one in found.values() if one.is_link}
+    attempts = attempts_named(destination, job_id, directory, found)
+    return tuple(JobStatus(one, closed=links.get(one.directory)) for one in attempts) or (
+        replace(whole, inside=tuple(listed)),
+    )
+
+
+def attempts_named(
+    destination: str, job_id: str, directory: str, names: Iterable[str]
+) -> tuple[JobAttempt, ...]:
+    """The attempts of a job, by number, that some `names` in its directory stand for."""
+    found = [(number, name) for name in names if (number := attempt_number(name)) is not None]
+    return tuple(
+        JobAttempt(destination, job_id, number, join(directory, name)) for number, name in sorted(found)
+    )
 
 
 def gone_in(destination: str, listed: Iterable[FileStatus]) -> list[JobAttempt]:
@@ -208,9 +214,9 @@ def s3a_attempts(store: StoreOperations, destination: str, job_id: str) -> list[
     if not listed:
         return []
     every = [one for found in listed.values() for one in found]
-    inner = [one.path for one in every if one.is_directory and attempt_number(one.name) is not None]
-    every += [one for path in inner for one in _listed(store, path) or ()]
-    own: dict[int, list[FileStatus]] = {_number(path): [] for path in inner}
+    inner = [one for one in every if one.is_directory and attempt_number(one.name) is not None]
+    every += [one for place in inner for one in _listed(store, place.path) or ()]
+    own: dict[int, list[FileStatus]] = {attempt_number(one.name) or 0: [] for one in inner}
     for one in every:
         place = None if one.is_directory else magic.place_of(one.path)
         if place is not None and place.task_id is not None:
@@ -251,10 +257,6 @@ def list_magic(store: StoreOperations, destination: str) -> list[FileStatus]:
     places = output_of(store).uploading((join(destination, MAGIC),))
     found = (one for place in places for one in store.list_prefix(place))
     return [one for one in found if one.is_directory]
-
-
-def _number(directory: str) -> int:
-    return attempt_number(directory.rpartition("/")[2]) or 0
 
 
 def _listed(store: StoreOperations, directory: str) -> Sequence[FileStatus] | None:

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from ray_committer.places.base import Places, Request, T
 from ray_committer.places.settle import settle
-from ray_committer.protocol.paths import GONE_PREFIX, JobAttempt, join
+from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.state import JobState, new_nonce
 from ray_committer.stores.base import Versions
 
@@ -48,7 +48,7 @@ class MovedDirectories(Places):
         return self._begin(job, state, make)
 
     def _begin(self, job: JobAttempt, state: JobState, make: Callable[[Request], T]) -> T:
-        temporary = join(job.temporary, GONE_PREFIX + state.nonce)
+        temporary = job.gone(state.nonce).directory
         try:
             self.store.mkdirs(temporary)
             self.store.write(join(temporary, state.token), b"")

@@ -73,6 +73,25 @@ def _place(parts: list[str]) -> PendingPlace | None:
     return None
 
 
+def attempt_directory(directory: str, path: str) -> str:
+    """The directory directly below that of a job which the file at `path` is in: of its attempt, if the
+    layout has one for each."""
+    return join(directory, path.removeprefix(f"{directory}/").partition("/")[0])
+
+
+def attempt_of(directory: str, path: str) -> int:
+    """The attempt of the job in `directory` whose file is at `path`."""
+    return attempt_number(attempt_directory(directory, path).rpartition("/")[2]) or 0
+
+
+def tasks_directory(directory: str, path: str) -> str | None:
+    """The directory of all task attempts of the job in `directory` that a file is in; None for a
+    pendingset."""
+    parts = path.removeprefix(f"{directory}/").split("/")
+    depth = 1 if attempt_number(parts[0]) is None else 2
+    return join(directory, *parts[:depth]) if len(parts) > depth else None
+
+
 def magic_job_of(bucket: str, destination: str, path: str) -> MagicJob | None:
     """The job at `destination` in one of whose directories `path` is; None if it is in none."""
     first, second, *_ = *path.removeprefix(join(destination, "")).split("/"), ""

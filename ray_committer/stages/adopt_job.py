@@ -17,9 +17,15 @@ from ray_committer.job_files.read_job import read_job
 from ray_committer.job_files.success import is_noted
 from ray_committer.places.choose import output_of
 from ray_committer.places.settle import put
-from ray_committer.protocol.magic_paths import PENDINGSET, MagicJob
+from ray_committer.protocol.magic_paths import (
+    PENDINGSET,
+    MagicJob,
+    attempt_directory,
+    attempt_of,
+    tasks_directory,
+)
 from ray_committer.protocol.manifest import FileEntry, encode_manifest
-from ray_committer.protocol.paths import JobAttempt, attempt_number, join, new_job_attempt, parent
+from ray_committer.protocol.paths import JobAttempt, new_job_attempt, parent
 from ray_committer.protocol.pendingsets import decode_pending, decode_pendingset
 from ray_committer.protocol.state import Phase
 from ray_committer.stores.at_once import at_once, streamed
@@ -61,15 +67,15 @@ def remove_left(store: StoreOperations, job: JobAttempt, *, is_committed: bool) 
     visible: list[str] = []
     for directory in output_of(store).uploading(magic.directories):
         files = store.list_files(directory)
-        own = [one for one in files if is_committed or _number(directory, one.path) == job.number]
+        own = [one for one in files if is_committed or attempt_of(directory, one.path) == job.number]
         if files and not own:
             continue
         uploads = _uploads(store, magic, own, job.number if is_committed else None)
         for was_aborted, path in streamed(store, partial(_end, store), uploads):
             aborted += was_aborted
             visible += [path] if path is not None else []
-        place = directory if len(own) == len(files) else _attempt_directory(directory, own[0].path)
-        for tasks in sorted({one for file in own if (one := _tasks_of(directory, file.path))}):
+        place = directory if len(own) == len(files) else attempt_directory(directory, own[0].path)
+        for tasks in sorted({one for file in own if (one := tasks_directory(directory, file.path))}):
             store.delete_directory(tasks)  # the pendingsets last: by them this is found again
         store.delete_directory(place)
         store.remove_empty_directory(parent(directory))
@@ -115,18 +121,3 @@ def uploads_in(store: StoreOperations, magic: MagicJob, status: FileStatus) -> l
     if place.task_id is not None:
         return decode_pendingset(data, status.path, magic).files
     return [decode_pending(data, status.path, magic)]
-
-
-def _attempt_directory(directory: str, path: str) -> str:
-    return join(directory, path.removeprefix(f"{directory}/").partition("/")[0])
-
-
-def _number(directory: str, path: str) -> int:
-    return attempt_number(_attempt_directory(directory, path).rpartition("/")[2]) or 0
-
-
-def _tasks_of(directory: str, path: str) -> str | None:
-    """The directory of all task attempts that a file is in; None for a pendingset."""
-    parts = path.removeprefix(f"{directory}/").split("/")
-    depth = 1 if attempt_number(parts[0]) is None else 2
-    return join(directory, *parts[:depth]) if len(parts) > depth else None
