@@ -19,8 +19,8 @@ from ray_committer.jobs.survey_jobs import entries_left, pending_marks
 from ray_committer.protocol.paths import parent
 from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.protocol.state import UNSTAMPED
-from ray_committer.stages.coordinator_loss import load_with_coordinator
 from ray_committer.stages.load_manifests import LoadedManifests, load_manifests
+from ray_committer.stages.run.coordinator_loss import load_with_coordinator
 from ray_committer.stages.save_commit_record import refuse_aborted, refuse_foreign_paths
 from ray_committer.stores.registry import shown_url
 from ray_committer.tables.jobs_in_log import read_jobs_in_log

@@ -29,14 +29,6 @@ from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.state import Intent, Phase
 from ray_committer.stages.abort_job import abort_job
 from ray_committer.stages.cleanup_job import remove_what_was_late
-from ray_committer.stages.commit_failure import looking_again, reporting
-from ray_committer.stages.commit_run import (
-    CommitRun,
-    enter_state,
-    load_open_job,
-    open_recorded_job,
-    own_record,
-)
 from ray_committer.stages.conclude_job import conclude_job
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import wait_for_declaration
@@ -54,6 +46,14 @@ from ray_committer.stages.publish_job import (
 )
 from ray_committer.stages.record_job import record_job
 from ray_committer.stages.rename_files import Pass
+from ray_committer.stages.run.commit_run import (
+    CommitRun,
+    enter_state,
+    load_open_job,
+    open_recorded_job,
+    own_record,
+)
+from ray_committer.stages.run.failure import looking_again, reporting
 from ray_committer.stages.run_once import (
     CommittedBefore,
     RunCommittedError,

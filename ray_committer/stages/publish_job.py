@@ -16,9 +16,7 @@ from ray_committer.job_files.job_state import Seen, advance
 from ray_committer.job_files.others import has_content
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.state import Phase, new_nonce
-from ray_committer.stages.commit_run import RecordedJob
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.coordinator_loss import with_coordinator
 from ray_committer.stages.create_output_directories import create_output_directories
 from ray_committer.stages.keep_replaced_files import keep_replaced_files, make_places_of_kept
 from ray_committer.stages.old_files_aside import end_removal, sync_aside
@@ -29,6 +27,8 @@ from ray_committer.stages.remove_replaced_files import (
     remove_replaced_files,
 )
 from ray_committer.stages.rename_files import Pass, reconcile, rename_files
+from ray_committer.stages.run.commit_run import RecordedJob
+from ray_committer.stages.run.coordinator_loss import with_coordinator
 from ray_committer.stages.save_commit_record import sync_state
 from ray_committer.stages.save_success_file import write_success_file
 from ray_committer.stages.sync_to_disk import sync_destinations, sync_replaced

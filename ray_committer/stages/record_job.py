@@ -26,9 +26,7 @@ from ray_committer.protocol.state import Phase, new_nonce
 from ray_committer.stages.checks.places import find_other_destinations
 from ray_committer.stages.checks.sources import check_sources_at_once
 from ray_committer.stages.claim_table import begin_turn
-from ray_committer.stages.commit_run import CommitRun
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.coordinator_loss import with_coordinator
 from ray_committer.stages.declare_job import declare_job, give_way, look_around, withdraw
 from ray_committer.stages.freeze_manifests import are_as_loaded, copies_are_current, freeze_manifests
 from ray_committer.stages.load_manifests import (
@@ -41,6 +39,8 @@ from ray_committer.stages.old_files_aside import make_places_aside
 from ray_committer.stages.old_success import find_old_success, make_place_of_success
 from ray_committer.stages.other_attempts import abort_older_attempts
 from ray_committer.stages.preflight import OldFiles, look_at_data
+from ray_committer.stages.run.commit_run import CommitRun
+from ray_committer.stages.run.coordinator_loss import with_coordinator
 from ray_committer.stages.save_commit_record import save_commit_record, write_commit_record
 from ray_committer.stages.sync_to_disk import sync_manifests
 from ray_committer.stages.turn import Turn

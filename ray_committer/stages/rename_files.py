@@ -29,7 +29,7 @@ from ray_committer.protocol.success import MAX_FILENAMES
 from ray_committer.protocol.uri import Location, format_uri
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import PACKED_FILES, LoadedManifests, unpack
-from ray_committer.stages.throttling import ThrottlingWatch
+from ray_committer.stages.run.throttling import ThrottlingWatch
 from ray_committer.stores.registry import shown_url
 from ray_committer.work.entries import Entry, OldFileStaysError
 from ray_committer.work.publish_entry import publish_entry, require_source

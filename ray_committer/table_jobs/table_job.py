@@ -37,7 +37,7 @@ from ray_committer.stages.abort_task import abort_task
 from ray_committer.stages.commit_job import commit_job
 from ray_committer.stages.commit_task import commit_task
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.heartbeat import heartbeat, signing_off
+from ray_committer.stages.run.heartbeat import heartbeat, signing_off
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stages.setup_task import setup_task
 from ray_committer.stores.base import StoreOperations

@@ -21,7 +21,6 @@ from ray_committer.protocol.record import Claim
 from ray_committer.protocol.state import TRANSITIONS, Phase, new_nonce
 from ray_committer.stages.abort_job import refuse_decided
 from ray_committer.stages.checks.places import find_other_destinations
-from ray_committer.stages.commit_failure import look_again
 from ray_committer.stages.declare_job import declare_job, look_around, withdraw
 from ray_committer.stages.ended_jobs import (
     by_another_process,
@@ -31,7 +30,6 @@ from ray_committer.stages.ended_jobs import (
     unknown_end,
 )
 from ray_committer.stages.freeze_manifests import copies_are_current, freeze_manifests
-from ray_committer.stages.heartbeat import signing_off
 from ray_committer.stages.list_replaced_files import list_replaced_files
 from ray_committer.stages.other_attempts import (
     abort_older_attempts,
@@ -39,6 +37,8 @@ from ray_committer.stages.other_attempts import (
     refuse_other_attempts,
 )
 from ray_committer.stages.preflight import look_at_data
+from ray_committer.stages.run.failure import look_again
+from ray_committer.stages.run.heartbeat import signing_off
 from ray_committer.stages.save_task_manifest import save_task_manifest
 from ray_committer.stages.take_back import can_have_two_names, take_back_entry, take_from_destination
 from ray_committer.stores.base import (

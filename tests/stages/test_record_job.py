@@ -17,10 +17,10 @@ from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.record import Claim, CommitRecord, ConflictMode, Declaration, decode_claim
 from ray_committer.protocol.state import UNDECIDED, Phase
 from ray_committer.stages.commit_job import commit_job
-from ray_committer.stages.commit_run import CommitRun
 from ray_committer.stages.declare_job import declare_job, withdraw
 from ray_committer.stages.preflight import preflight
 from ray_committer.stages.record_job import MOST_WRITES, record_job
+from ray_committer.stages.run.commit_run import CommitRun
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import (
     MemoryStore,

@@ -14,8 +14,8 @@ from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.iostatistics import count
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.recovery import Proof
-from ray_committer.stages.commit_progress import CommitProgress
 from ray_committer.stages.rename_files import Renamed
+from ray_committer.stages.run.progress import CommitProgress
 from ray_committer.testing import MemoryStore
 from tests.stages.support import context, record_of
 

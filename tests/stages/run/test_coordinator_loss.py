@@ -12,8 +12,12 @@ from ray_committer.executors.inline import InlineExecutor
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.coordinator_loss import COORDINATORS, load_with_coordinator, with_coordinator
 from ray_committer.stages.load_manifests import LoadedManifests
+from ray_committer.stages.run.coordinator_loss import (
+    COORDINATORS,
+    load_with_coordinator,
+    with_coordinator,
+)
 from ray_committer.testing import MemoryStore, run_commit, visible_files, write_job
 from ray_committer.testing.harness import put_file
 from ray_committer.work.worker import Worker

@@ -17,14 +17,14 @@ from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.state import UNDECIDED, JobState, Phase, new_nonce
 from ray_committer.stages.checks.attempts import listed_attempts, refuse_unsaved
 from ray_committer.stages.commit_in_table import turn_of
-from ray_committer.stages.commit_progress import CommitProgress
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.coordinator_loss import load_with_coordinator, with_coordinator
 from ray_committer.stages.declare_job import Patience, busy
-from ray_committer.stages.heartbeat import heartbeat
 from ray_committer.stages.load_manifests import LoadedManifests, load_manifests, load_unchanged
 from ray_committer.stages.preflight import preflight
 from ray_committer.stages.rename_files import Renamed
+from ray_committer.stages.run.coordinator_loss import load_with_coordinator, with_coordinator
+from ray_committer.stages.run.heartbeat import heartbeat
+from ray_committer.stages.run.progress import CommitProgress
 from ray_committer.stages.save_commit_record import refuse_foreign_paths
 from ray_committer.stages.turn import Turn
 from ray_committer.stores.base import FileStatus

@@ -11,7 +11,7 @@ from ray_committer.limits.ratelimit import LimitStatistics
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import IOStatistics, count
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.throttling import ThrottlingWatch, note_limit
+from ray_committer.stages.run.throttling import ThrottlingWatch, note_limit
 from ray_committer.testing import MemoryStore
 from ray_committer.work.worker import Worker
 from tests.stages.support import JOB, context

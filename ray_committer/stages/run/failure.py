@@ -17,13 +17,13 @@ from ray_committer.job_files.owners import at_work
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.commit_result import CommitResult, Outcome
 from ray_committer.protocol.state import UNDECIDED
-from ray_committer.stages.commit_progress import CommitProgress
-from ray_committer.stages.commit_run import CommitRun
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.heartbeat import signing_off
 from ray_committer.stages.load_manifests import LOADS, ManifestsChangedError, changed_too_often
+from ray_committer.stages.run.commit_run import CommitRun
+from ray_committer.stages.run.heartbeat import signing_off
+from ray_committer.stages.run.progress import CommitProgress
+from ray_committer.stages.run.throttling import note_limit
 from ray_committer.stages.save_summary_report import save_summary_report
-from ray_committer.stages.throttling import note_limit
 
 
 @contextmanager

@@ -1,0 +1,1 @@
+"""One run of a commit: what it keeps, what it sees, and what its failure means."""
