@@ -28,11 +28,9 @@ from ray_committer.protocol.state import UNFINISHED, UNSTAMPED, Phase
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_runs import CommittedRun
 from ray_committer.stages.checks.attempts import listed_attempts, refuse_unsaved
-from ray_committer.stages.claim_table import begin_turn
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import ends_of, look_around
 from ray_committer.stages.end_others import plan_text
-from ray_committer.stages.find_table import require_table
 from ray_committer.stages.load_manifests import (
     LOADS,
     LoadedManifests,
@@ -43,9 +41,11 @@ from ray_committer.stages.load_manifests import (
 from ray_committer.stages.mode_roots import ModeRoots, roots_of_mode
 from ray_committer.stages.preflight import OldFiles, look_at_data, preflight
 from ray_committer.stages.record_job import claim_of
-from ray_committer.stages.run_once import run_id_of
 from ray_committer.stages.save_commit_record import refuse_aborted
-from ray_committer.stages.turn import Turn
+from ray_committer.stages.turns.claim_table import begin_turn
+from ray_committer.stages.turns.find_table import require_table
+from ray_committer.stages.turns.run_once import run_id_of
+from ray_committer.stages.turns.turn import Turn
 from ray_committer.stores.registry import shown_url
 from ray_committer.tables.claim import at_work
 from ray_committer.tables.jobs_in_log import read_jobs_in_log

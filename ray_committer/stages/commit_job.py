@@ -33,7 +33,6 @@ from ray_committer.stages.conclude_job import conclude_job
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import wait_for_declaration
 from ray_committer.stages.ended_jobs import by_another_process, finish_remnant, say_what_became
-from ray_committer.stages.find_table import find_table_late, require_table
 from ray_committer.stages.publish_job import (
     create_directories,
     decide_committed,
@@ -54,15 +53,16 @@ from ray_committer.stages.run.commit_run import (
     own_record,
 )
 from ray_committer.stages.run.failure import looking_again, reporting
-from ray_committer.stages.run_once import (
+from ray_committer.stages.save_commit_record import refuse_aborted
+from ray_committer.stages.turns.find_table import find_table_late, require_table
+from ray_committer.stages.turns.run_once import (
     CommittedBefore,
     RunCommittedError,
     find_committed,
     key_of,
     run_id_of,
 )
-from ray_committer.stages.save_commit_record import refuse_aborted
-from ray_committer.stages.turn import Turn
+from ray_committer.stages.turns.turn import Turn
 from ray_committer.tables.run_session import session_of
 
 

@@ -27,10 +27,10 @@ from ray_committer.protocol.paths import JobAttempt, temporary_directory
 from ray_committer.protocol.state import JobState, Phase
 from ray_committer.protocol.success import SuccessData
 from ray_committer.protocol.table_paths import TablePlaces
-from ray_committer.stages.claim_table import digest_of
 from ray_committer.stages.cleanup_job import finish_cleanup
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.save_commit_record import refuse_aborted
+from ray_committer.stages.turns.claim_table import digest_of
 from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.tables.jobs_in_log import EndInLog, what_became
 

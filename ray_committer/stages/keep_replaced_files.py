@@ -19,7 +19,6 @@ from ray_committer.protocol.paths import join, parent
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.protocol.table_paths import KEPT_SUFFIX, TablePlaces
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.list_new_files import relative
 from ray_committer.stages.preflight import OldFiles
 from ray_committer.stages.remove_replaced_files import (
     Removal,
@@ -28,6 +27,7 @@ from ray_committer.stages.remove_replaced_files import (
     remove_files,
 )
 from ray_committer.stages.sync_to_disk import sync_kept
+from ray_committer.stages.turns.list_new_files import relative
 from ray_committer.stores.base import StoreOperations
 from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker

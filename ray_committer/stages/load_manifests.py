@@ -39,7 +39,7 @@ from ray_committer.protocol.paths import MANIFEST_SUFFIX, JobAttempt, ancestors,
 from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.protocol.state import UNSTAMPED
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.list_new_files import (
+from ray_committer.stages.turns.list_new_files import (
     NO_NEW_FILES,
     JoinedFiles,
     NewFiles,

@@ -25,7 +25,6 @@ from ray_committer.protocol.record import Claim, CommitRecord, ReplacedFile
 from ray_committer.protocol.state import Phase, new_nonce
 from ray_committer.stages.checks.places import find_other_destinations
 from ray_committer.stages.checks.sources import check_sources_at_once
-from ray_committer.stages.claim_table import begin_turn
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import declare_job, give_way, look_around, withdraw
 from ray_committer.stages.freeze_manifests import are_as_loaded, copies_are_current, freeze_manifests
@@ -43,7 +42,8 @@ from ray_committer.stages.run.commit_run import CommitRun
 from ray_committer.stages.run.coordinator_loss import with_coordinator
 from ray_committer.stages.save_commit_record import save_commit_record, write_commit_record
 from ray_committer.stages.sync_to_disk import sync_manifests
-from ray_committer.stages.turn import Turn
+from ray_committer.stages.turns.claim_table import begin_turn
+from ray_committer.stages.turns.turn import Turn
 from ray_committer.tables.other_tables import refuse_partitions_of_tables
 
 MOST_WRITES = 100

@@ -40,11 +40,11 @@ from ray_committer.stages.end_others import (
     unfinished_beside,
     would_repeat,
 )
-from ray_committer.stages.find_table import find_table, require_table
 from ray_committer.stages.old_success import forget_earlier_success
 from ray_committer.stages.other_attempts import refuse_other_attempts
-from ray_committer.stages.run_once import is_committed, require_log
 from ray_committer.stages.take_away import delete_gone, take_away
+from ray_committer.stages.turns.find_table import find_table, require_table
+from ray_committer.stages.turns.run_once import is_committed, require_log
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.registry import store_command
 from ray_committer.tables.other_tables import refuse_partitions_of_tables

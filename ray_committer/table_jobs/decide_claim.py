@@ -36,7 +36,7 @@ from ray_committer.protocol.table_entry import (
 )
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import ClaimInFlight
-from ray_committer.stages.list_new_files import relative
+from ray_committer.stages.turns.list_new_files import relative
 from ray_committer.stores.base import StoreOperations
 from ray_committer.table_jobs.remove_listed_files import Removal, keep_listed_files, remove_listed_files
 from ray_committer.table_jobs.table_files import find_listed, list_table

@@ -16,7 +16,7 @@ from ray_committer.protocol.table_entry import WriteMode
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_work import TableWork
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.list_new_files import relative
+from ray_committer.stages.turns.list_new_files import relative
 from ray_committer.stores.base import StoreOperations
 from ray_committer.table_jobs.table_job import TableTasks, run_table_job, write_task
 from ray_committer.tables.checkpoint import FilesAt

@@ -26,7 +26,7 @@ from ray_committer.protocol.partitions import (
 from ray_committer.protocol.paths import is_inside, join
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.uri import parse_uri, quote_path
-from ray_committer.stages.list_new_files import relative
+from ray_committer.stages.turns.list_new_files import relative
 from ray_committer.stores.at_once import at_once
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.registry import fsspec_url, is_on_store, shown_url

@@ -13,7 +13,7 @@ from ray_committer.protocol.hidden_names import is_hidden
 from ray_committer.protocol.paths import TEMPORARY, join
 from ray_committer.protocol.recovery import Expectation, Proof, prove
 from ray_committer.protocol.table_paths import DIRECTORY, TablePlaces, is_in_log
-from ray_committer.stages.list_new_files import relative
+from ray_committer.stages.turns.list_new_files import relative
 from ray_committer.stores.at_once import at_once
 from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.tables.other_tables import holds_table

@@ -29,7 +29,7 @@ from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.state import UNSTAMPED, Phase, TableBase
 from ray_committer.protocol.table_entry import TableClaim, TableCommit, WriteMode
 from ray_committer.protocol.table_paths import DIRECTORY
-from ray_committer.stages import claim_table
+from ray_committer.stages.turns import claim_table
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.append import append
 from ray_committer.tables.log import read_entries, read_entry

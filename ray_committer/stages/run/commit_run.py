@@ -16,7 +16,6 @@ from ray_committer.protocol.commit_result import CommitResult
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.state import UNDECIDED, JobState, Phase, new_nonce
 from ray_committer.stages.checks.attempts import listed_attempts, refuse_unsaved
-from ray_committer.stages.commit_in_table import turn_of
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import Patience, busy
 from ray_committer.stages.load_manifests import LoadedManifests, load_manifests, load_unchanged
@@ -26,7 +25,8 @@ from ray_committer.stages.run.coordinator_loss import load_with_coordinator, wit
 from ray_committer.stages.run.heartbeat import heartbeat
 from ray_committer.stages.run.progress import CommitProgress
 from ray_committer.stages.save_commit_record import refuse_foreign_paths
-from ray_committer.stages.turn import Turn
+from ray_committer.stages.turns.commit_in_table import turn_of
+from ray_committer.stages.turns.turn import Turn
 from ray_committer.stores.base import FileStatus
 
 

@@ -7,7 +7,7 @@ from ray_committer.job_files.job_state import Seen, StateChangedError, join_tabl
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import UNSTAMPED, Phase, TableBase
 from ray_committer.protocol.table_paths import TablePlaces
-from ray_committer.stages.run_once import save_run_id
+from ray_committer.stages.turns.run_once import save_run_id
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.log import find_last_file, read_definition
 

@@ -20,8 +20,8 @@ from ray_committer.protocol.record import ClaimedTable, CommitRecord, ReplacedFi
 from ray_committer.protocol.table_entry import Decision, TableAbort, TableCommit, TableDone
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.list_new_files import relative
-from ray_committer.stages.turn import Turn
+from ray_committer.stages.turns.list_new_files import relative
+from ray_committer.stages.turns.turn import Turn
 from ray_committer.tables.append import Decided, append, append_next, find_decision, put_decision
 from ray_committer.tables.checkpoint import is_due_between
 from ray_committer.tables.file_sets import save_file_set

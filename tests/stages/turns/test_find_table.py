@@ -12,8 +12,8 @@ from ray_committer.job_files.job_state import begin_state, read_state
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.state import UNSTAMPED, Phase, TableBase, new_state
 from ray_committer.protocol.table_paths import TablePlaces
-from ray_committer.stages.find_table import find_table_late
 from ray_committer.stages.setup_job import setup_job
+from ray_committer.stages.turns.find_table import find_table_late
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import MemoryStore, WrappedStore

@@ -6,7 +6,7 @@ from ray_committer.protocol.hidden_names import is_hidden
 from ray_committer.protocol.paths import ancestors, is_inside, parent
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.list_new_files import relative
+from ray_committer.stages.turns.list_new_files import relative
 
 
 def touched_directories(context: JobContext, record: CommitRecord) -> list[str]:

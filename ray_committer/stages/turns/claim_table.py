@@ -34,15 +34,15 @@ from ray_committer.protocol.table_runs import CommittedRun
 from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import Patience, withdraw
-from ray_committer.stages.end_claim import end_claim
 from ray_committer.stages.keep_replaced_files import refuse_what_cannot_be_kept
-from ray_committer.stages.list_new_files import relative
 from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stages.mode_roots import ModeRoots
 from ray_committer.stages.other_attempts import abort_older_attempts
 from ray_committer.stages.preflight import OldFiles
-from ray_committer.stages.run_once import refuse_second_write, say_who_has_done_it
-from ray_committer.stages.turn import Turn
+from ray_committer.stages.turns.end_claim import end_claim
+from ray_committer.stages.turns.list_new_files import relative
+from ray_committer.stages.turns.run_once import refuse_second_write, say_who_has_done_it
+from ray_committer.stages.turns.turn import Turn
 from ray_committer.stores.at_once import MANY
 from ray_committer.tables.claim import Claimant
 from ray_committer.tables.log import is_complete, require_definition
