@@ -38,7 +38,7 @@ from ray_committer.stages.load_manifests import (
     changed_too_often,
     load_unchanged,
 )
-from ray_committer.stages.mode_roots import ModeRoots, roots_of_mode
+from ray_committer.stages.old_data.mode_roots import ModeRoots, roots_of_mode
 from ray_committer.stages.preflight import OldFiles, look_at_data, preflight
 from ray_committer.stages.record_job import claim_of
 from ray_committer.stages.save_commit_record import refuse_aborted

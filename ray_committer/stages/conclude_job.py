@@ -17,8 +17,8 @@ from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.stages.cleanup_job import cleanup_job, end_other_attempts
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.old_files_aside import delete_old_files
-from ray_committer.stages.old_success import delete_old_success
+from ray_committer.stages.old_data.old_files_aside import delete_old_files
+from ray_committer.stages.old_data.old_success import delete_old_success
 from ray_committer.stages.run.commit_run import CommitRun
 from ray_committer.stages.run.progress import CommitProgress
 from ray_committer.stages.save_success_file import save_success_file, write_success_file

@@ -42,10 +42,10 @@ from ray_committer.stages.checks.removals import check_removals
 from ray_committer.stages.checks.sources import sources_error
 from ray_committer.stages.checks.uploads import check_uploads
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.list_replaced_files import OldData, list_replaced_files
 from ray_committer.stages.load_manifests import LoadedManifests
-from ray_committer.stages.mode_roots import ModeRoots
-from ray_committer.stages.read_files import list_read_files
+from ray_committer.stages.old_data.list_replaced_files import OldData, list_replaced_files
+from ray_committer.stages.old_data.mode_roots import ModeRoots
+from ray_committer.stages.old_data.read_files import list_read_files
 from ray_committer.stages.setup_job import data_error, first_data
 from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker

@@ -19,8 +19,8 @@ from ray_committer.protocol.state import Phase, new_nonce
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.create_output_directories import create_output_directories
 from ray_committer.stages.keep_replaced_files import keep_replaced_files, make_places_of_kept
-from ray_committer.stages.old_files_aside import end_removal, sync_aside
-from ray_committer.stages.old_success import put_old_success_aside
+from ray_committer.stages.old_data.old_files_aside import end_removal, sync_aside
+from ray_committer.stages.old_data.old_success import put_old_success_aside
 from ray_committer.stages.remove_replaced_files import (
     refuse_left,
     remove_emptied_directories,

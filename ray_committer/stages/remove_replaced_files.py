@@ -24,7 +24,7 @@ from ray_committer.places.old_files import Old, is_unchanged, replaced_file
 from ray_committer.protocol.paths import parent
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.old_files_aside import own_name, place_aside
+from ray_committer.stages.old_data.old_files_aside import own_name, place_aside
 from ray_committer.stores.base import StoreOperations
 from ray_committer.work.batches import batches
 from ray_committer.work.entries import STAYS

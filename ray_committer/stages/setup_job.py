@@ -40,7 +40,7 @@ from ray_committer.stages.end_others import (
     unfinished_beside,
     would_repeat,
 )
-from ray_committer.stages.old_success import forget_earlier_success
+from ray_committer.stages.old_data.old_success import forget_earlier_success
 from ray_committer.stages.other_attempts import refuse_other_attempts
 from ray_committer.stages.take_away import delete_gone, take_away
 from ray_committer.stages.turns.find_table import find_table, require_table

@@ -30,8 +30,8 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import busy
 from ray_committer.stages.ended_jobs import refuse_committed
 from ray_committer.stages.load_manifests import load_manifests
-from ray_committer.stages.old_files_aside import put_old_files_back
-from ray_committer.stages.old_success import put_old_success_back
+from ray_committer.stages.old_data.old_files_aside import put_old_files_back
+from ray_committer.stages.old_data.old_success import put_old_success_back
 from ray_committer.stages.save_commit_record import refuse_foreign_paths, sync_state
 from ray_committer.stages.sync_to_disk import sync_replaced, sync_taken_back
 from ray_committer.stages.take_back import is_place_lost, make_place, take_back

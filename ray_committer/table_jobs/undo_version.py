@@ -29,7 +29,7 @@ from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import ClaimCommitted, follow
 from ray_committer.protocol.table_work import TableWork
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.read_files import find_read_files
+from ray_committer.stages.old_data.read_files import find_read_files
 from ray_committer.stores.at_once import at_once
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.output import copy_file

@@ -30,7 +30,7 @@ from ray_committer.stages.ended_jobs import (
     unknown_end,
 )
 from ray_committer.stages.freeze_manifests import copies_are_current, freeze_manifests
-from ray_committer.stages.list_replaced_files import list_replaced_files
+from ray_committer.stages.old_data.list_replaced_files import list_replaced_files
 from ray_committer.stages.other_attempts import (
     abort_older_attempts,
     abort_other_attempts,

@@ -10,7 +10,7 @@ from ray_committer.protocol.state import new_nonce
 from ray_committer.spark.callback import callback
 from ray_committer.spark.hadoop.conf import OF_ANY_WRITE
 from ray_committer.stages.cleanup_job import cleanup_job
-from ray_committer.stages.old_success import forget_earlier_success
+from ray_committer.stages.old_data.old_success import forget_earlier_success
 from ray_committer.stages.take_away import is_still, sweep_gone, take_away
 from tests.mutants.swap import Swaps
 

@@ -9,12 +9,12 @@ from ray_committer.places.old_files import is_same, replaced_file
 from ray_committer.protocol.java_numbers import float_texts
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.stages.checks.removals import check_removals
-from ray_committer.stages.old_files_aside import (
+from ray_committer.stages.old_data.old_files_aside import (
     end_removal,
     put_old_files_back,
     take_old_files_away,
 )
-from ray_committer.stages.old_success import put_old_success_aside, put_old_success_back
+from ray_committer.stages.old_data.old_success import put_old_success_aside, put_old_success_back
 from ray_committer.stages.publish_job import move_files
 from ray_committer.stages.remove_replaced_files import put_old_file_aside, remove_replaced_files
 from ray_committer.stores.forwarding import ForwardingStore

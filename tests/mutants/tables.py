@@ -12,9 +12,9 @@ from ray_committer.protocol.table_pack import may_follow, pack_of
 from ray_committer.protocol.table_runs import digest_of_work, pack_runs, run_after
 from ray_committer.protocol.table_state import ended_since, follow
 from ray_committer.stages.abort_job import refuse_decided
-from ray_committer.stages.list_replaced_files import list_replaced_files
+from ray_committer.stages.old_data.list_replaced_files import list_replaced_files
+from ray_committer.stages.old_data.read_files import list_read_files
 from ray_committer.stages.publish_job import seal
-from ray_committer.stages.read_files import list_read_files
 from ray_committer.stages.turns.claim_table import TableTurn
 from ray_committer.stages.turns.commit_in_table import RecordedTurn
 from ray_committer.tables.release import release_own

@@ -26,7 +26,7 @@ from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import Listing, LoadedManifests
-from ray_committer.stages.mode_roots import ModeRoots, roots_of_mode
+from ray_committer.stages.old_data.mode_roots import ModeRoots, roots_of_mode
 from ray_committer.stages.preflight import OldFiles, look_at_data, preflight
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, run_commit
 from ray_committer.testing import write_job as write_tasks

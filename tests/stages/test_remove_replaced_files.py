@@ -27,9 +27,13 @@ from ray_committer.job_files.commit_record import load_commit_record
 from ray_committer.job_files.job_state import adopt_state
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.protocol.state import new_nonce
-from ray_committer.stages import old_files_aside as module
-from ray_committer.stages.list_replaced_files import list_replaced_files
-from ray_committer.stages.old_files_aside import delete_old_files, end_removal, make_places_aside
+from ray_committer.stages.old_data import old_files_aside as module
+from ray_committer.stages.old_data.list_replaced_files import list_replaced_files
+from ray_committer.stages.old_data.old_files_aside import (
+    delete_old_files,
+    end_removal,
+    make_places_aside,
+)
 from ray_committer.stages.remove_replaced_files import (
     remove_emptied_directories,
     remove_replaced_files,

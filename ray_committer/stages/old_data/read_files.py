@@ -16,7 +16,7 @@ from ray_committer.protocol.record import ReplacedFile
 from ray_committer.protocol.recovery import Expectation, Observation, prove
 from ray_committer.protocol.table_work import TableWork
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.list_replaced_files import OldData
+from ray_committer.stages.old_data.list_replaced_files import OldData
 from ray_committer.stores.at_once import at_once
 from ray_committer.stores.base import FileStatus, StoreOperations
 

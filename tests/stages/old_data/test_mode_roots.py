@@ -13,7 +13,7 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import join, new_job_attempt
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.stages.load_manifests import ManifestsChangedError, load_manifests
-from ray_committer.stages.mode_roots import ModeRoots, roots_of_mode
+from ray_committer.stages.old_data.mode_roots import ModeRoots, roots_of_mode
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import MemoryStore, write_job
 from ray_committer.testing.harness import commit_attempt, set_up_attempt, write_attempt

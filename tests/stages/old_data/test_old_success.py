@@ -15,7 +15,7 @@ from ray_committer.job_files.success import read_success
 from ray_committer.places.choose import old_files_of
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.state import Phase
-from ray_committer.stages.old_success import (
+from ray_committer.stages.old_data.old_success import (
     delete_old_success,
     find_old_success,
     make_place_of_success,
