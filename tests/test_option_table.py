@@ -47,7 +47,7 @@ NAPS = WithNap(nap_seconds=90)
 def test_python_has_it_with_its_default_its_least_value_and_its_help():
     assert WithNap().nap_seconds == 3
     assert replace(NAPS, threads=7).over(WithNap(nap_seconds=2)) == WithNap(nap_seconds=90, threads=7)
-    with pytest.raises(ValueError, match=r"^WithNap\.nap_seconds must be at least 1, not 0"):
+    with pytest.raises(ValueError, match=r"^WithNap\.nap_seconds must be at least 1 seconds, not 0"):
         WithNap(nap_seconds=0)
     assert (WithNap.__doc__ or "").endswith("\n    nap_seconds: How long to nap.\n")
 

@@ -46,13 +46,8 @@ def name_environment(command: click.Command) -> None:
     """Give each option of `command` its variable, which is the same for all commands."""
     for option in command.params:
         if isinstance(option, click.Option) and not option.is_eager and option.allow_from_autoenv:
-            option.envvar = variable_of(option)
+            option.envvar = f"{ENVIRONMENT_PREFIX}{option.name}".upper()
             option.show_envvar = True
-
-
-def variable_of(option: click.Parameter) -> str:
-    """The variable of an option."""
-    return f"{ENVIRONMENT_PREFIX}{option.name}".upper()
 
 
 class _Helpful(click.Command):

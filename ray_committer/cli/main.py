@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from ray_committer.cli.command import Group, variable_of
+from ray_committer.cli.command import Group
 from ray_committer.version import __version__
 
 _COMMANDS = {
@@ -47,12 +47,11 @@ def main() -> None:
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
 
 
-def variables(command: click.Command = main) -> frozenset[str]:
-    """The variables of all options of a command and of the commands below it, also of those that are
-    not read from there, such as the version of an image."""
-    found = {variable_of(one) for one in command.params if isinstance(one, click.Option)}
+def names(command: click.Command = main) -> frozenset[str]:
+    """The names of all options of a command and of the commands below it."""
+    found = {str(one.name) for one in command.params if isinstance(one, click.Option)}
     if isinstance(command, click.Group):
         context = click.Context(command)
         below = (command.get_command(context, name) for name in command.list_commands(context))
-        found.update(*(variables(one) for one in below if one is not None))
+        found.update(*(names(one) for one in below if one is not None))
     return frozenset(found)

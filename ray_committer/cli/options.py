@@ -19,7 +19,7 @@ from click.shell_completion import CompletionItem
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.options import CommitOptions
 from ray_committer.options.settings import Group, Setting, Where
-from ray_committer.options.texts import TIME, Kind
+from ray_committer.options.texts import Kind
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -90,38 +90,20 @@ storage_option = option(
 )
 
 
-class Seconds(click.ParamType):  # type: ignore[type-arg]
-    """A time with its unit: 10s, 5m, 1h, 7d; at least `least` seconds."""
+class Value(click.ParamType):  # type: ignore[type-arg]
+    """A text of some kind, read as everywhere."""
 
-    name = TIME.unit
-
-    def __init__(self, least: float) -> None:
-        self._least = least
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        try:
-            seconds = value if isinstance(value, float) else TIME.value(value)
-        except ValueError as e:
-            self.fail(f"{value!r} {e}", param, ctx)
-        if seconds < self._least:
-            self.fail(f"{value!r} must be at least {self._least:g} seconds", param, ctx)
-        return seconds
-
-
-class _Text(click.ParamType):  # type: ignore[type-arg]
-    """A setting, read as everywhere."""
-
-    def __init__(self, setting: Setting, kind: Kind) -> None:
+    def __init__(self, kind: Kind, least: float | None = None) -> None:
         self.name = kind.unit
-        self._setting = setting
-        self._words = [*kind.choices, *filter(None, (kind.absent,))]
+        self._kind = kind
+        self._least = least
 
     def get_metavar(self, *_: Any, **_context: Any) -> str:
         return self.name
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         try:
-            return self._setting.read(value) if isinstance(value, str) else value
+            return self._kind.value(value, self._least) if isinstance(value, str) else value
         except ValueError as e:
             self.fail(f"{value!r} {e}", param, ctx)
 
@@ -131,10 +113,10 @@ class _Text(click.ParamType):  # type: ignore[type-arg]
         param: click.Parameter,  # noqa: ARG002
         incomplete: str,
     ) -> list[CompletionItem]:
-        return [CompletionItem(word) for word in self._words if word.startswith(incomplete)]
+        return [CompletionItem(word) for word in self._kind.words if word.startswith(incomplete)]
 
 
-class _Truth(_Text, click.types.BoolParamType):
+class _Truth(Value, click.types.BoolParamType):
     """A setting that is a flag on the command line, and true or false in the environment."""
 
 
@@ -183,7 +165,7 @@ def _option(row: Setting, help_text: str) -> Callable[[F], F]:
     return option(
         f"--{row.spelled}{both}",
         row.parameter,
-        type=(_Truth if row.is_flag else _Text)(row, row.kind),
+        type=(_Truth if row.is_flag else Value)(row.kind, row.least),
         multiple=row.is_many,
         default=None,
         group=row.group,

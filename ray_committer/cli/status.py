@@ -15,6 +15,7 @@ from ray_committer.cli.status_lines import status_lines
 from ray_committer.cli.watch import RETRY_SECONDS
 from ray_committer.cli.watch import watch as watch_destination
 from ray_committer.jobs.destination_status import destination_status
+from ray_committer.options.texts import TIME
 from ray_committer.stores.addresses import without_password
 
 _EVERY = "5s"
@@ -40,7 +41,7 @@ class _StatusCommand(Command):
 )
 @click.option(
     "--watch",
-    type=shared.Seconds(least=1),
+    type=shared.Value(TIME, 1),
     metavar="[TIME]",
     help=f"Show it again after this time ({_EVERY}), until no process is, or may be, at work on a job. "
     "The exit code is then 0, or 3 if a commit was interrupted or a job cannot be read.",

@@ -14,6 +14,7 @@ from ray_committer.cli.print import age_text, count_text, print_result, size_tex
 from ray_committer.jobs.vacuum import LEAST_SECONDS, VacuumedJob, vacuum_jobs
 from ray_committer.jobs.vacuum_uploads import VacuumedUpload, vacuum_uploads
 from ray_committer.options.settings import Group
+from ray_committer.options.texts import TIME
 
 SHOWN_UPLOADS = 20
 
@@ -23,7 +24,7 @@ SHOWN_UPLOADS = 20
 @shared.option(
     "--older-than",
     group=Group.SAFETY,
-    type=shared.Seconds(least=LEAST_SECONDS),
+    type=shared.Value(TIME, LEAST_SECONDS),
     default="7d",
     show_default=True,
     help="How long a dead job has not changed. Use more than any task computes without writing.",

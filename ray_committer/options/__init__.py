@@ -3,8 +3,10 @@ where it acts. The command line, the environment, Spark's settings and the pages
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import cache
 from importlib import import_module
 from typing import Any, Literal, Self, get_args
 
@@ -18,9 +20,7 @@ from ray_committer.options.settings import (
     Table,
     Where,
     option,
-    read_texts,
     table,
-    unknown,
 )
 from ray_committer.options.texts import COUNT, NUMBER, TIME, TRUTH, Kind, one_of, or_none
 from ray_committer.protocol.partition_sql import table_name
@@ -29,9 +29,6 @@ from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.table_runs import check_run_id
 from ray_committer.protocol.table_work import TableWork
 
-COMMAND_LINE = "ray_committer.cli.main"
-"""The parser, which alone knows the variables of its options that are not settings. It is above this
-module, so it is imported only if somebody has such a variable."""
 _TESTS = "test_"
 
 Unfinished = Literal["finish", "supersede", "refuse"]
@@ -242,40 +239,43 @@ class CommitOptions(Table):
 
         Other keys of `conf` are ignored. `SettingsError` names the key, and what its value can be.
         """
-        of_spark = {one.name for one in SPARK_ALONE}
-        given = {
-            key: name for key, name in _below(conf, SPARK_PREFIX, str).items() if name not in of_spark
-        }
-        known = cls.settable(Where.SPARK)
-        for key, name in given.items():
-            cls._require(key, name, known)
-        return (defaults or cls()).changed(**read_texts(known, conf, given))
+        others = [row.name for row in SPARK_ALONE]
+        names = {key: key.removeprefix(SPARK_PREFIX) for key in conf if key.startswith(SPARK_PREFIX)}
+        return (defaults or cls()).changed(**cls._read(Where.SPARK, conf, names, lambda: others))
 
     @classmethod
     def from_env(cls, environment: Mapping[str, str]) -> Self:
         """Read them from ``RAY_COMMITTER_*``, for the command line and for programs without Spark."""
-        known, given = cls.settable(Where.ENVIRONMENT), {}
-        others: frozenset[str] = frozenset()
-        for key, name in _below(environment, ENVIRONMENT_PREFIX, str.lower).items():
-            if name in known:
-                given[key] = name
-            elif not name.startswith(_TESTS):
-                others = others or import_module(COMMAND_LINE).variables()
-                if key not in others:
-                    spelled = (one.removeprefix(ENVIRONMENT_PREFIX).lower() for one in others)
-                    cls._require(key, name, known, sorted(spelled))
-        return cls().changed(**read_texts(known, environment, given))
+        prefix = ENVIRONMENT_PREFIX
+        names = {key: key.removeprefix(prefix).lower() for key in environment if key.startswith(prefix)}
+        names = {key: name for key, name in names.items() if not name.startswith(_TESTS)}
+        return cls(**cls._read(Where.ENVIRONMENT, environment, names, _of_command_line))
 
     @classmethod
-    def _require(
-        cls, key: str, name: str, known: Mapping[str, Setting], others: Sequence[str] = ()
-    ) -> None:
-        """`SettingsError` for a name that is not the name of a setting."""
-        if name in cls.rows and name not in known:
-            what = "is specific to each job and is not a setting"
-            raise SettingsError(f"{key}: {what}", "remove it")
-        if name not in known:
-            raise unknown(key, name, [*known], others)
+    def _read(
+        cls,
+        where: Where,
+        texts: Mapping[str, str],
+        names: Mapping[str, str],
+        others: Callable[[], Collection[str]],
+    ) -> dict[str, Any]:
+        """The values of `texts`, whose keys have these names; the `others` are no options, but known."""
+        known, values = cls.settable(where), {}
+        for key, name in sorted(names.items()):
+            text = texts[key].strip()
+            try:
+                if name in known:
+                    values[name] = known[name].read(text)
+            except ValueError as e:
+                raise SettingsError(f"{key}={text}: {e}") from None
+            if name not in known and name not in others():
+                what, advice = "is specific to each job and is not a setting", "remove it"
+                if name not in cls.rows:
+                    near = get_close_matches(name, [*known, *sorted(others())], n=1, cutoff=0.5)
+                    listed = f"use one of {', '.join(known)}"
+                    what, advice = "is not an option", f"did you mean {near[0]}?" if near else listed
+                raise SettingsError(f"{key}: {what}", advice)
+        return values
 
     def changed(self, **changes: Any) -> Self:
         """These options with `changes`."""
@@ -286,16 +286,19 @@ class CommitOptions(Table):
         return under.changed(**vars(self))
 
 
-COMMIT = Setting(
-    "commit", about="Whether a write commits its job, or only records it.", where=Where.SESSION
-)
-EXECUTOR = Setting("executor", about="Where the commit runs.", where=Where.DRIVER)
-COMMAND = Setting("command", about="The program that commits for a driver.", where=Where.DRIVER)
-SESSION_TOKEN = Setting("session_token", about="Names the session of a job.", where=Where.PYTHON)
+COMMIT = Setting("commit", where=Where.SESSION)
+EXECUTOR = Setting("executor", where=Where.DRIVER)
+COMMAND = Setting("command", where=Where.DRIVER)
+SESSION_TOKEN = Setting("session_token", where=Where.PYTHON)
 SPARK_ALONE = (COMMIT, EXECUTOR, COMMAND, SESSION_TOKEN)
 """The other settings of Spark with our prefix: what commits a job, and where, and for which session."""
 
 
-def _below(texts: Mapping[str, str], prefix: str, spelled: Callable[[str], str]) -> dict[str, str]:
-    """The names of the options, by the keys that begin with `prefix`."""
-    return {key: spelled(key[len(prefix) :]) for key in sorted(texts) if key.startswith(prefix)}
+@cache
+def _of_command_line() -> frozenset[str]:
+    """The names of the options of all commands, of which some are no options of a commit.
+
+    Only the parser knows them. It is above this room, so it is imported if somebody has such a variable.
+    """
+    names: frozenset[str] = import_module("ray_committer.cli.main").names()
+    return names

@@ -6,8 +6,7 @@ A `table` is a dataclass whose fields are made by `option`, so that mypy knows e
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum, Flag, StrEnum, auto
 from typing import Any, ClassVar, TypeVar
@@ -116,10 +115,7 @@ class Setting:
         """Return the value of a text; ``ValueError`` says what it must be."""
         if self.kind is None:
             raise ValueError("has no text")
-        value = self.kind.value(text)
-        if self.least is not None and value is not None and value < self.least:
-            raise ValueError(f"must be at least {self.least:g}")
-        return value
+        return self.kind.value(text, self.least)
 
     def checked(self, value: Any, *, owner: str) -> Any:
         """Return a value that was given in Python as it is kept; an error for a wrong one."""
@@ -130,13 +126,11 @@ class Setting:
         try:
             if self.is_many:
                 return tuple(map(self.kind.check, value))
-            if self.least is not None and value < self.least:
-                raise ValueError(f"must be at least {self.least:g}, not {value}")
-            return self.kind.check(value)
+            return self.kind.check(self.kind.at_least(value, self.least))
         except SettingsError:
             raise
         except ValueError as e:
-            raise ValueError(f"{owner}.{self.name} {e}") from None
+            raise ValueError(f"{owner}.{self.name} {e}, not {value}") from None
 
     def text(self, value: Any) -> str:
         """Return the text that is read as `value`."""
@@ -210,24 +204,3 @@ def table(made: type[T]) -> type[T]:
     made.rows = rows  # type: ignore[attr-defined]
     made.__dataclass_fields__ = _GivenFields(made.__dataclass_fields__)  # type: ignore[attr-defined]
     return made
-
-
-def read_texts(
-    known: Mapping[str, Setting], texts: Mapping[str, str], names: Mapping[str, str]
-) -> dict[str, Any]:
-    """Return the values of `texts`, by their names, which are in `known`; errors name the key."""
-    read: dict[str, Any] = {}
-    for key, name in names.items():
-        text = texts[key].strip()
-        try:
-            read[name] = known[name].read(text)
-        except ValueError as e:
-            raise SettingsError(f"{key}={text}: {e}") from None
-    return read
-
-
-def unknown(key: str, name: str, known: Sequence[str], others: Iterable[str] = ()) -> SettingsError:
-    """The error for a key that is not that of a setting; `others` are names that it may have meant."""
-    near = difflib.get_close_matches(name, [*known, *others], n=1, cutoff=0.5)
-    advice = f"did you mean {near[0]}?" if near else f"use one of {', '.join(known)}"
-    return SettingsError(f"{key}: is not an option", advice)

@@ -17,6 +17,7 @@ class Kind:
     unit: what stands for the value on the command line.
     check: returns a value that was given in Python, or raises for a wrong one.
     choices: all values, if they are few.
+    plural: what is counted, after a number.
     absent: the word for None.
     """
 
@@ -25,16 +26,29 @@ class Kind:
     unit: str = "TEXT"
     check: Callable[[Any], Any] = lambda value: value
     choices: tuple[str, ...] = ()
+    plural: str = ""
     absent: str | None = None
 
-    def value(self, text: str) -> Any:
+    def value(self, text: str, least: float | None = None) -> Any:
         """Return the value of a text; ``ValueError`` says what it must be."""
         if self.absent is not None and text.lower() == self.absent:
             return None
         try:
-            return self.read(text)
+            value = self.read(text)
         except (ValueError, KeyError, AttributeError):
             raise ValueError(f"must be {self}") from None
+        return self.at_least(value, least)
+
+    def at_least(self, value: Any, least: float | None) -> Any:
+        """Return a value that is not too small; ``ValueError`` for another one."""
+        if least is not None and value < least:
+            raise ValueError(f"must be at least {least:g}{self.plural}")
+        return value
+
+    @property
+    def words(self) -> list[str]:
+        """The texts that can be completed."""
+        return [*self.choices, *filter(None, (self.absent,))]
 
     def __str__(self) -> str:
         return self.meaning if self.absent is None else f"{self.meaning}, or {self.absent}"
@@ -52,7 +66,7 @@ def one_of(choices: Iterable[str], make: Callable[[str], Any] = str) -> Kind:
 
     def check(value: Any) -> Any:
         if value not in names:
-            raise ValueError(f"must be one of {', '.join(names)}, not {value}")
+            raise ValueError(f"must be one of {', '.join(names)}")
         return make(value)
 
     def read(text: str) -> Any:
@@ -82,5 +96,8 @@ TRUTH = Kind("true or false", read_truth)
 COUNT = Kind("a whole number", int, "N")
 NUMBER = Kind("a number", _finite, "N")
 TIME = Kind(
-    "a time such as 10s, 500ms, 5m, 1h or 7d (a number without a unit: seconds)", _seconds, "TIME"
+    "a time such as 10s, 500ms, 5m, 1h or 7d (a number without a unit: seconds)",
+    _seconds,
+    "TIME",
+    plural=" seconds",
 )

@@ -9,10 +9,11 @@ import click
 from rich.text import Text
 
 from ray_committer.cli.command import Subgroup
-from ray_committer.cli.options import Seconds, option, output_option
+from ray_committer.cli.options import Value, option, output_option
 from ray_committer.cli.print import ago_text, count_text, print_result
 from ray_committer.jobs.vacuum import LEAST_SECONDS
 from ray_committer.options.settings import Group
+from ray_committer.options.texts import TIME
 from ray_committer.records.commit import finish_job
 from ray_committer.records.connect import connect
 from ray_committer.records.database import parse_database
@@ -88,7 +89,7 @@ def commit(url: str, table: str, write_id: int | None, output: str) -> None:
 @option(
     "--older-than",
     group=Group.SAFETY,
-    type=Seconds(least=LEAST_SECONDS),
+    type=Value(TIME, LEAST_SECONDS),
     default="7d",
     show_default=True,
     help="Without WRITE_ID: how long a job has been open. Use more than any application takes.",

@@ -15,7 +15,7 @@ import pytest
 import ray_committer
 from ray_committer import CommitOptions
 from ray_committer.cli import options as shared
-from ray_committer.cli.main import main, variables
+from ray_committer.cli.main import main, names
 from ray_committer.errors import SettingsError
 from ray_committer.options.settings import Where
 from tests.cli import commands
@@ -23,7 +23,6 @@ from tests.cli.commands import run
 
 COMMANDS = {name: command for name, command in commands.COMMANDS.items() if name != "spark-job"}
 SETTINGS = CommitOptions.settable(Where.ENVIRONMENT)
-VARIABLES = {row.variable for row in SETTINGS.values()}
 COMMAND = [sys.executable, "-m", "ray_committer.cli"]
 
 
@@ -41,9 +40,10 @@ def test_every_option_has_a_variable_without_the_commands_name_and_help_shows_it
 
 
 def test_a_variable_of_any_command_is_known_to_all_and_a_misspelt_one_to_none():
-    named = {"RAY_COMMITTER_JOB_ID", "RAY_COMMITTER_ISOLATION", "RAY_COMMITTER_VERBOSE"}
-    assert named < variables()
-    assert CommitOptions.from_env(dict.fromkeys(variables() - VARIABLES, "x")) == CommitOptions()
+    others = names() - SETTINGS.keys()
+    assert {"job_id", "isolation", "verbose", "version"} < others
+    environment = {f"RAY_COMMITTER_{name.upper()}": "x" for name in others}
+    assert CommitOptions.from_env(environment) == CommitOptions()
     with pytest.raises(
         SettingsError, match=r"^RAY_COMMITTER_OUTPT: is not an option; did you mean output\?"
     ):

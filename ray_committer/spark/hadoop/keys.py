@@ -14,6 +14,7 @@ from typing import Any
 
 from ray_committer.errors import SettingsError
 from ray_committer.options import CommitOptions
+from ray_committer.options.texts import read_truth
 
 MANIFEST = "mapreduce.manifest.committer."
 FILE_OUTPUT = "mapreduce.fileoutputcommitter."
@@ -43,12 +44,8 @@ class HadoopKey:
     read: Callable[[str], Any] = str
 
 
-def _truth(text: str) -> bool:
-    return {"true": True, "false": False}[text.lower()]
-
-
 def _only_if_true(text: str) -> bool | None:
-    return True if _truth(text) else None
+    return True if read_truth(text) else None
 
 
 def _threads(text: str) -> int:
@@ -74,14 +71,14 @@ HADOOP_KEYS = (
         f"{FILE_OUTPUT}marksuccessfuljobs",
         "true",
         "mark_success",
-        _truth,
+        read_truth,
         "`mark_success`: whether `_SUCCESS` is written",
     ),
     _honoured(
         f"{FILE_OUTPUT}cleanup.skipped",
         "false",
         "cleanup",
-        lambda text: not _truth(text),
+        lambda text: not read_truth(text),
         "`cleanup`: true keeps the job's directory; concurrent jobs no longer need that",
     ),
     _honoured(
