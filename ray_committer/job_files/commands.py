@@ -65,7 +65,7 @@ def job_command(
 def is_beside_others(store: StoreOperations, job: JobAttempt) -> bool:
     """Whether the job has, or may have, other attempts; costs a listing."""
     try:
-        return any(other.number != job.number for other in list_attempts(store, job))
+        return any(attempt.number != job.number for attempt in list_attempts(store, job))
     except (OSError, RayCommitterError):
         return True
 

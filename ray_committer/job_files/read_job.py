@@ -40,8 +40,8 @@ def read_job(store: StoreOperations, job: JobAttempt) -> JobStatus:
     """Read the job attempt's state, and list its directory only if it has none; `LinkedPathError` if it
     is behind a symbolic link."""
     _refuse_linked_attempt(store, job)
-    seen = read_state(store, job)
-    return _listed(store, job) if seen is None else _with_state(job, seen)
+    current = read_state(store, job)
+    return _listed(store, job) if current is None else _with_state(job, current)
 
 
 def read_job_and_manifests(
@@ -53,18 +53,18 @@ def read_job_and_manifests(
     The listing counts only for a job that has a state: it is compared again after the manifests are
     frozen. For a job without a state, the manifests that late tasks have left do not count.
     """
-    if tree is not None and (seen := read_state(store, job)) is not None:
+    if tree is not None and (current := read_state(store, job)) is not None:
         manifests, attempts = tree.manifests(job), tree.task_attempts(job)
-        return replace(_with_state(job, seen), manifests=manifests, task_attempts=attempts)
+        return replace(_with_state(job, current), manifests=manifests, task_attempts=attempts)
     if store.capabilities.renames_are_local:
         return without_late(store, read_job(store, job))
     _refuse_linked_attempt(store, job)
     with ThreadPoolExecutor(max_workers=1) as pool:
         listing = pool.submit(_manifests_if_any, store, job)
-        seen = read_state(store, job)
-    if seen is None:
+        current = read_state(store, job)
+    if current is None:
         return without_late(store, _listed(store, job), listing.result())
-    return replace(_with_state(job, seen), manifests=listing.result())
+    return replace(_with_state(job, current), manifests=listing.result())
 
 
 def without_late(
@@ -72,11 +72,13 @@ def without_late(
 ) -> JobStatus:
     """`status` but, for a job that has no state, without manifests that late tasks left: they were all
     written for a job that had a state, so that job has ended. `listed` is a listing of the manifests."""
+    # A late task of a job that was removed makes `manifests/` again and nothing else: the stamp in its
+    # manifest tells it from a task of Hadoop's committer, which stamps nothing.
     if status.seen is not None or not status.has_manifests:
         return status
     try:
         manifests = list_manifest_files(store, status.job) if listed is None else manifests_in(listed)
-        is_late = bool(manifests) and all(_stamp(store, one) for one in manifests)
+        is_late = bool(manifests) and all(_stamp(store, manifest) for manifest in manifests)
     except (FileNotFoundError, NotADirectoryError):
         return status
     return replace(status, has_manifests=not is_late)
@@ -94,17 +96,17 @@ def _manifests_if_any(store: StoreOperations, job: JobAttempt) -> tuple[FileStat
 
 
 def _refuse_linked_attempt(store: StoreOperations, job: JobAttempt) -> None:
-    own = (join(job.directory, name) for name in _OWN_NAMES)
-    refuse_links(store, (job.temporary, job.job_directory, job.directory, *own))
+    parts = (join(job.directory, name) for name in _OWN_NAMES)
+    refuse_links(store, (job.temporary, job.job_directory, job.directory, *parts))
 
 
-def _with_state(job: JobAttempt, seen: Seen) -> JobStatus:
-    return JobStatus(job, seen=seen, has_manifests=True)
+def _with_state(job: JobAttempt, current: Seen) -> JobStatus:
+    return JobStatus(job, seen=current, has_manifests=True)
 
 
 def _listed(store: StoreOperations, job: JobAttempt) -> JobStatus:
     try:
-        names = {one.name for one in only_there(store, store.list_exact(job.directory))}
+        names = {entry.name for entry in only_there(store, store.list_exact(job.directory))}
     except (FileNotFoundError, NotADirectoryError):
         return JobStatus(job, exists=False)
     if not names and not is_there(store, FileStatus(job.directory, is_directory=True)):
@@ -122,14 +124,14 @@ def read_other(
     With `wants_beat` the heartbeat is always read, not only when it is needed to find a live committer.
     `RecordGoneError` or `CommitStateUnknownError` if the record or the declaration is gone.
     """
-    found = read_commit(store, job, now_milliseconds, wants_beat=wants_beat)
-    return found if found.has_begun else None
+    status = read_commit(store, job, now_milliseconds, wants_beat=wants_beat)
+    return status if status.has_begun else None
 
 
 def read_others(store: StoreOperations, *jobs: JobAttempt, now_milliseconds: int) -> list[JobStatus]:
-    """`read_other`, with the heartbeat, for those of some jobs whose commit has begun."""
-    found = (read_other(store, job, now_milliseconds, wants_beat=True) for job in jobs)
-    return [one for one in found if one is not None]
+    """`read_other`, with the heartbeat, for the jobs whose commit has begun."""
+    statuses = (read_other(store, job, now_milliseconds, wants_beat=True) for job in jobs)
+    return [status for status in statuses if status is not None]
 
 
 def read_commit(
@@ -137,36 +139,38 @@ def read_commit(
 ) -> JobStatus:
     """`read_other`, but a job whose commit has not begun is returned, too, and one that is not there."""
     refuse_links(store, (job.directory, job.state))
-    seen: Seen | None = None
+    current: Seen | None = None
     exists = False
     for _ in range(_TRIES):
-        seen = read_state(store, job)
-        if seen is None and not exists and store.get_status(job.directory) is not None:
+        current = read_state(store, job)
+        if current is None and not exists and store.get_status(job.directory) is not None:
             exists = True
             continue  # it has no state, or it was just put back with its state
-        if seen is None:
+        if current is None:
             return JobStatus(job, exists=exists)
-        if seen.phase not in _BEGUN:
-            return JobStatus(job, seen=seen)
-        path = job.content(seen.state.record or seen.state.nonce)
+        if current.phase not in _BEGUN:
+            return JobStatus(job, seen=current)
+        path = job.content(current.state.record or current.state.nonce)
         try:
-            declared = decode_claim(seen.content.encode() or store.read(path), path)
+            declared = decode_claim(current.content.encode() or store.read(path), path)
         except FileNotFoundError:
             continue  # its state has changed, or it is being removed
         worker, beat, life = _at_work(store, job, declared, now_milliseconds, wants_beat=wants_beat)
-        if worker is None and read_state(store, job) != seen:
+        # Death is believed only of a job that has not changed since its state was read: a commit that
+        # ended normally also leaves no sign (D10).
+        if worker is None and read_state(store, job) != current:
             continue  # the job has moved on, and its committer may have ended normally
-        return JobStatus(job, seen=seen, declared=declared, life=life, worker=worker, beat=beat)
-    if seen is not None and seen.phase in IN_THE_WAY and read_state(store, job) == seen:
-        raise _content_gone(store, job, seen)
+        return JobStatus(job, seen=current, declared=declared, life=life, worker=worker, beat=beat)
+    if current is not None and current.phase in IN_THE_WAY and read_state(store, job) == current:
+        raise _content_gone(store, job, current)
     return JobStatus(job, exists=False)
 
 
-def _content_gone(store: StoreOperations, job: JobAttempt, seen: Seen) -> RayCommitterError:
-    if seen.phase is not Phase.DECLARED:
-        return record_gone(job, seen.state)
+def _content_gone(store: StoreOperations, job: JobAttempt, current: Seen) -> RayCommitterError:
+    if current.phase is not Phase.DECLARED:
+        return record_gone(job, current.state)
     return CommitStateUnknownError(
-        f"{job.content(seen.state.nonce)}: the declaration of job {job.job_id} is gone, so it is not "
+        f"{job.content(current.state.nonce)}: the declaration of job {job.job_id} is gone, so it is not "
         f"known what the job writes",
         f"abort the job with: {abort_command(store, job)}",
     )
@@ -192,6 +196,8 @@ def _at_work(
     if beat is None:
         return began if life else None, None, life
     last = life_of(beat.owner, beat.at_milliseconds, now_milliseconds)
+    # A run that fails after its record leaves a beat of nobody (D10): that counts although the
+    # declaration still looks alive.
     if last >= life or (is_nobody(beat.owner) and beat.owner.run == began.run):
         return beat.owner if last else None, beat, last
     return began, beat, life

@@ -37,20 +37,22 @@ def ending(
     Nothing is done to a job that is not in the state that was seen: its id may have been set up again.
     """
 
-    def end(other: JobStatus, how: End) -> list[str]:
-        _log.info("%s: %s this job first, because it has stopped", other.job.directory, how)
+    def end(rival: JobStatus, how: End) -> list[str]:
+        _log.info("%s: %s this job first, because it has stopped", rival.job.directory, how)
         with open_job(
-            destination_url(spec, other.job.destination),
-            other.job.job_id,
+            destination_url(spec, rival.job.destination),
+            rival.job.job_id,
             executor=executor if how is End.FINISH else "threads",
-            options=_of_other(options, other),
+            options=_of_other(options, rival),
             storage_options=storage_options,
             cancel=cancel,
         ) as job:
-            if job.state.seen != other.seen:
-                raise StateChangedError(job.state.seen, other.seen)
+            # Compared after the job was opened: between the look and the opening its committer may have
+            # gone on, or its id may be another job's (D1).
+            if job.state.seen != rival.seen:
+                raise StateChangedError(job.state.seen, rival.seen)
             if how is End.ABORT:
-                advance(job.context.store, other.job, other.known, Phase.ABORTED)
+                advance(job.context.store, rival.job, rival.known, Phase.ABORTED)
                 abort_job_stage.abort_job(job.context)
             elif how is End.UNDO:
                 undo_job_stage.undo_job(job.context, job.state, allowed_roots=job.allowed_roots)
@@ -61,10 +63,10 @@ def ending(
     return end
 
 
-def _of_other(options: CommitOptions, other: JobStatus) -> CommitOptions:
+def _of_other(options: CommitOptions, rival: JobStatus) -> CommitOptions:
     """The options to end another job with: how to work from this job's, and no facts of this job."""
     return options.changed(
-        job_attempt=other.job.number,
+        job_attempt=rival.job.number,
         expected_tasks=None,
         assume_complete=False,
         committed_tasks=None,

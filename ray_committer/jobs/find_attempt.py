@@ -113,6 +113,8 @@ def _find(
         logged = _logged(store, destination, job_id, number) if job_id is not None else None
         if logged is not None:
             return logged, JobStatus(logged, exists=False)
+        # The log is asked before `_SUCCESS`: the next job replaces that file, and no entry of the log
+        # (D8).
         success = _success(store, destination, strict=job_id is None)
         if success is None or success.job_id is None or job_id not in (None, success.job_id):
             raise
@@ -135,16 +137,16 @@ def _logged(
     store: StoreOperations, destination: str, job_id: str, number: int | None
 ) -> JobAttempt | None:
     """The attempt of a job that is gone, of which the log of its table says how it has ended."""
-    found = end_in_log(store, destination, job_id, number)
-    return None if found is None else new_job_attempt(destination, job_id, found.number)
+    ended = end_in_log(store, destination, job_id, number)
+    return None if ended is None else new_job_attempt(destination, job_id, ended.number)
 
 
 def _refuse_mislaid(store: StoreOperations, destination: str) -> None:
     """`CommitStateUnknownError` if a process that slept took away the directory of a recorded job: then
     ``_SUCCESS`` belongs to another job."""
-    for other in other_jobs(store, destination, time.time_ns() // 1_000_000):
-        if other.has_begun:
-            raise CommitStateUnknownError(*finish_first(store, other))
+    for rival in other_jobs(store, destination, time.time_ns() // 1_000_000):
+        if rival.has_begun:
+            raise CommitStateUnknownError(*finish_first(store, rival))
 
 
 def _success(store: StoreOperations, destination: str, *, strict: bool) -> SuccessData | None:
@@ -181,7 +183,7 @@ def find_job_attempt(
         return new_job_attempt(destination, job_id, number)
     attempts = tree.attempts(destination, job_id) if tree is not None and job_id is not None else ()
     if job_id is not None and tree is not None and attempts:
-        return _choose_attempt([JobStatus(one) for one in attempts], number)
+        return _choose_attempt([JobStatus(attempt) for attempt in attempts], number)
     return _choose_attempt(_find_job(store, destination, job_id), number)
 
 
@@ -193,16 +195,16 @@ def confirm_documented(store: StoreOperations, job: JobAttempt) -> None:
     name = job.job_directory.rpartition("/")[2]
     if name == job.job_id:
         return
-    said = _job_id_of_manifests(store, job)
-    if said != job.job_id:
+    owner = _job_id_of_manifests(store, job)
+    if owner != job.job_id:
         what = (
-            f"belongs to job {said}"
-            if said
+            f"belongs to job {owner}"
+            if owner
             else "may belong to a job of that name: no manifest shows whose it is"
         )
         raise JobNotFoundError(
             f"{job.job_directory}: {what}, so it is not used as job {job.job_id}",
-            f"nothing was done. To use that directory, name the job {said or name}",
+            f"nothing was done. To use that directory, name the job {owner or name}",
         )
 
 
@@ -223,14 +225,14 @@ def _find_job(store: StoreOperations, destination: str, job_id: str | None) -> S
             raise not_found(store, destination, job_id)
         return meant
     every = list(in_directories(jobs).values())
-    shown = [found for found in every if found[0].is_attempt or not found[0].is_link] or every
-    live = [found for found in shown if any(one.may_hold_an_attempt for one in found)] or shown
+    shown = [group for group in every if group[0].is_attempt or not group[0].is_link] or every
+    live = [group for group in shown if any(status.may_hold_an_attempt for status in group)] or shown
     if not live:
         raise not_found(store, destination, None)
     if len(live) > 1:
         raise AmbiguousJobError(
             f"{temporary_directory(destination)}: holds {len(live)} jobs "
-            f"({', '.join(found[0].job.job_id for found in live)})",
+            f"({', '.join(group[0].job.job_id for group in live)})",
             "name one with --job-id",
         )
     return live[0]

@@ -46,16 +46,16 @@ def plan_abort(
         options=options,
         storage_options=storage_options,
         is_dry_run=True,
-    ) as found:
-        context, job = found.context, found.context.job
-        moved = _moved(found) if undo else 0
+    ) as opened:
+        context, job = opened.context, opened.context.job
+        moved = _moved(opened) if undo else 0
         if not undo:
-            refuse_decided(context, found.state.phase)
-        if is_nothing(found.state) and not may_be_left(context, found.state):
+            refuse_decided(context, opened.state.phase)
+        if is_nothing(opened.state) and not may_be_left(context, opened.state):
             return report_abort(context, was_recorded=False)
-        uploads = output_of(context.store).count_uploads(partial(_uploads, found))
+        uploads = output_of(context.store).count_uploads(partial(_uploads, opened))
         files = context.store.list_files(job.tasks) if uploads is None else None
-        stamp = found.state.seen.state.stamp if found.state.seen else None
+        stamp = opened.state.seen.state.stamp if opened.state.seen else None
         logged = read_jobs_in_log(context.store, job.destination).of(job, stamp)
         return AbortReport(
             destination=context.url,
@@ -71,32 +71,34 @@ def plan_abort(
         )
 
 
-def _uploads(found: OpenJob) -> int:
+def _uploads(opened: OpenJob) -> int:
     """The number of uploads to abort: the job's own that are pending below its roots."""
-    store, job = found.context.store, found.context.job
+    store, job = opened.context.store, opened.context.job
     pending: set[Upload] = set()
-    for root in {job.destination, *found.replaced_roots, *found.allowed_roots}:
-        pending.update((one.path, one.id) for one in pending_uploads(store, root))
-    return len(pending.intersection(_own_uploads(found)))
+    for root in {job.destination, *opened.replaced_roots, *opened.allowed_roots}:
+        pending.update((upload.path, upload.id) for upload in pending_uploads(store, root))
+    return len(pending.intersection(_own_uploads(opened)))
 
 
-def _own_uploads(found: OpenJob) -> Iterator[Upload]:
-    store, job = found.context.store, found.context.job
+def _own_uploads(opened: OpenJob) -> Iterator[Upload]:
+    store, job = opened.context.store, opened.context.job
     yield from job_uploads(store, job, skips_damaged=True)
+    # Spark puts the id of the job into a name, and no attempt: while another attempt goes on, the
+    # uploads can be its.
     if not goes_on(store, job):
         yield from find_spark_uploads(store, job)[0]
 
 
 def _moved(job: OpenJob) -> int | None:
     """The number of files to take back: files of the record that are not where a task wrote them."""
-    context, seen = job.context, job.state.seen
-    if seen is None or seen.phase in UNDECIDED or seen.phase is Phase.ABORTED:
+    context, current = job.context, job.state.seen
+    if current is None or current.phase in UNDECIDED or current.phase is Phase.ABORTED:
         return 0
-    refuse_committed_state(context, seen.phase)
-    record = load_commit_record(context.store, context.job, seen.state)
+    refuse_committed_state(context, current.phase)
+    record = load_commit_record(context.store, context.job, current.state)
     refuse_foreign_paths(context, record, (*job.replaced_roots, *job.allowed_roots), undo=True)
-    refuse_sealed(context, seen.phase, record)
-    if seen.phase is Phase.UNDOING:
+    refuse_sealed(context, current.phase, record)
+    if current.phase is Phase.UNDOING:
         return None
     refuse_alive(context)
     now, threads = context.now_milliseconds(), context.options.threads

@@ -81,14 +81,14 @@ def vacuum_jobs(
     with open_here(dest, options, storage_options) as (store, destination):
         require_destination(store, destination)
         now = time.time_ns() // 1_000_000
-        found = find_remains(
+        remains = find_remains(
             store, destination, older_than_seconds=older_than_seconds, now_milliseconds=now
         )
         in_log = JobsInLog(store)
         with suppress(RayCommitterError):  # the reason is that of each job whose claim cannot end
             in_log = read_jobs_in_log(store, destination)
         settle = partial(_settle, store, dest, in_log, now, options, dry_run=dry_run)
-        settled = list(map(settle, found))
+        settled = list(map(settle, remains))
         if not dry_run:
             with suppress(PermissionError, NotADirectoryError):  # another job's clean-up removes it
                 store.remove_empty_directory(temporary_directory(destination))
@@ -153,6 +153,8 @@ def _remove(store: GuardedStore, remains: Remains, now: int, options: CommitOpti
         return _COMMITTED
     if not state.exists and not state.is_husk:
         return "it has ended in the meantime"
+    # The remains were found by a listing that may be minutes old; each job is looked at again before it
+    # goes (D10).
     if state.phase is Phase.DECLARED and (reason := at_work(store, job, now)):
         return reason
     context = attempt_context(store, job, options)
@@ -170,9 +172,9 @@ def _remove(store: GuardedStore, remains: Remains, now: int, options: CommitOpti
 
 def _command(store: GuardedStore, dest: str, decided: JobAttempt | None) -> str | None:
     """The command that finishes the commit of an attempt, its undo or its abort."""
-    seen = read_state(store, decided) if decided is not None else None
-    if decided is None or seen is None or seen.phase not in ENDS:
+    current = read_state(store, decided) if decided is not None else None
+    if decided is None or current is None or current.phase not in ENDS:
         return None
-    verb, *words = ENDS[seen.phase]
+    verb, *words = ENDS[current.phase]
     name_attempt = is_beside_others(store, decided)
     return job_command(verb, dest, decided, name_attempt=name_attempt, options=words)

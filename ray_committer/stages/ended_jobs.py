@@ -44,6 +44,7 @@ def finish_remnant(context: JobContext) -> tuple[Outcome, int | None]:
 
 def _finish_remnant(context: JobContext) -> tuple[Outcome, int | None]:
     job = context.job
+    # The log is asked first: it keeps every end, and `_SUCCESS` only the last one (D8).
     version = _version_in_log(context)
     if version is None and not (is_noted(context.store, job) or is_gone_committed(context.store, job)):
         if context.options.expected_tasks is not None:
@@ -68,25 +69,25 @@ def _version_in_log(context: JobContext) -> int | None:
     """The version, with a notice, at which a job that is gone was committed to its table; None if the
     log has nothing of it, or there is no log. `CommitAbortedError` if it was aborted."""
     job = context.job
-    found = end_in_log(context.store, job.destination, job.job_id, job.number)
-    if found is None or not _is_same_work(context, found):
+    end = end_in_log(context.store, job.destination, job.job_id, job.number)
+    if end is None or not _is_same_work(context, end):
         return None
-    if not found.is_committed:
+    if not end.is_committed:
         raise CommitAbortedError(
-            f"{_entry(job, found)}: says that job {job.job_id} was aborted",
+            f"{_entry(job, end)}: says that job {job.job_id} was aborted",
             "nothing of it is visible: run its application again",
         )
-    context.notice(f"{_entry(job, found)}: says that job {job.job_id} is committed")
-    return found.version
+    context.notice(f"{_entry(job, end)}: says that job {job.job_id} is committed")
+    return end.version
 
 
-def _is_same_work(context: JobContext, found: EndInLog) -> bool:
+def _is_same_work(context: JobContext, end: EndInLog) -> bool:
     """Whether the entries can be about this job: its driver knows its tasks, and its id may have been
     used before."""
     tasks = context.options.committed_tasks
-    if tasks is None or found.claim is None:
+    if tasks is None or end.claim is None:
         return True
-    return found.claim.manifests == digest_of((one.manifest, one.digest) for one in tasks)
+    return end.claim.manifests == digest_of((task.manifest, task.digest) for task in tasks)
 
 
 def end_in_log(
@@ -95,17 +96,17 @@ def end_in_log(
     """How a job that is gone has ended, as the log of its table says; None if the log has nothing of it,
     or there is no log. `CommitStateUnknownError`, with the command that ends it, for a claim that has
     not ended."""
-    found = what_became(store, destination, job_id, number)
-    if found is None or found.has_ended or found.claim is None:
-        return found
+    end = what_became(store, destination, job_id, number)
+    if end is None or end.has_ended or end.claim is None:
+        return end
     what = (
         "committed, and old files that it replaced may still be there"
-        if found.is_committed
+        if end.is_committed
         else "neither committed nor aborted"
     )
     raise CommitStateUnknownError(
         f"{TablePlaces(destination).log}: says that job {job_id} is {what}, and its directory is gone",
-        f"nothing was changed: end its claim with: {resolve_command(store, destination, found.claim)}",
+        f"nothing was changed: end its claim with: {resolve_command(store, destination, end.claim)}",
     )
 
 
@@ -113,28 +114,28 @@ def refuse_logged(context: JobContext) -> None:
     """`CommitRecordExistsError` if the log of its table says that a job that is gone is committed; other
     errors as `end_in_log`."""
     job = context.job
-    found = end_in_log(context.store, job.destination, job.job_id, job.number)
-    if found is not None and found.is_committed:
+    end = end_in_log(context.store, job.destination, job.job_id, job.number)
+    if end is not None and end.is_committed:
         raise CommitRecordExistsError(
-            f"{_entry(job, found)}: says that job {job.job_id} is committed",
+            f"{_entry(job, end)}: says that job {job.job_id} is committed",
             f"nothing was changed; to take it back, run: ray-committer table undo {context.url} "
-            f"{found.version}",
+            f"{end.version}",
         )
 
 
-def _entry(job: JobAttempt, found: EndInLog) -> str:
-    return TablePlaces(job.destination).entry(found.version or 0)
+def _entry(job: JobAttempt, end: EndInLog) -> str:
+    return TablePlaces(job.destination).entry(end.version or 0)
 
 
-def say_what_became(context: JobContext, seen: Seen, nonce: str | None) -> Outcome:
-    """The outcome for a job that was in the state `seen`; `nonce` is that of its record, if it had one.
+def say_what_became(context: JobContext, last: Seen, nonce: str | None) -> Outcome:
+    """The outcome for a job that was in the state `last`; `nonce` names its record, if it had one.
 
     `CommitAbortedError` if it was aborted, `CommitStateUnknownError` if nothing shows how it ended.
     """
     job = context.job
     with _answers(job):
-        gone = find_gone(context.store, job, seen.state.stamp)
-        is_committed = _is_committed(context, seen, nonce, gone)
+        gone = find_gone(context.store, job, last.state.stamp)
+        is_committed = _is_committed(context, last, nonce, gone)
     if is_committed:
         return by_another_process(context)
     if gone is not None:
@@ -161,33 +162,33 @@ def by_another_process(context: JobContext) -> Outcome:
     return Outcome.ALREADY_COMMITTED
 
 
-def refuse_committed(context: JobContext, seen: Seen) -> None:
+def refuse_committed(context: JobContext, last: Seen) -> None:
     """Raise an error unless the other processes that ended and removed the job have aborted it.
 
     `CommitRecordExistsError` if it was committed, `CommitStateUnknownError` if nothing shows that.
     """
     job = context.job
-    gone = find_gone(context.store, job, seen.state.stamp)
+    gone = find_gone(context.store, job, last.state.stamp)
     if gone is not None and gone.phase is Phase.ABORTED:
         return
-    if _is_committed(context, seen, seen.state.record, gone):
+    if _is_committed(context, last, last.state.record, gone):
         raise CommitRecordExistsError(
             f"{job.directory}: was committed by another process", f"its files are in {job.destination}"
         )
     raise unknown_end(job)
 
 
-def _is_committed(context: JobContext, seen: Seen, nonce: str | None, gone: JobState | None) -> bool:
-    """Whether something shows that the job that was `seen`, and is gone, is committed."""
+def _is_committed(context: JobContext, last: Seen, nonce: str | None, gone: JobState | None) -> bool:
+    """Whether something shows that the job that was in the state `last`, and is gone, is committed."""
     job, store = context.job, context.store
     success = success_if_told(store, job.destination)
-    if success is not None and _is_of(success, job, seen, nonce):
+    if success is not None and _is_of(success, job, last, nonce):
         return True
-    if gone is not None or seen.state.table is None:
+    if gone is not None or last.state.table is None:
         return gone is not None and gone.phase is Phase.COMMITTED
-    found = what_became(store, job.destination, job.job_id, job.number)
-    is_own = found is not None and found.claim is not None and found.claim.nonce == seen.state.stamp
-    return found is not None and is_own and found.is_committed
+    end = what_became(store, job.destination, job.job_id, job.number)
+    is_own = end is not None and end.claim is not None and end.claim.nonce == last.state.stamp
+    return end is not None and is_own and end.is_committed
 
 
 def unknown_end(job: JobAttempt) -> CommitStateUnknownError:
@@ -199,12 +200,13 @@ def unknown_end(job: JobAttempt) -> CommitStateUnknownError:
     )
 
 
-def _is_of(success: SuccessData, job: JobAttempt, seen: Seen, nonce: str | None) -> bool:
-    """Whether ``_SUCCESS`` belongs to the job that was `seen`, and not to another job with its id;
-    `nonce` is that of its record, if one is known."""
-    said = success.diagnostics or {}
-    is_same = said.get("stamp", seen.state.stamp) == seen.state.stamp
-    return success.job_id == job.job_id and is_same and nonce in (None, said.get("nonce"))
+def _is_of(success: SuccessData, job: JobAttempt, last: Seen, nonce: str | None) -> bool:
+    """Whether ``_SUCCESS`` belongs to the job that was in the state `last`, and not to another job with
+    its id; `nonce` names its record, if one is known."""
+    facts = success.diagnostics or {}
+    # A `_SUCCESS` without a stamp, as Hadoop's committer writes it, is judged by the id and the nonce.
+    is_same = facts.get("stamp", last.state.stamp) == last.state.stamp
+    return success.job_id == job.job_id and is_same and nonce in (None, facts.get("nonce"))
 
 
 def not_found(store: StoreOperations, destination: str, job_id: str | None) -> JobNotFoundError:
@@ -218,12 +220,12 @@ def not_found(store: StoreOperations, destination: str, job_id: str | None) -> J
             f"{temporary}: holds no job to commit",
             "if there was one, it has ended, or another job's clean-up has deleted it",
         )
-    found = dict.fromkeys(one.job.job_id for one in jobs_at(store, destination))
-    others = ", ".join(one for one in found if one != job_id)
+    job_ids = dict.fromkeys(status.job.job_id for status in jobs_at(store, destination))
+    rest = ", ".join(name for name in job_ids if name != job_id)
     return JobGoneError(
         f"{temporary}: holds nothing of job {job_id} to commit, and _SUCCESS is not this job's",
         f"the job may have been committed before another job was, or deleted: look for its files in "
-        f"{destination}" + (f". The jobs that are there: {others}" if others else ""),
+        f"{destination}" + (f". The jobs that are there: {rest}" if rest else ""),
     )
 
 

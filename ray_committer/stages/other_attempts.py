@@ -29,8 +29,8 @@ from ray_committer.stores.registry import shown_url
 def refuse_other_attempts(store: StoreOperations, job: JobAttempt, tree: JobTree | None = None) -> None:
     """`CommitRecordExistsError` if another attempt of this job is committed, or a newer one runs. Here
     and below, the `tree` of the job's files shows the attempts, if it was listed already."""
-    for other in _others(store, job, tree):
-        _refuse(store, job, other)
+    for attempt in _others(store, job, tree):
+        _refuse(store, job, attempt)
 
 
 def abort_older_attempts(store: StoreOperations, job: JobAttempt, tree: JobTree | None = None) -> None:
@@ -38,12 +38,13 @@ def abort_older_attempts(store: StoreOperations, job: JobAttempt, tree: JobTree 
 
     `CommitRecordExistsError` if another attempt is being committed, or if a newer one is not aborted.
     """
-    others = list(_others(store, job, tree))
-    for other in others:
-        _refuse(store, job, other)
-    for other in others:
-        if other.number < job.number:
-            _abort(store, job, other)
+    # All are judged before one is aborted: a refusal must leave every attempt as it was (D8).
+    attempts = list(_others(store, job, tree))
+    for attempt in attempts:
+        _refuse(store, job, attempt)
+    for attempt in attempts:
+        if attempt.number < job.number:
+            _abort(store, job, attempt)
 
 
 def abort_other_attempts(store: StoreOperations, job: JobAttempt, tree: JobTree | None = None) -> None:
@@ -51,49 +52,49 @@ def abort_other_attempts(store: StoreOperations, job: JobAttempt, tree: JobTree 
 
     A newer attempt may have been set up after the check for other attempts and before the record.
     """
-    for other in _others(store, job, tree):
-        _abort(store, job, other)
+    for attempt in _others(store, job, tree):
+        _abort(store, job, attempt)
 
 
-def _refuse(store: StoreOperations, job: JobAttempt, other: JobAttempt) -> None:
-    seen = read_state(store, other)
-    phase = seen.phase if seen else Phase.OPEN
-    if phase is not Phase.ABORTED and (phase not in UNDECIDED or other.number > job.number):
-        raise _gives_way(store, job, other, phase)
+def _refuse(store: StoreOperations, job: JobAttempt, attempt: JobAttempt) -> None:
+    current = read_state(store, attempt)
+    phase = current.phase if current else Phase.OPEN
+    if phase is not Phase.ABORTED and (phase not in UNDECIDED or attempt.number > job.number):
+        raise _gives_way(store, job, attempt, phase)
 
 
-def _abort(store: StoreOperations, job: JobAttempt, other: JobAttempt) -> None:
-    def step(seen: Seen) -> Seen:
-        if seen.phase is Phase.ABORTED:
-            return seen
-        if seen.phase not in UNDECIDED:
-            raise _gives_way(store, job, other, seen.phase)
-        return advance(store, other, seen, Phase.ABORTED)
+def _abort(store: StoreOperations, job: JobAttempt, attempt: JobAttempt) -> None:
+    def step(current: Seen) -> Seen:
+        if current.phase is Phase.ABORTED:
+            return current
+        if current.phase not in UNDECIDED:
+            raise _gives_way(store, job, attempt, current.phase)
+        return advance(store, attempt, current, Phase.ABORTED)
 
-    first = adopt_state(store, other, Phase.ABORTED)
+    first = adopt_state(store, attempt, Phase.ABORTED)
     if first is not None:
         follow_job(first, step)
 
 
 def _others(store: StoreOperations, job: JobAttempt, tree: JobTree | None) -> Iterator[JobAttempt]:
     listed = tree.attempts(job.destination, job.job_id) if tree else list_attempts(store, job)
-    return (other for other in listed if other.number != job.number)
+    return (attempt for attempt in listed if attempt.number != job.number)
 
 
 def _gives_way(
-    store: StoreOperations, job: JobAttempt, other: JobAttempt, phase: Phase
+    store: StoreOperations, job: JobAttempt, attempt: JobAttempt, phase: Phase
 ) -> CommitRecordExistsError:
     if phase in UNDECIDED:
         return CommitRecordExistsError(
-            f"{other.directory}: attempt {other.number} of job {job.job_id} is newer than attempt "
+            f"{attempt.directory}: attempt {attempt.number} of job {job.job_id} is newer than attempt "
             f"{job.number}, which can no longer be committed",
-            f"commit or abort the newer attempt with --attempt {other.number}",
+            f"commit or abort the newer attempt with --attempt {attempt.number}",
         )
-    dest = shown_url(store.spec, other.destination)
-    command = partial(job_command, dest=dest, job=other, name_attempt=True)
+    dest = shown_url(store.spec, attempt.destination)
+    command = partial(job_command, dest=dest, job=attempt, name_attempt=True)
     commit, undo = command("commit"), command("abort", options=["--undo"])
     ends = {Phase.RECORDED: f"{commit}, or give it up with: {undo}", Phase.UNDOING: undo}
     return CommitRecordExistsError(
-        f"{other.directory}: the commit of attempt {other.number} of job {job.job_id} has begun",
+        f"{attempt.directory}: the commit of attempt {attempt.number} of job {job.job_id} has begun",
         f"finish it first with: {ends.get(phase, commit)}",
     )

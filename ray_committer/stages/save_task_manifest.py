@@ -136,8 +136,8 @@ def _is_counted(
 
 def _check_known(store: StoreOperations, job: JobAttempt, task_attempt_id: str, stamp: str) -> None:
     """Refuse to report that a manifest does not count if the clean-up may already have removed it."""
-    seen = read_state(store, job)
-    if seen is None or seen.state.stamp != stamp or seen.phase is Phase.COMMITTED:
+    current = read_state(store, job)
+    if current is None or current.state.stamp != stamp or current.phase is Phase.COMMITTED:
         raise _not_known(store, job, task_attempt_id)
 
 
@@ -150,12 +150,14 @@ def _not_known(store: StoreOperations, job: JobAttempt, task_attempt_id: str) ->
     )
 
 
-def _counts(store: StoreOperations, job: JobAttempt, seen: Seen | None, path: str, data: bytes) -> bool:
+def _counts(
+    store: StoreOperations, job: JobAttempt, current: Seen | None, path: str, data: bytes
+) -> bool:
     """Whether exactly this manifest is frozen or, on stores that freeze copies, in the record."""
     try:
         if not freezes_copies(store, path):
             return store.read(join(job.frozen, path.rpartition("/")[2])) == data
-        record = seen.state.record if seen else None
+        record = current.state.record if current else None
         return record is not None and digest(data).encode() in store.read(job.content(record))
     except FileNotFoundError:
         return False

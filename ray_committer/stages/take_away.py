@@ -21,36 +21,36 @@ from ray_committer.protocol.state import Phase
 from ray_committer.stores.base import StoreOperations
 
 
-def take_away(store: StoreOperations, job: JobAttempt, seen: Seen) -> JobAttempt | None:
-    """Take the directory of a job attempt in the state `seen` away; return where it is now, to be
+def take_away(store: StoreOperations, job: JobAttempt, expected: Seen) -> JobAttempt | None:
+    """Take the directory of a job attempt in the state `expected` away; return where it is now, to be
     deleted there.
 
     None if there is none, or if by now it belongs to another job; then it is put back. On a store
     without directories it stays where it is.
     """
-    return places_of(store).take_away(job, lambda gone: is_still(store, gone, seen))
+    return places_of(store).take_away(job, lambda gone: is_still(store, gone, expected))
 
 
-def delete_gone(store: StoreOperations, gone: JobAttempt, seen: Seen) -> int | None:
+def delete_gone(store: StoreOperations, gone: JobAttempt, expected: Seen) -> int | None:
     """Delete what was taken away; return how many uploads were aborted. Where it was not moved, the
-    state is deleted last, and only `seen`.
+    state is deleted last, and only `expected`.
 
     Another process may have done all that, and the id may be set up again: nothing of the new job is
     deleted, and None is returned.
     """
-    is_meant, is_aborted = partial(is_still, store, gone, seen), seen.phase is Phase.ABORTED
-    is_committed, stamp = seen.phase is Phase.COMMITTED, seen.state.stamp
+    is_meant, is_aborted = partial(is_still, store, gone, expected), expected.phase is Phase.ABORTED
+    is_committed, stamp = expected.phase is Phase.COMMITTED, expected.state.stamp
     uploads = abort_uploads(store, gone, is_meant, is_committed=is_committed, stamp=stamp)
     uploads += end_spark_uploads(store, gone, is_meant)
-    end = partial(delete_state, store, gone, seen)
+    end = partial(delete_state, store, gone, expected)
     is_done = places_of(store).discard(gone, is_meant, end, is_aborted=is_aborted)
     return uploads if is_done else None
 
 
-def is_still(store: StoreOperations, job: JobAttempt, seen: Seen) -> bool:
-    """Whether the job has the state that was `seen`, and not that of a job with the same id."""
-    now = read_state(store, job)
-    return now is not None and now.state.nonce == seen.state.nonce
+def is_still(store: StoreOperations, job: JobAttempt, expected: Seen) -> bool:
+    """Whether the job still has the state `expected`, and no other job was set up with its id."""
+    current = read_state(store, job)
+    return current is not None and current.state.nonce == expected.state.nonce
 
 
 def remove_husk(store: StoreOperations, job: JobAttempt) -> None:
@@ -60,10 +60,10 @@ def remove_husk(store: StoreOperations, job: JobAttempt) -> None:
     for once more: only if there is none are these names deleted.
     """
     undone = join(job.directory, UNDONE)
-    found = [*listed_in(store, job.state), *listed_in(store, undone)]
+    entries = [*listed_in(store, job.state), *listed_in(store, undone)]
     if read_state(store, job) is not None:
         return
-    for status in found:
+    for status in entries:
         if status.is_directory:  # for old files that were to be put aside, or for an undo
             store.delete_directory(status.path)
         elif status.name.endswith(CONTENT_SUFFIX):
@@ -77,8 +77,8 @@ def sweep_all_gone(store: StoreOperations, job: JobAttempt) -> bool:
 
     Where directories are not moved, nothing was: a copy of another store's is left to `vacuum`.
     """
-    found = places_of(store).taken_away(partial(list_gone, store, job.destination))
-    return sum(sweep_gone(store, gone) for gone in found) > 0
+    directories = places_of(store).taken_away(partial(list_gone, store, job.destination))
+    return sum(sweep_gone(store, gone) for gone in directories) > 0
 
 
 def sweep_gone(store: StoreOperations, gone: JobAttempt) -> bool:
@@ -89,14 +89,15 @@ def sweep_gone(store: StoreOperations, gone: JobAttempt) -> bool:
     yet. It is never put back under a name that another process may be about to delete. Where directories
     are not moved, it is a copy of another store's, and no other process reads it.
     """
-    own = places_of(store).take_further(gone)
-    if own is None:  # another process has deleted it, or does
+    taken = places_of(store).take_further(gone)
+    if taken is None:  # another process has deleted it, or does
         return True
     try:
-        state = state_inside(store, own)
+        state = state_inside(store, taken)
     except (PermissionError, LinkedPathError):
         return False
+    # It is kept under the new name; a search for a recorded job also looks there (`other_jobs`).
     if state is not None and state.phase not in (Phase.COMMITTED, Phase.ABORTED):
         return False
-    store.delete_directory(own.directory)  # nothing is there if another process has taken it further
+    store.delete_directory(taken.directory)  # nothing is there if another process has taken it further
     return True

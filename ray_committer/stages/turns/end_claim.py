@@ -41,34 +41,34 @@ def end_claim(context: JobContext, obstacle: Obstacle, patience: Patience, *, is
         return False
     claim = obstacle.other.claim
     job = new_job_attempt(context.job.destination, claim.job_id, claim.job_attempt)
-    other = _read(context, job, claim)
-    if other is None and patience.gone != obstacle.other.version:
+    rival = _read(context, job, claim)
+    if rival is None and patience.gone != obstacle.other.version:
         patience.gone = obstacle.other.version  # it may have ended just now: read the log again
         return True
-    if other is not None and (other := patience.watch.judge(other)).is_doubtful:
+    if rival is not None and (rival := patience.watch.judge(rival)).is_doubtful:
         return False
     how = None
-    if other is not None:
-        how = _end_of(context, other, patience, is_later=is_later, run_id=obstacle.run_id)
-    if other is not None and how is not None and patience.rounds < ROUNDS:
+    if rival is not None:
+        how = _end_of(context, rival, patience, is_later=is_later, run_id=obstacle.run_id)
+    if rival is not None and how is not None and patience.rounds < ROUNDS:
         patience.rounds += 1
-        texts = end_jobs(context.store, [(other, how)], context.end_other, context.sleep)
+        texts = end_jobs(context.store, [(rival, how)], context.end_other, context.sleep)
         return bool(list(map(context.notice, texts)))
     if patience.is_over:
-        raise _refusal(context, obstacle, other)
+        raise _refusal(context, obstacle, rival)
     return False
 
 
 def _end_of(
-    context: JobContext, other: JobStatus, patience: Patience, *, is_later: bool, run_id: str | None
+    context: JobContext, rival: JobStatus, patience: Patience, *, is_later: bool, run_id: str | None
 ) -> End | None:
     options = context.options
-    if other.phase not in UNDECIDED:
+    if rival.phase not in UNDECIDED:
         finish_others = options.finish_others
-        return end_of(other, options.unfinished, (), finish_others=finish_others, run_id=run_id)
+        return end_of(rival, options.unfinished, (), finish_others=finish_others, run_id=run_id)
     is_kept = run_id is None and options.unfinished in ("refuse", "finish")
-    is_refused = other.is_alive or is_later or is_kept
-    is_time = patience.is_over or (run_id is not None and has_ended(other.owner))
+    is_refused = rival.is_alive or is_later or is_kept
+    is_time = patience.is_over or (run_id is not None and has_ended(rival.owner))
     return End.ABORT if is_time and not is_refused else None
 
 
@@ -76,14 +76,14 @@ def _read(context: JobContext, job: JobAttempt, claim: TableClaim) -> JobStatus 
     """The job of a claim; None if it is gone, or its id was set up again."""
     store, now = context.store, context.now_milliseconds()
     refuse_links(store, (job.directory, job.state))
-    seen = read_state(store, job)
-    if seen is None or seen.state.stamp != claim.nonce:
+    current = read_state(store, job)
+    if current is None or current.state.stamp != claim.nonce:
         return None
-    if seen.phase is not Phase.OPEN:
+    if current.phase is not Phase.OPEN:
         return read_other(store, job, now)
     writes = [join(job.destination, path) if path else job.destination for path in claim.partitions]
     declaration = Declaration(
-        nonce=seen.state.nonce,
+        nonce=current.state.nonce,
         job_id=job.job_id,
         job_attempt=job.number,
         created_milliseconds=claim.at_milliseconds,
@@ -91,15 +91,15 @@ def _read(context: JobContext, job: JobAttempt, claim: TableClaim) -> JobStatus 
         claim=Claim(writes),
     )
     life = life_of(claim.owner, claim.at_milliseconds, now)
-    return JobStatus(job, seen=seen, declared=declaration, life=life, worker=claim.owner)
+    return JobStatus(job, seen=current, declared=declaration, life=life, worker=claim.owner)
 
 
-def _refusal(context: JobContext, obstacle: Obstacle, other: JobStatus | None) -> CommitConflictError:
+def _refusal(context: JobContext, obstacle: Obstacle, rival: JobStatus | None) -> CommitConflictError:
     store, seconds = context.store, context.options.conflict_wait_seconds
     advice: str | None = None
-    if other is not None and other.phase in UNFINISHED:
-        finishes = other.phase is not Phase.UNDOING and not other.is_alive
-        advice = finish_first(store, other)[1] + (
+    if rival is not None and rival.phase in UNFINISHED:
+        finishes = rival.phase is not Phase.UNDOING and not rival.is_alive
+        advice = finish_first(store, rival)[1] + (
             ", or let this job do so with --finish-others" if finishes else ""
         )
     return waited_too_long(store, TablePlaces(context.job.destination), obstacle, seconds, advice)
