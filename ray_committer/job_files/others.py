@@ -66,18 +66,20 @@ def other_jobs(
     This includes an attempt that a process which slept has taken away by mistake, also if it is put back
     during the search.
     """
-    found: dict[tuple[str, int], JobStatus] = {}
+    jobs_begun: dict[tuple[str, int], JobStatus] = {}
     links: dict[str, JobStatus] = {}
     for _ in range(_LOOKS):
         jobs, is_whole = _look(store, destination, now_milliseconds, own, unread, choose)
-        for one in jobs:
-            if one.is_link:
-                links[one.job.directory] = one
+        for status in jobs:
+            if status.is_link:
+                links[status.job.directory] = status
             else:
-                found[one.job.job_id, one.job.number] = one
+                jobs_begun[status.job.job_id, status.job.number] = status
+        # A directory that was there in the listing and not when it was read may just be renamed by a
+        # process that slept, and be put back (D7): only a look in which nothing moved shows all jobs.
         if is_whole:
             break
-    return [*found.values(), *(links[path] for path in sorted(links))]
+    return [*jobs_begun.values(), *(links[path] for path in sorted(links))]
 
 
 def _look(
@@ -105,31 +107,38 @@ def _look(
         except (PermissionError, LinkedPathError) as e:
             unread(e)
             return []
-        return [one for one in listed if own is None or one.path != own.job_directory]
+        return [entry for entry in listed if own is None or entry.path != own.job_directory]
 
     listed = list_others()
-    links = [one for one in listed if one.is_link]
-    directories = [one for one in listed if not one.is_link]
+    links = [entry for entry in listed if entry.is_link]
+    directories = [entry for entry in listed if not entry.is_link]
     job_ids = choose(len(directories))
     chosen = directories if job_ids is None else may_hold(directories, job_ids)
     gone, jobs = gone_in(destination, chosen), jobs_in(store, destination, (*chosen, *links))
-    for one in jobs:
-        if isinstance(one.closed, PermissionError):
-            unread(one.closed)
-    attempts = [*gone, *(one.job for one in jobs if one.is_open)]
+    for status in jobs:
+        if isinstance(status.closed, PermissionError):
+            unread(status.closed)
+    attempts = [*gone, *(status.job for status in jobs if status.is_open)]
     read = at_once(store, read_attempt, attempts, least=MANY)
-    there = {one.directory for one in jobs}
-    is_whole = len(gone) + len(there) == len(chosen) + len(links) and all(one.exists for one in read)
-    empty = [one for one in chosen if one.path in there.difference(_filled(jobs))]
+    there = {status.directory for status in jobs}
+    is_whole = len(gone) + len(there) == len(chosen) + len(links) and all(
+        status.exists for status in read
+    )
+    # An empty directory may be one that is being set up, or one whose attempt was taken away and is put
+    # back: whether it stays so shows only a second listing.
+    empty = [entry for entry in chosen if entry.path in there.difference(_filled(jobs))]
     if empty and is_whole:
-        is_same = [one.path for one in list_others()] == [one.path for one in listed]
+        is_same = [entry.path for entry in list_others()] == [entry.path for entry in listed]
         is_whole = is_same and not _filled(jobs_in(store, destination, empty))
-    return [*(one for one in read if one.has_begun), *(one for one in jobs if one.is_link)], is_whole
+    return [
+        *(status for status in read if status.has_begun),
+        *(status for status in jobs if status.is_link),
+    ], is_whole
 
 
 def _filled(jobs: Iterable[JobStatus]) -> set[str]:
     """The directories that have an attempt, or perhaps have one, because they were not read."""
-    return {one.directory for one in jobs if one.may_hold_an_attempt}
+    return {status.directory for status in jobs if status.may_hold_an_attempt}
 
 
 def _read_gone(
@@ -142,13 +151,13 @@ def _read_gone(
     state = state_inside(store, gone)
     if state is None:
         return JobStatus(gone, exists=store.get_status(gone.directory) is not None)
-    found = read_commit(store, gone, now_milliseconds) if state.phase in IN_THE_WAY else JobStatus(gone)
-    if not found.has_begun or (found.phase is Phase.DECLARED and not found.is_alive):
-        return replace(found, declared=None)
-    said = found.declaration
-    if own is not None and said.job_id == own.job_id:
+    status = read_commit(store, gone, now_milliseconds) if state.phase in IN_THE_WAY else JobStatus(gone)
+    if not status.has_begun or (status.phase is Phase.DECLARED and not status.is_alive):
+        return replace(status, declared=None)
+    declaration = status.declaration
+    if own is not None and declaration.job_id == own.job_id:
         return JobStatus(gone)
-    return replace(found, job=replace(gone, job_id=said.job_id, number=said.job_attempt))
+    return replace(status, job=replace(gone, job_id=declaration.job_id, number=declaration.job_attempt))
 
 
 def destinations_above(paths: Iterable[str]) -> set[str]:
@@ -163,8 +172,8 @@ def list_gone(store: StoreOperations, destination: str) -> list[JobAttempt]:
 
 def find_gone(store: StoreOperations, job: JobAttempt, stamp: str) -> JobState | None:
     """The state in which the job with this `stamp` was taken away, if it is not deleted yet."""
-    found = (_state_if_told(store, gone) for gone in list_gone(store, job.destination))
-    return next((state for state in found if state is not None and state.stamp == stamp), None)
+    states = (_state_if_told(store, gone) for gone in list_gone(store, job.destination))
+    return next((state for state in states if state is not None and state.stamp == stamp), None)
 
 
 def is_gone_committed(store: StoreOperations, job: JobAttempt) -> bool:
@@ -200,7 +209,7 @@ def state_inside(store: StoreOperations, gone: JobAttempt) -> JobState | None:
         listed = store.list_anew(gone.state)
     except FileNotFoundError:
         return None
-    tokens = [one.name for one in listed if one.name.endswith(SUFFIX)]
+    tokens = [entry.name for entry in listed if entry.name.endswith(SUFFIX)]
     return parse_token(tokens[0], gone.state) if tokens else None
 
 
@@ -214,7 +223,9 @@ def _state_if_told(store: StoreOperations, gone: JobAttempt) -> JobState | None:
 def goes_on(store: StoreOperations, job: JobAttempt) -> bool:
     """Whether another attempt of this job has not been aborted."""
     phases = (
-        read_job(store, other).phase for other in list_attempts(store, job) if other.number != job.number
+        read_job(store, attempt).phase
+        for attempt in list_attempts(store, job)
+        if attempt.number != job.number
     )
     return any(phase is not Phase.ABORTED for phase in phases)
 
@@ -226,20 +237,22 @@ class Watch:
     clock: Callable[[], float] = time.monotonic
     _seen: dict[JobAttempt, tuple[Sign, float, bool]] = field(default_factory=dict)
 
-    def judge(self, other: JobStatus) -> JobStatus:
+    def judge(self, status: JobStatus) -> JobStatus:
         """Return the job as it is known now that it was seen once more: its committer is alive if its
         sign has changed, and dead if it has not for `owners.DEAD_SECONDS`."""
-        if other.seen is None:
-            return other
-        sign, now = (other.seen.state.nonce, other.beat), self.clock()
-        last, since, has_changed = self._seen.get(other.job, (sign, now, False))
+        if status.seen is None:
+            return status
+        sign, now = (status.seen.state.nonce, status.beat), self.clock()
+        last, since, has_changed = self._seen.get(status.job, (sign, now, False))
+        # The clock of the other machine does not count: only a change that this process sees, by its own
+        # clock (D10).
         if last != sign:
             since, has_changed = now, True
-        self._seen[other.job] = sign, since, has_changed
+        self._seen[status.job] = sign, since, has_changed
         if now - since >= owners.DEAD_SECONDS:
-            return replace(other, life=Life.DEAD)
-        is_alive = has_changed and (other.is_alive or not other.has_ended)
-        return replace(other, life=Life.ALIVE) if is_alive else other
+            return replace(status, life=Life.DEAD)
+        is_alive = has_changed and (status.is_alive or not status.has_ended)
+        return replace(status, life=Life.ALIVE) if is_alive else status
 
 
 def until_certain(
@@ -252,7 +265,7 @@ def until_certain(
     `owners.DEAD_SECONDS`, and hardly ever more than once."""
     watch = Watch(clock)
     while True:
-        found = [watch.judge(one) for one in look()]
-        if not any(one.is_doubtful for one in found):
-            return found
+        judged = [watch.judge(status) for status in look()]
+        if not any(status.is_doubtful for status in judged):
+            return judged
         pause(waiting.LOOK_SECONDS)
