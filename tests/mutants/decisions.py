@@ -263,13 +263,13 @@ def the_log_is_not_asked_for_a_job_that_is_gone() -> Swaps:
 
 def a_job_that_is_gone_was_committed() -> Swaps:
     """A commit says that a job is committed that another process has aborted."""
-    yield say_what_became, lambda context, seen, nonce: by_another_process(context)
+    yield say_what_became, lambda context, last, nonce: by_another_process(context)
 
 
 def a_loser_does_not_say_what_became_of_the_job() -> Swaps:
     """A job that another process has committed is reported as unknown."""
 
-    def broken(context, seen, nonce):
+    def broken(context, last, nonce):
         raise unknown_end(context.job)
 
     yield say_what_became, broken
@@ -318,7 +318,7 @@ def an_abort_does_not_look_at_the_record() -> Swaps:
 
 def a_committed_job_is_aborted() -> Swaps:
     """A script is told that nothing of a job is visible, and all of it is."""
-    yield refuse_committed, lambda context, seen: None
+    yield refuse_committed, lambda context, last: None
 
 
 def a_failure_is_reported_without_a_look_at_the_job() -> Swaps:

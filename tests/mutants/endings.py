@@ -18,7 +18,7 @@ from tests.mutants.swap import Swaps
 def a_job_is_deleted_where_it_is() -> Swaps:
     """A process that slept deletes files of the job that was set up under the id of its own."""
 
-    def broken(store, job, seen):
+    def broken(store, job, expected):
         if store.capabilities.moves_directories:
             store.delete_directory(job.directory)
             return None
@@ -41,7 +41,7 @@ def a_set_up_deletes_the_marker_that_is_there() -> Swaps:
 def what_was_taken_away_is_deleted_whosever_it_is() -> Swaps:
     """A process that slept deletes the job that was set up under the id of the one that it ended."""
 
-    def broken(store, job, seen):
+    def broken(store, job, expected):
         gone = job.gone(new_nonce())
         store.move_directory(job.directory, gone.directory)
         return gone
@@ -51,7 +51,7 @@ def what_was_taken_away_is_deleted_whosever_it_is() -> Swaps:
 
 def who_slept_deletes_what_a_later_job_of_the_id_wrote() -> Swaps:
     """Where directories are not renamed, files of a job are lost to the abort of an earlier one."""
-    yield is_still, lambda store, job, seen: True
+    yield is_still, lambda store, job, expected: True
 
 
 def a_sweep_deletes_what_has_not_ended() -> Swaps:
