@@ -67,15 +67,19 @@ def remove_left(store: StoreOperations, job: JobAttempt, *, is_committed: bool) 
     visible: list[str] = []
     for directory in output_of(store).uploading(magic.directories):
         files = store.list_files(directory)
-        own = [one for one in files if is_committed or attempt_of(directory, one.path) == job.number]
-        if files and not own:
+        chosen = [
+            file for file in files if is_committed or attempt_of(directory, file.path) == job.number
+        ]
+        if files and not chosen:
             continue
-        uploads = _uploads(store, magic, own, job.number if is_committed else None)
+        uploads = _uploads(store, magic, chosen, job.number if is_committed else None)
         for was_aborted, path in streamed(store, partial(_end, store), uploads):
             aborted += was_aborted
             visible += [path] if path is not None else []
-        place = directory if len(own) == len(files) else attempt_directory(directory, own[0].path)
-        for tasks in sorted({one for file in own if (one := tasks_directory(directory, file.path))}):
+        place = directory if len(chosen) == len(files) else attempt_directory(directory, chosen[0].path)
+        for tasks in sorted(
+            {attempts for file in chosen if (attempts := tasks_directory(directory, file.path))}
+        ):
             store.delete_directory(tasks)  # the pendingsets last: by them this is found again
         store.delete_directory(place)
         store.remove_empty_directory(parent(directory))
@@ -85,8 +89,10 @@ def remove_left(store: StoreOperations, job: JobAttempt, *, is_committed: bool) 
 def _end(store: StoreOperations, upload: FileEntry) -> tuple[bool, str | None]:
     """Abort an upload; return whether that ended it, and the path of its file if it was completed."""
     path = store_path(upload.d, store.spec)
-    was_pending, found = end_upload(store, path, upload.u or "", store.get_status(path))
-    is_ours = found is not None and upload.e in (None, found.etag)
+    was_pending, status = end_upload(store, path, upload.u or "", store.get_status(path))
+    # An upload that S3A's committer had completed before this one was asked is the job's file if it has
+    # the entity tag that the task noted.
+    is_ours = status is not None and upload.e in (None, status.etag)
     return was_pending and not is_ours, path if is_ours else None
 
 
@@ -104,8 +110,8 @@ def _uploads(
             return uploads_in(store, magic, status)
         return []
 
-    for found in streamed(store, read, files):
-        yield from found
+    for entries in streamed(store, read, files):
+        yield from entries
 
 
 def uploads_in(store: StoreOperations, magic: MagicJob, status: FileStatus) -> list[FileEntry]:
