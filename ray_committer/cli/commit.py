@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import click
@@ -12,18 +17,21 @@ from ray_committer.cli.cancel import cancel_on_signals
 from ray_committer.cli.command import Command
 from ray_committer.cli.document import keep, print_report
 from ray_committer.cli.html_file import html_option, write_html
-from ray_committer.cli.listeners import listening
+from ray_committer.cli.lines import tell
 from ray_committer.cli.progress import progress
-from ray_committer.cli.verdict import print_verdict_last
-from ray_committer.events import CancelToken
+from ray_committer.events import CancelToken, EventSink, to_all
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.jobs.commit import commit_job
 from ray_committer.options import CommitOptions
 from ray_committer.options.settings import Group
 from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.record import ConflictMode
+from ray_committer.report import telemetry
 from ray_committer.report.commit_report import CommitReport
-from ray_committer.report.text import report_json, report_lines
+from ray_committer.report.event_log import event_log
+from ray_committer.report.text import report_json, report_lines, verdict_line
+
+_COLOURS = {True: "green", False: "red", None: "yellow"}
 
 
 @click.command(cls=Command)
@@ -128,3 +136,38 @@ def _print_report(report: CommitReport, output: str, html_file: str | None) -> N
     lines = report_lines(msgspec.structs.replace(report, error=None))
     lines += [] if failed else [""]
     print_report("\n".join(lines), report.outcome, err=failed)
+
+
+@contextmanager
+def listening(shown: EventSink, events: str | None) -> Iterator[EventSink]:
+    """Pass events on to the sink that shows them, to the file `events`, and as spans."""
+    with ExitStack() as stack:
+        sinks = [shown]
+        if events is not None:
+            log = event_log(events, on_failure=lambda text: tell(f"  {text}"))
+            sinks.append(stack.enter_context(log))
+        if "opentelemetry" in sys.modules:  # `opentelemetry-instrument` imports it before the command
+            try:
+                stack.enter_context(telemetry.trace_of(os.environ))
+                sinks.append(telemetry.spans())
+            except Exception as e:  # noqa: BLE001 - a broken agent of a machine must not stop a commit
+                tell(f"  no spans: OpenTelemetry is not usable here: {type(e).__name__}: {e}")
+        yield to_all(*sinks)
+
+
+def print_verdict_last(report: CommitReport, context: click.Context) -> None:
+    """Print it when the whole command ends: below the report, and below an error and its advice."""
+    context.find_root().call_on_close(partial(print_verdict, report))
+
+
+def print_verdict(report: CommitReport) -> None:
+    """Print the verdict where the report was printed, with a colour if that is a terminal."""
+    wants_none = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") in ("dumb", "unknown")
+    with suppress(OSError):  # the reader may be gone; the outcome does not depend on that
+        click.secho(
+            verdict_line(report),
+            fg="yellow" if report.outcome is Outcome.RECORDED else _COLOURS[report.committed],
+            bold=True,
+            err=report.outcome is Outcome.FAILED,
+            color=False if wants_none else None,
+        )

@@ -32,7 +32,7 @@ from ray_committer.stages.run.coordinator_loss import with_coordinator
 from ray_committer.stages.save_commit_record import sync_state
 from ray_committer.stages.save_success_file import write_success_file
 from ray_committer.stages.sync_to_disk import sync_destinations, sync_replaced
-from ray_committer.stages.turns.touched_directories import touched_directories
+from ray_committer.stages.turns.list_new_files import touched_directories
 from ray_committer.stages.validate_renamed_files import validate_renamed_files
 from ray_committer.work.worker import Worker
 

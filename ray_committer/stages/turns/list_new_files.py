@@ -26,8 +26,9 @@ from ray_committer.protocol.file_list import (
     pack,
     unpack,
 )
-from ray_committer.protocol.paths import is_inside
-from ray_committer.protocol.record import ManifestRef
+from ray_committer.protocol.hidden_names import is_hidden
+from ray_committer.protocol.paths import ancestors, is_inside, parent
+from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.context import JobContext
 from ray_committer.tables.file_sets import save_file_lists
@@ -120,3 +121,19 @@ def _listed(destination: str, entry: Entry) -> ListedFile:
     expected = entry.expected
     path = relative(destination, entry.dest)
     return ListedFile(path, expected.size, expected.modified_milliseconds, expected.etag)
+
+
+def touched_directories(context: JobContext, record: CommitRecord) -> list[str]:
+    """The directories below the destination that the job of `record` writes to, or removes files from,
+    relative to it and in order; not those that only contain others.
+
+    The job must be loaded: errors as the coordinator's. The destination is not among them, since
+    its files are in no partition.
+    """
+    destination = context.job.destination
+    old = {parent(file.path) for file in (*record.replaced, *record.overwritten)}
+    written = {*context.executor.directories.share(0, 1)}
+    written -= {above for path in written for above in ancestors(path, destination)}  # of the tasks
+    inside = (path for path in {*old, *written, *record.emptied} if is_inside(path, destination))
+    names = (relative(destination, path) for path in inside)
+    return sorted(name for name in names if not is_hidden(name))

@@ -11,14 +11,17 @@ from __future__ import annotations
 import errno
 import itertools
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from email.utils import parsedate_to_datetime
 
 from ray_committer.errors import StoreRefusedError
 from ray_committer.limits.waiting import RETRY_SECONDS
 from ray_committer.protocol.actions import Answer, CompleteUpload
 from ray_committer.protocol.paths import parent
+from ray_committer.stores.answers import read_field
 from ray_committer.stores.base import (
     FileStatus,
     PendingUpload,
@@ -37,7 +40,6 @@ from ray_committer.stores.s3 import xml
 from ray_committer.stores.s3.bucket import PAGE_ITEMS, S3Bucket
 from ray_committer.stores.s3.conditions import check_conditions
 from ray_committer.stores.s3.connect import Credentials, find_place, trusted_certificates
-from ray_committer.stores.s3.settings import S3Settings
 from ray_committer.stores.s3.statuses import children, listed, milliseconds, status_of, status_of_head
 
 DELETES_AT_ONCE = 4
@@ -285,3 +287,34 @@ class S3Store(StoreOperations):
 def _prefix(path: str) -> str:
     """Return the prefix of the names of all objects below a directory."""
     return "" if path == "/" else f"{path[1:]}/"
+
+
+class S3Settings:
+    """`BucketSettings` of a bucket of S3's API; what a server does not know is not set there."""
+
+    def __init__(self, bucket: S3Bucket) -> None:
+        self._bucket = bucket
+
+    def encryption(self) -> str | None:
+        return self._text("encryption", ".//SSEAlgorithm")
+
+    def versioning(self) -> str | None:
+        return self._text("versioning", "Status")
+
+    def locks_objects(self) -> bool:
+        return self._text("object-lock", "ObjectLockEnabled") == "Enabled"
+
+    def place(self) -> str:
+        return self._bucket.shown_place()
+
+    def clock_seconds(self) -> float | None:
+        before = time.time()
+        date = self._bucket.look().headers.get("date")
+        middle = (before + time.time()) / 2
+        if not date:
+            return None
+        return read_field(parsedate_to_datetime, date, "Date", "/").timestamp() - middle
+
+    def _text(self, setting: str, element: str) -> str | None:
+        root = self._bucket.setting(setting)
+        return None if root is None else root.findtext(element) or None
