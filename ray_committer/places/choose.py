@@ -15,6 +15,7 @@ from ray_committer.places.old_files import (
     VersionedFiles,
 )
 from ray_committer.places.output import RenamedOutput, UploadedOutput
+from ray_committer.places.own_files import RenamedFiles, WrittenFiles
 from ray_committer.places.uploads import Uploads
 from ray_committer.stores.base import StoreOperations, Versions
 
@@ -46,3 +47,8 @@ def old_files_of(store: StoreOperations) -> OldFiles:
     if kind.versions is not Versions.NONE:
         return VersionedFiles(store)
     return FilesAside(store) if store.has(StoreOperations.set_aside) else PlainFiles(store)
+
+
+def own_files_of(store: StoreOperations) -> RenamedFiles:
+    """How a job's own files come to their names on a store."""
+    return (WrittenFiles if store.capabilities.completes_uploads else RenamedFiles)(store)

@@ -26,6 +26,7 @@ class FlatObjects(Places):
         pass
 
     def begin_state(self, job: JobAttempt, state: JobState, make: Callable[[Request], T]) -> T:
+        self.store.check_conditions(self.state(job))
         return make(lambda: self.store.advance(self.state(job), None, state.token))
 
     def add_content(self, job: JobAttempt, nonce: str, content: bytes) -> str:

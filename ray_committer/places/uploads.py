@@ -6,12 +6,8 @@ one listing shows all of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from ray_committer.places.base import Request, T
 from ray_committer.places.objects import FlatObjects
 from ray_committer.protocol.paths import JobAttempt
-from ray_committer.protocol.state import JobState
 from ray_committer.stores.base import FileStatus
 
 
@@ -19,10 +15,6 @@ class Uploads(FlatObjects):
     """The form for S3."""
 
     __slots__ = ()
-
-    def begin_state(self, job: JobAttempt, state: JobState, make: Callable[[Request], T]) -> T:
-        self.store.check_conditions(self.state(job))
-        return super().begin_state(job, state, make)
 
     def makes_copies(self, job: JobAttempt) -> bool:
         return False  # each task has saved one

@@ -15,8 +15,7 @@ from ray_committer.errors import ManifestError
 from ray_committer.job_files.job_status import JobStatus
 from ray_committer.job_files.read_job import read_job
 from ray_committer.job_files.success import is_noted
-from ray_committer.places.choose import output_of
-from ray_committer.places.settle import put
+from ray_committer.places.choose import output_of, own_files_of
 from ray_committer.protocol.magic_paths import (
     PENDINGSET,
     MagicJob,
@@ -52,7 +51,7 @@ def _adopt(store: StoreOperations, job: JobAttempt, pendingset: FileStatus) -> N
     magic = MagicJob(store.spec.authority, job.destination, job.job_id)
     manifest = decode_pendingset(store.read(pendingset.path), pendingset.path, magic)
     path = job.manifest(pendingset.name.removesuffix(PENDINGSET))
-    put(store, path, encode_manifest(manifest), temporary=f"{path}.tmp")
+    own_files_of(store).put(path, encode_manifest(manifest), temporary=f"{path}.tmp")
 
 
 def remove_left(store: StoreOperations, job: JobAttempt, *, is_committed: bool) -> tuple[int, list[str]]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ray_committer.job_files.job_state import Seen
 from ray_committer.job_files.success import read_success
-from ray_committer.places.settle import put
+from ray_committer.places.choose import own_files_of
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import IOStatistics, aggregate, count
 from ray_committer.protocol.record import CommitRecord
@@ -51,8 +51,7 @@ def write_success_file(
     written = WrittenSuccess(
         context.job.content(f"success-{new_nonce()}"), encode_success(success), record.nonce
     )
-    if not context.store.capabilities.completes_uploads:  # there, it is put in place in one request
-        context.store.write(written.path, written.data)
+    own_files_of(context.store).prepare(written.path, written.data)
     return written
 
 
@@ -64,12 +63,11 @@ def save_success_file(context: JobContext, written: WrittenSuccess, seen: Seen |
     """
     path = context.job.success
     try:
-        put(
-            context.store,
+        own_files_of(context.store).put(
             path,
             written.data,
             temporary=written.path,
-            is_written=True,
+            is_prepared=True,
             # A committer that slept here must not put its notice over the one of a later job (R12).
             is_meant=lambda: seen is None or is_still(context.store, context.job, seen),
         )

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ray_committer.limits.permits import Permits
 from ray_committer.limits.ratelimit import RateLimit
-from ray_committer.places.settle import put
+from ray_committer.places.choose import own_files_of
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.record import CommitRecord
@@ -75,7 +75,7 @@ def _save(
             return
         store.mkdirs(within)
         # The name is the same for all runs of a job: the last run has the most to say.
-        put(store, path, encode_success(data), temporary=f"{path}.tmp")
+        own_files_of(store).put(path, encode_success(data), temporary=f"{path}.tmp")
         context.journal.summary = shown_url(store.spec, path)
     except Exception as e:  # noqa: BLE001 - whatever it is, the job has ended as it has ended
         shown = join(without_password(directory), name)

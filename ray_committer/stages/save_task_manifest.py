@@ -14,7 +14,7 @@ from ray_committer.job_files.job_status import JobStatus
 from ray_committer.job_files.read_job import read_job
 from ray_committer.limits import waiting
 from ray_committer.limits.waiting import Sleep
-from ray_committer.places.settle import put
+from ray_committer.places.choose import own_files_of
 from ray_committer.protocol.manifest import TaskManifest, digest, encode_manifest
 from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.record import ManifestRef
@@ -54,7 +54,7 @@ def save_task_manifest(
                 _check_open(read_job(store, job), job, task_attempt_id, stamp)
             elif _is_counted(store, job, path, data, task_attempt_id, stamp, sleep):
                 break  # an earlier attempt succeeded, only its answer was lost
-            put(store, path, data, temporary=temporary, attempts=1)
+            own_files_of(store).put(path, data, temporary=temporary, attempts=1)
             _is_counted(store, job, path, data, task_attempt_id, stamp, sleep)
             break
         except OSError as e:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from uuid import uuid4
 
 from ray_committer.errors import TableLogGoneError
-from ray_committer.places.choose import needed
+from ray_committer.places.choose import needed, own_files_of
 from ray_committer.places.settle import settle
 from ray_committer.protocol.paths import join, parent
 from ray_committer.protocol.state import new_nonce
@@ -97,15 +97,13 @@ class Draft:
         return data
 
     def _put(self, path: str, data: bytes) -> None:
-        store = self._store
-        if store.capabilities.completes_uploads:
-            settle(lambda: store.create(path, data))
-            return
+        if own_files_of(self._store).put_new(path, data, self._drafted):
+            self._written = None
+
+    def _drafted(self, data: bytes) -> str:
         if data != self._written:
             self._write(data)
-        temporary = self._temporary
-        settle(lambda: store.rename(temporary, path))
-        self._written = None
+        return self._temporary
 
     def _write(self, data: bytes) -> None:
         """Write the file. A request that got no answer can be carried out later, and the file is empty
@@ -131,8 +129,7 @@ def init_table(
     """Make the destination a table with a log, unless it is one; the definition that is there then."""
     if (there := read_definition(store, table)) is not None:
         return there
-    if store.capabilities.completes_uploads:
-        store.check_conditions(table.temporary(new_nonce()))
+    store.check_conditions(table.temporary(new_nonce()))
     store.mkdirs(table.block(0))  # on every store: its absence shows that the log was deleted
     for directory in needed(store, (table.temporaries, table.file_lists)):
         store.mkdirs(directory)

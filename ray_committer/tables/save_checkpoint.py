@@ -11,8 +11,7 @@ from hashlib import sha256
 from itertools import chain, islice
 
 from ray_committer.errors import RayCommitterError, TableLogError, why
-from ray_committer.places.choose import needed
-from ray_committer.places.settle import put, settle
+from ray_committer.places.choose import needed, own_files_of
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.state import new_nonce
 from ray_committer.protocol.table_checkpoint import Between, Changes, Checkpoint, Part, merge_parts
@@ -86,7 +85,7 @@ def _save(
             )
             # Last, after all parts: a checkpoint that can be read names parts that are there.
             path = table.checkpoint(state.version)
-            put(store, path, content, temporary=table.temporary(new_nonce()))
+            own_files_of(store).put(path, content, temporary=table.temporary(new_nonce()))
             return
 
 
@@ -179,7 +178,4 @@ def _save_runs(
 
 def _save_part(store: StoreOperations, table: TablePlaces, part: Part, data: bytes) -> None:
     path = join(table.parts, part.name)
-    if store.capabilities.completes_uploads:  # a write is atomic, and the name says what it holds
-        settle(lambda: store.write(path, data))
-    else:
-        put(store, path, data, temporary=table.temporary(new_nonce()))
+    own_files_of(store).put_named(path, data, temporary=table.temporary(new_nonce()))

@@ -8,7 +8,8 @@ import pytest
 
 from ray_committer.errors import StoreUnavailableError
 from ray_committer.options import CommitOptions
-from ray_committer.places.settle import ATTEMPTS, put, settle
+from ray_committer.places.choose import own_files_of
+from ray_committer.places.settle import ATTEMPTS, settle
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.testing import (
     MemoryStore,
@@ -40,14 +41,16 @@ class Lossy:
 def test_a_file_of_the_job_is_put_in_place_once(where: str, calls: int):
     memory = MemoryStore()
     store = WrappedStore(memory, **{where: Lossy("replace", calls)})
-    put(store, "/final", b"new", temporary="/tmp")
+    own_files_of(store).put("/final", b"new", temporary="/tmp")
     assert memory.files() == {"/final": b"new"}
 
 
 def test_a_store_that_stays_silent_is_given_up():
     memory = MemoryStore()
     with pytest.raises(StoreUnavailableError):
-        put(WrappedStore(memory, before=Lossy("replace", ATTEMPTS)), "/final", b"new", temporary="/tmp")
+        own_files_of(WrappedStore(memory, before=Lossy("replace", ATTEMPTS))).put(
+            "/final", b"new", temporary="/tmp"
+        )
     assert memory.files() == {"/tmp": b"new"}
 
 
@@ -98,10 +101,10 @@ def test_a_replacement_that_was_made_and_then_refused_is_known():
         if call.operation == "replace":  # made twice, as after a refusal that came too late
             raise FileNotFoundError(call.paths[0])
 
-    put(WrappedStore(memory, after=gone), "/final", b"new", temporary="/tmp")
+    own_files_of(WrappedStore(memory, after=gone)).put("/final", b"new", temporary="/tmp")
     assert memory.files() == {"/final": b"new"}
     with pytest.raises(FileNotFoundError):
-        put(WrappedStore(memory, before=gone), "/final", b"newer", temporary="/tmp")
+        own_files_of(WrappedStore(memory, before=gone)).put("/final", b"newer", temporary="/tmp")
 
 
 def test_of_two_that_put_a_file_at_once_where_nothing_is_renamed_the_last_one_stands():
@@ -111,7 +114,7 @@ def test_of_two_that_put_a_file_at_once_where_nothing_is_renamed_the_last_one_st
         if call.operation == "advance" and (data := next(others, None)) is not None:
             store.write("/f", data)
 
-    put(WrappedStore(store, before=hook), "/f", b"own", temporary="/tmp")
+    own_files_of(WrappedStore(store, before=hook)).put("/f", b"own", temporary="/tmp")
     assert store.read("/f") == b"own"
     numbers = count()
 
@@ -120,5 +123,5 @@ def test_of_two_that_put_a_file_at_once_where_nothing_is_renamed_the_last_one_st
             store.write("/f", b"%d" % next(numbers))
 
     with pytest.raises(FileExistsError):
-        put(WrappedStore(store, before=each_time), "/f", b"own", temporary="/tmp")
+        own_files_of(WrappedStore(store, before=each_time)).put("/f", b"own", temporary="/tmp")
     assert store.read("/f") == b"%d" % ATTEMPTS

@@ -21,7 +21,7 @@ from ray_committer.interop.exports.delta_table import Delta, create_delta, open_
 from ray_committer.interop.exports.files import Change, change_of, data_files, require_parquet
 from ray_committer.interop.exports.result import Exported
 from ray_committer.interop.exports.schemas import require_same, schema_of_file
-from ray_committer.places.settle import put
+from ray_committer.places.choose import own_files_of
 from ray_committer.protocol.file_list import ListedFile, partition_of
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.state import new_nonce
@@ -217,7 +217,7 @@ def read_cursor(store: StoreOperations, table: TablePlaces) -> Cursor | None:
 def save_cursor(store: StoreOperations, table: TablePlaces, cursor: Cursor) -> None:
     """Replace the cursor of a table's export in one step; idempotent."""
     temporary = table.temporary(new_nonce())
-    put(store, table.delta_cursor, encode_content(cursor), temporary=temporary)
+    own_files_of(store).put(table.delta_cursor, encode_content(cursor), temporary=temporary)
 
 
 _DECODER = msgspec.json.Decoder(Cursor)

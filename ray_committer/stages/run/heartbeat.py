@@ -15,7 +15,7 @@ from msgspec import structs
 from ray_committer.errors import RayCommitterError, StoreUnavailableError, ThrottledError
 from ray_committer.job_files.owners import BEAT_SECONDS, nobody, owner_of
 from ray_committer.job_files.read_job import last_sign
-from ray_committer.places.settle import put
+from ray_committer.places.choose import own_files_of
 from ray_committer.protocol.record import Heartbeat, decode_claim, encode
 from ray_committer.protocol.state import UNDECIDED, Phase
 from ray_committer.stages.context import JobContext
@@ -53,7 +53,7 @@ def heartbeat(
         last = at, moved
         sign = Heartbeat(owner=owner_of(run), at_milliseconds=at, files=moved, per_second=rate)
         try:
-            put(context.store, context.job.heartbeat, encode(sign), temporary=temporary)
+            own_files_of(context.store).put(context.job.heartbeat, encode(sign), temporary=temporary)
         except (OSError, RayCommitterError) as e:
             _log.warning("%s: could not be written: %s", context.job.heartbeat, e)
 
@@ -105,4 +105,4 @@ def _sign_off(context: JobContext, run: str) -> None:
         beat = Heartbeat(owner=owner, at_milliseconds=context.now_milliseconds())
     if beat is not None and beat.owner.run == run:
         over = structs.replace(beat, owner=nobody(run))
-        put(store, job.heartbeat, encode(over), temporary=job.content(f"heartbeat-{run}"))
+        own_files_of(store).put(job.heartbeat, encode(over), temporary=job.content(f"heartbeat-{run}"))
