@@ -32,7 +32,7 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stages.save_commit_record import refuse_aborted
 from ray_committer.stages.turns.claim_table import digest_of
 from ray_committer.stores.base import FileStatus, StoreOperations
-from ray_committer.tables.jobs_in_log import EndInLog, what_became
+from ray_committer.tables.jobs_in_log import AbortedWithoutClaim, Logged, what_became
 
 
 def finish_remnant(context: JobContext) -> tuple[Outcome, int | None]:
@@ -78,10 +78,10 @@ def _version_in_log(context: JobContext) -> int | None:
             "nothing of it is visible: run its application again",
         )
     context.notice(f"{_entry(job, end)}: says that job {job.job_id} is committed")
-    return end.version
+    return end.ended
 
 
-def _is_same_work(context: JobContext, end: EndInLog) -> bool:
+def _is_same_work(context: JobContext, end: Logged | AbortedWithoutClaim) -> bool:
     """Whether the entries can be about this job: its driver knows its tasks, and its id may have been
     used before."""
     tasks = context.options.committed_tasks
@@ -92,7 +92,7 @@ def _is_same_work(context: JobContext, end: EndInLog) -> bool:
 
 def end_in_log(
     store: StoreOperations, destination: str, job_id: str, number: int | None
-) -> EndInLog | None:
+) -> Logged | AbortedWithoutClaim | None:
     """How a job that is gone has ended, as the log of its table says; None if the log has nothing of it,
     or there is no log. `CommitStateUnknownError`, with the command that ends it, for a claim that has
     not ended."""
@@ -119,12 +119,12 @@ def refuse_logged(context: JobContext) -> None:
         raise CommitRecordExistsError(
             f"{_entry(job, end)}: says that job {job.job_id} is committed",
             f"nothing was changed; to take it back, run: ray-committer table undo {context.url} "
-            f"{end.version}",
+            f"{end.ended}",
         )
 
 
-def _entry(job: JobAttempt, end: EndInLog) -> str:
-    return TablePlaces(job.destination).entry(end.version or 0)
+def _entry(job: JobAttempt, end: Logged | AbortedWithoutClaim) -> str:
+    return TablePlaces(job.destination).entry(end.ended or 0)
 
 
 def say_what_became(context: JobContext, last: Seen, nonce: str | None) -> Outcome:

@@ -97,13 +97,42 @@ class Logged:
     others: tuple[ClaimInFlight, ...] = ()
     given_up: tuple[TableClaim, ...] = ()
 
+    @property
+    def number(self) -> int:
+        """The number of the job attempt."""
+        return self.claim.job_attempt
+
+    @property
+    def ended(self) -> int | None:
+        """The version of the entry that says how the job has ended."""
+        return self.aborted if self.committed is None else self.committed
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether that entry commits it."""
+        return self.committed is not None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing decides it."""
+        return self.ended is None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is over: of a claim in flight, the old files of a committed job may still be
+        there."""
+        return not (self.in_flight or self.is_open)
+
 
 @dataclass(frozen=True, slots=True)
 class AbortedWithoutClaim:
-    """The log says in `version` that a job attempt was aborted before it had a claim."""
+    """The log says in the version `ended` that a job attempt was aborted before it had a claim."""
 
-    version: int
+    ended: int
     number: int
+    claim: None = None
+    is_committed: bool = False
+    has_ended: bool = True
 
 
 def find_logged(
@@ -134,7 +163,7 @@ def find_logged(
     aborted = _last_without(entries, job_id, number if ended is None else ended.claim.job_attempt)
     # An abort without a claim that is later than the last claim is about another job of the id, which
     # counts.
-    if ended is None or (aborted is not None and aborted.version > ended.version):
+    if ended is None or (aborted is not None and aborted.ended > ended.version):
         return aborted
     claims = {version: entry for version, entry in entries if isinstance(entry, TableClaim)}
     given_up = [
@@ -158,9 +187,7 @@ def _last_claim(entries: Entries, job_id: str, number: int | None) -> Logged | N
         if isinstance(entry, TableClaim):
             if _is_named(entry, job_id, number):
                 claims[version], last = entry, Logged(version, entry, in_flight=False)
-        elif (
-            last is None or not _is_open(last) or not last.claim.repeats(claims.get(entry.claim, entry))
-        ):
+        elif last is None or not last.is_open or not last.claim.repeats(claims.get(entry.claim, entry)):
             continue
         elif isinstance(entry, TableCommit):
             # The commit names the claim that counts, which need not be the last one of the attempt.
@@ -168,10 +195,6 @@ def _last_claim(entries: Entries, job_id: str, number: int | None) -> Logged | N
         elif isinstance(entry, TableAbort) and entry.claim == last.version:
             last = replace(last, aborted=version)
     return last
-
-
-def _is_open(logged: Logged) -> bool:
-    return logged.committed is None and logged.aborted is None
 
 
 def _last_without(entries: Entries, job_id: str, number: int | None) -> AbortedWithoutClaim | None:
@@ -183,22 +206,9 @@ def _last_without(entries: Entries, job_id: str, number: int | None) -> AbortedW
     return next(aborts, None)
 
 
-@dataclass(frozen=True, slots=True)
-class EndInLog:
-    """How a job attempt of this `number` has ended, as the log of its table says: the `version` of the
-    entry that says it, and whether that commits it. `claim` is its last one. `has_ended` is False for a
-    claim in flight: nothing decides it, or the old files of a committed job may still be there."""
-
-    number: int
-    version: int | None
-    is_committed: bool = False
-    has_ended: bool = True
-    claim: TableClaim | None = None
-
-
 def what_became(
     store: StoreOperations, destination: str, job_id: str, number: int | None
-) -> EndInLog | None:
+) -> Logged | AbortedWithoutClaim | None:
     """What the log says last of a job; None if nothing, or if there is no log, which costs one request.
 
     `CommitStateUnknownError` if the log cannot be read. Other errors as `find_logged`.
@@ -208,18 +218,9 @@ def what_became(
         definition = read_definition(store, table)
         if definition is None:
             return None
-        logged = find_logged(store, table, definition.table_id, job_id, number)
+        return find_logged(store, table, definition.table_id, job_id, number)
     except TableLogError as e:
         what, advice = e.parts
         raise CommitStateUnknownError(
             f"{what}; so it is not known what became of job {job_id}", advice
         ) from e
-    if not isinstance(logged, Logged):
-        return EndInLog(logged.number, logged.version) if logged else None
-    return EndInLog(
-        logged.claim.job_attempt,
-        logged.aborted if logged.committed is None else logged.committed,
-        is_committed=logged.committed is not None,
-        has_ended=not (logged.in_flight or _is_open(logged)),
-        claim=logged.claim,
-    )
