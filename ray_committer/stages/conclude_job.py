@@ -24,25 +24,27 @@ from ray_committer.stages.run.progress import CommitProgress
 from ray_committer.stages.save_success_file import save_success_file, write_success_file
 
 
-def conclude_job(run: CommitRun, seen: Seen) -> None:
+def conclude_job(run: CommitRun, current: Seen) -> None:
     """Put ``_SUCCESS`` in place, and clean up; what an earlier run has done is not done again."""
     progress = run.progress
     try:
-        record = progress.record or load_commit_record(run.context.store, run.context.job, seen.state)
+        record = progress.record or load_commit_record(run.context.store, run.context.job, current.state)
     except RecordGoneError:  # the clean-up, which comes last, has begun
         _tell_of_no_success(run.context)
         if end_other_attempts(run.context):
-            cleanup_job(run.context, seen, None)
+            cleanup_job(run.context, current, None)
         return
     if progress.record is None:
         run.note_record(record)
     context = run.context.as_recorded(record)
     delete_old_files(context, record)
     progress.table_version = run.turn.conclude()
-    is_last = _mark(context, progress, record, seen)
+    # The other attempts end before the clean-up: while one is open, the directory of the job is not
+    # removed (D8).
+    is_last = _mark(context, progress, record, current)
     if context.options.cleanup and is_last:
         with context.stage(names.CLEANUP, cancellable=False):
-            cleanup_job(context, seen, record)
+            cleanup_job(context, current, record)
 
 
 def _tell_of_no_success(context: JobContext) -> None:
@@ -55,7 +57,7 @@ def _tell_of_no_success(context: JobContext) -> None:
         )
 
 
-def _mark(context: JobContext, progress: CommitProgress, record: CommitRecord, seen: Seen) -> bool:
+def _mark(context: JobContext, progress: CommitProgress, record: CommitRecord, current: Seen) -> bool:
     """Put ``_SUCCESS`` in place, if the job marks its success, and at the same time end the other
     attempts; whether these ended."""
     if not record.mark_success:
@@ -67,7 +69,7 @@ def _mark(context: JobContext, progress: CommitProgress, record: CommitRecord, s
 
         def replace_success() -> None:
             delete_old_success(context, record)
-            save_success_file(context, written, seen)
+            save_success_file(context, written, current)
 
         steps: list[Callable[[], Any]] = [partial(end_other_attempts, context), replace_success]
         is_last, _ = context.at_once(lambda step: step(), steps)

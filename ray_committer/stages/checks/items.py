@@ -32,7 +32,7 @@ def most_held(
     """How many names a directory can hold so that all files of the job, and of the claims `before` it,
     also fit; None if there is no limit."""
     limit = context.store.capabilities.max_directory_items
-    files = sum(ref.files for ref in manifests) + sum(one.claim.files.files for one in before)
+    files = sum(ref.files for ref in manifests) + sum(pending.claim.files.files for pending in before)
     return None if limit is None else limit - files
 
 
@@ -52,6 +52,8 @@ def check_items(
     the `namesakes` among them again. The files of the claims `before` the job's own count as if they
     were in place. A directory that holds more than the limit shows that the store has another limit.
     """
+    # HDFS (`dfs.namenode.fs-limits.max-directory-items`) refuses only the rename that is one too many,
+    # when the commit is in the middle: so the names are counted before the record (D5).
     most, limit = most_held(context, manifests, before), context.store.capabilities.max_directory_items
     if most is None or limit is None:
         return []
@@ -59,6 +61,7 @@ def check_items(
     crowded = {path: all_held[path] for path in directories if most < all_held[path] <= limit}
     if not crowded:
         return []
+    # Only directories that are nearly full are worth another pass over all manifests.
     work = partial(_added_by_batch, directories=frozenset(crowded), namesakes=namesakes)
     added: Counter[str] = Counter()
     for counted in context.executor.run(work, batches(context.executor, manifests)):
@@ -100,12 +103,11 @@ def _no_room(full: Mapping[str, _Room], added: Mapping[str, int], limit: int) ->
 def _with_claims(
     context: JobContext, before: Sequence[ClaimInFlight], directories: Collection[str]
 ) -> dict[str, _Room]:
-    """The rooms of those of some directories to which the jobs of other claims add files.
-
-    These jobs move files at this time, so one listing shows what is there and what is to come.
+    """The rooms of the directories to which the jobs of other claims add files. These jobs move files at
+    this time, so one listing shows what is there and what is to come.
     """
     table, coming = TablePlaces(context.job.destination), defaultdict[str, dict[str, str]](dict)
-    for claim in (one.claim for one in before):
+    for claim in (pending.claim for pending in before):
         files = each_file(
             context.store, table, claim.files, job_id=claim.job_id, job_attempt=claim.job_attempt
         )
@@ -114,8 +116,10 @@ def _with_claims(
                 coming[parent(path)][path] = claim.job_id
     rooms: dict[str, _Room] = {}
     for directory, jobs in coming.items():
-        there = _names(context.store, directory)
-        rooms[directory] = _Room(len(there), {path: jobs[path] for path in jobs.keys() - there})
+        # Listed after the log was read: a file that is moved in between counts once, since it is taken
+        # out of what is to come.
+        names = _names(context.store, directory)
+        rooms[directory] = _Room(len(names), {path: jobs[path] for path in jobs.keys() - names})
     return rooms
 
 

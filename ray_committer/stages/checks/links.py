@@ -28,7 +28,7 @@ def check_links(context: JobContext, manifests: Sequence[ManifestRef]) -> list[P
     if not context.store.links_files(context.job.directory):
         return []
     groups = context.executor.run(_denied_in_batch, batches(context.executor, manifests))
-    denied = sorted((one for group in groups for one in group), key=lambda one: one[1])
+    denied = sorted((batch for group in groups for batch in group), key=lambda batch: batch[1])
     files = sum(count for count, _ in denied)
     if not files:
         return []
@@ -44,7 +44,7 @@ def check_links(context: JobContext, manifests: Sequence[ManifestRef]) -> list[P
 
 def _denied_in_batch(worker: Worker, refs: tuple[ManifestRef, ...]) -> list[Denied]:
     """Work: the files of some manifests that this process has no permission to link."""
-    return [one for one in worker.map(partial(_denied_in_manifest, worker), refs) if one[0]]
+    return [denied for denied in worker.map(partial(_denied_in_manifest, worker), refs) if denied[0]]
 
 
 def _denied_in_manifest(worker: Worker, ref: ManifestRef) -> Denied:

@@ -85,18 +85,20 @@ def check_destinations(
     most = most_held(context, manifests, before)
     work = partial(_look, directories=context.executor.directories, most=most)
     groups = context.until_cancelled(batches(context.executor, wanted))
-    seen = list(context.executor.run(work, groups))
+    looks = list(context.executor.run(work, groups))
     context.check_cancelled()
-    suspects = {one.path: one for places in seen for one in places.suspects}
+    suspects = {status.path: status for places in looks for status in places.suspects}
+    # A directory can hold millions of names: eight bytes of each that the job may need are compared
+    # first, and only these paths are asked for in the manifests.
     marks = frozenset(map(fingerprint, suspects))
-    there = {path for path, _ in find_destinations(context, manifests, marks)} if marks else set()
-    taken = dict.fromkeys(there & suspects.keys(), "is there already")
-    blocking = {path: what for places in seen for path, what in places.blocking.items()}
-    others = tuple(path for places in seen for path in places.destinations)
-    held = {path: items for places in seen for path, items in places.held.items()}
-    tables = {path for places in seen for path in places.tables} - {context.job.destination}
+    paths = {path for path, _ in find_destinations(context, manifests, marks)} if marks else set()
+    taken = dict.fromkeys(paths & suspects.keys(), "is there already")
+    blocking = {path: what for places in looks for path, what in places.blocking.items()}
+    destinations = tuple(path for places in looks for path in places.destinations)
+    held = {path: items for places in looks for path, items in places.held.items()}
+    tables = {path for places in looks for path in places.tables} - {context.job.destination}
     errors = [*_on_other_file_systems(context, directories), *map(holds_table, sorted(tables))]
-    return Destinations(taken, blocking, others, tuple(errors), held)
+    return Destinations(taken, blocking, destinations, tuple(errors), held)
 
 
 def refuse_linked_directories(
@@ -107,11 +109,11 @@ def refuse_linked_directories(
     store = context.store
     if not store.has(StoreOperations.first_link):
         return
-    paths = {one for path in directories for one in (path, *ancestors(path, "/"))}
+    paths = {place for path in directories for place in (path, *ancestors(path, "/"))}
     inside = (path for path in paths if any(is_inside(path, root) for root in roots))
     linked = [path for path in inside if store.first_link((path,)) is not None]
-    found = map(store.get_status, linked)
-    links = sorted(one.path for one in found if one is not None and one.is_directory)
+    statuses = map(store.get_status, linked)
+    links = sorted(status.path for status in statuses if status is not None and status.is_directory)
     if links:
         raise LinkedPathError(
             f"{some_of([*map(mark, links)])}: is a symbolic link where the job needs a directory, and "
@@ -126,15 +128,15 @@ def _files_in_place(context: JobContext, directories: Sequence[str]) -> dict[str
     inside = [ancestors(path, context.job.destination) for path in directories]
     wanted = sorted({*directories, *(above for paths in inside for above in paths)})
     groups = context.until_cancelled(batches(context.executor, wanted))
-    found = [path for paths in context.executor.run(_select_files, groups) for path in paths]
+    files = [path for paths in context.executor.run(_select_files, groups) for path in paths]
     context.check_cancelled()
-    return dict.fromkeys(found, _IS_FILE)
+    return dict.fromkeys(files, _IS_FILE)
 
 
 def _select_files(worker: Worker, paths: tuple[str, ...]) -> list[str]:
     """Work: select the paths at which a file is."""
-    found = [one for one in worker.map(worker.store.get_status, paths) if one is not None]
-    return [one.path for one in found if not one.is_directory]
+    statuses = [status for status in worker.map(worker.store.get_status, paths) if status is not None]
+    return [status.path for status in statuses if not status.is_directory]
 
 
 def is_taken(taken: Mapping[str, str]) -> CommitConflictError:
@@ -212,15 +214,15 @@ def find_other_destinations(
         if not is_within(path, replaced)
     )
     groups = context.until_cancelled(batches(context.executor, wanted))
-    found = [path for paths in context.executor.run(_with_jobs, groups) for path in paths]
+    destinations = [path for paths in context.executor.run(_with_jobs, groups) for path in paths]
     context.check_cancelled()
-    return found
+    return destinations
 
 
 def _with_jobs(worker: Worker, paths: tuple[str, ...]) -> list[str]:
     """Work: select the directories that have a ``_temporary`` with something in it."""
-    found = worker.map(lambda path: (path, _listed(worker.store, temporary_directory(path))), paths)
-    return [path for path, statuses in found if statuses]
+    listings = worker.map(lambda path: (path, _listed(worker.store, temporary_directory(path))), paths)
+    return [path for path, statuses in listings if statuses]
 
 
 def _look(
@@ -229,18 +231,22 @@ def _look(
     """Work: list some directories, and keep the names that the job may need itself."""
     blocking: dict[str, str] = {}
     destinations: list[str] = []
-    found: list[FileStatus] = []
+    listed: list[FileStatus] = []
     held: dict[str, int] = {}
     tables: list[str] = []
-    for seen in worker.map(partial(_look_at, worker.store), paths):
-        blocking |= seen.blocking
-        found += seen.listed
-        if most is not None and len(seen.listed) > most:
-            held[seen.path] = len(seen.listed)
-        destinations += [seen.path for status in seen.listed if status.name == TEMPORARY]
-        tables += [seen.path for status in seen.listed if status.name == DIRECTORY]
-    marks = directories.written(fingerprints(status.path for status in found)) if found else frozenset()
-    suspects = tuple(status for status in found if fingerprint(status.path) in marks)
+    for look in worker.map(partial(_look_at, worker.store), paths):
+        blocking |= look.blocking
+        listed += look.listed
+        if most is not None and len(look.listed) > most:
+            held[look.path] = len(look.listed)
+        destinations += [look.path for status in look.listed if status.name == TEMPORARY]
+        tables += [look.path for status in look.listed if status.name == DIRECTORY]
+    # The coordinator knows which names the job writes: a worker sends home only names that are among
+    # them.
+    marks = (
+        directories.written(fingerprints(status.path for status in listed)) if listed else frozenset()
+    )
+    suspects = tuple(status for status in listed if fingerprint(status.path) in marks)
     return Places(suspects, blocking, tuple(destinations), held, tuple(tables))
 
 

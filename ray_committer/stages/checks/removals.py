@@ -32,12 +32,12 @@ def check_removals(context: JobContext, paths: Iterable[str]) -> list[PreflightE
         by_directory[parent(path)].append(path)
     groups = [(directory, tuple(files)) for directory, files in by_directory.items()]
     work = context.until_cancelled(batches(context.executor, groups))
-    found = [one for group in context.executor.run(_look, work) for one in group]
+    denied = [part for group in context.executor.run(_look, work) for part in group]
     context.check_cancelled()
-    files = sum(count for count, _ in found)
+    files = sum(count for count, _ in denied)
     if not files:
         return []
-    named = sorted(text for _, texts in found for text in texts)
+    named = sorted(text for _, texts in denied for text in texts)
     error = PreflightError(
         f"{some_of(named)}: in all, {files} old files could not be removed, so their rows would stay "
         f"beside those of the job",
@@ -49,11 +49,11 @@ def check_removals(context: JobContext, paths: Iterable[str]) -> list[PreflightE
 
 def _look(worker: Worker, groups: tuple[_Group, ...]) -> list[_Found]:
     """Work: which old files of some directories cannot go."""
-    return [one for one in worker.map(partial(_look_at, worker), groups) if one[0]]
+    return [denied for denied in worker.map(partial(_look_at, worker), groups) if denied[0]]
 
 
 def _look_at(worker: Worker, group: _Group) -> _Found:
     directory, files = group
-    found = worker.store.what_stays(directory, files, worker.job.directory)
-    texts = [f"{path}: {why}" for path, why in sorted(found.items())[:SHOWN]]
-    return len(files) if directory in found else len(found), texts
+    reasons = worker.store.what_stays(directory, files, worker.job.directory)
+    texts = [f"{path}: {why}" for path, why in sorted(reasons.items())[:SHOWN]]
+    return len(files) if directory in reasons else len(reasons), texts

@@ -101,6 +101,8 @@ class CommitRun:
     def beat(self, context: JobContext) -> None:
         """Show from now on that this run is alive, until the publication of the job ends."""
         if not self.is_beating:
+            # A reader must see at once that somebody has taken over a recorded job: its last sign of
+            # life is old (D10).
             at_once, self.is_beating = self.progress.resumed, True
             sign = heartbeat(context, self.name, lambda: self.progress.renamed.files, at_once=at_once)
             self.publishing.enter_context(sign)
@@ -119,9 +121,9 @@ class RecordedJob:
     progress: CommitProgress
 
 
-def load_open_job(run: CommitRun, seen: Seen) -> LoadedManifests:
+def load_open_job(run: CommitRun, current: Seen) -> LoadedManifests:
     """Load and check the manifests; `ManifestsChangedError` if they change during that time."""
-    context, load = run.context, partial(run.load, seen.state)
+    context, load = run.context, partial(run.load, current.state)
     run.start_workers(first_only=True)
     listing = listed_attempts(context, run.task_attempts)
     with context.stage(names.LOAD_MANIFESTS), listing as attempts:
@@ -134,19 +136,18 @@ def load_open_job(run: CommitRun, seen: Seen) -> LoadedManifests:
     return loaded
 
 
-def open_recorded_job(run: CommitRun, seen: Seen) -> RecordedJob:
+def open_recorded_job(run: CommitRun, current: Seen) -> RecordedJob:
     """The job as its record defines it, with a heartbeat from now on. The record of an earlier run, or
     of another process, is taken over."""
-    record, progress = own_record(run, seen), run.progress
-    context, reload = run.context.as_recorded(record), partial(run.load, seen.state, record)
+    record, progress = own_record(run, current), run.progress
+    context, reload = run.context.as_recorded(record), partial(run.load, current.state, record)
     loaded = run.loaded
     if loaded is None:
         refuse_foreign_paths(context, record, (*run.replaced_roots, *run.allowed_roots))
         progress.resumed = True
-    if progress.sealed != seen:
-        progress.renamed = (
-            Renamed()
-        )  # what this run has moved before another one overtook it is proved now
+    # What this run has moved before another one overtook it is proved now.
+    if progress.sealed != current:
+        progress.renamed = Renamed()
     run.beat(context)
     if loaded is None:
         run.start_workers(first_only=True)
@@ -156,31 +157,32 @@ def open_recorded_job(run: CommitRun, seen: Seen) -> RecordedJob:
     return RecordedJob(context, record, loaded, reload, run.turn, progress)
 
 
-def own_record(run: CommitRun, seen: Seen) -> CommitRecord:
+def own_record(run: CommitRun, current: Seen) -> CommitRecord:
     """The record of the job; it is read if this run has not written it."""
     if run.progress.record is not None:
         return run.progress.record
-    record = load_commit_record(run.context.store, run.context.job, seen.state)
+    record = load_commit_record(run.context.store, run.context.job, current.state)
     run.note_record(record)
     return record
 
 
-def enter_state(run: CommitRun, seen: Seen) -> None:
+def enter_state(run: CommitRun, entered: Seen) -> None:
     """Note the state of the job; wait until no other live process is at work on a commit that it began.
 
     `StateChangedError` if one has gone on with it. `CommitterBusyError` if it is at work for longer than
     there is patience.
     """
     context, patience = run.context, run.patience
-    run.progress.is_begun = run.progress.is_begun or seen.phase not in UNDECIDED
-    while seen.phase in (Phase.RECORDED, Phase.SEALED) and run.progress.record is None:
-        other = read_other(context.store, context.job, context.now_milliseconds(), wants_beat=True)
-        if other is None or other.known != seen:
-            now = other.known if other else read_state(context.store, context.job)
-            raise StateChangedError(now, seen)
-        other = patience.watch.judge(other)
-        if not other.is_alive or other.owner.run == run.name:
+    run.progress.is_begun = run.progress.is_begun or entered.phase not in UNDECIDED
+    # A live committer is left alone (D10): two runs at work on one job are safe, but do its work twice.
+    while entered.phase in (Phase.RECORDED, Phase.SEALED) and run.progress.record is None:
+        status = read_other(context.store, context.job, context.now_milliseconds(), wants_beat=True)
+        if status is None or status.known != entered:
+            current = status.known if status else read_state(context.store, context.job)
+            raise StateChangedError(current, entered)
+        status = patience.watch.judge(status)
+        if not status.is_alive or status.owner.run == run.name:
             return
-        if patience.is_over and not other.is_doubtful:
-            raise busy(other)
+        if patience.is_over and not status.is_doubtful:
+            raise busy(status)
         patience.wait()

@@ -42,6 +42,8 @@ def reporting(run: CommitRun, on_result: Callable[[CommitResult], None]) -> Iter
         failure = _undecided(run, _store_failure(context, progress, e))
         raise failure from e
     except RayCommitterError as e:
+        # An error that says "nothing was changed" is true only before the record: after it, files may be
+        # in place (D9).
         failure = _undecided(run, _as_unknown(e) if progress.is_decided and _looks_harmless(e) else e)
         raise failure from e.__cause__
     except Exception as e:
@@ -57,8 +59,8 @@ def reporting(run: CommitRun, on_result: Callable[[CommitResult], None]) -> Iter
 
 
 @contextmanager
-def looking_again(run: CommitRun, seen: Seen) -> Iterator[None]:
-    """Look at the job again after a failure of a step that began at the state `seen`.
+def looking_again(run: CommitRun, known: Seen) -> Iterator[None]:
+    """Look at the job again after a failure of a step that began at the state `known`.
 
     `StateChangedError` if the failure only means that another process has continued the job, or that its
     manifests must be loaded again.
@@ -67,12 +69,13 @@ def looking_again(run: CommitRun, seen: Seen) -> Iterator[None]:
     try:
         yield
     except ManifestsChangedError:
+        # Tasks that go on saving manifests could make a commit load for ever.
         run.loads += 1
         if run.loads == LOADS:
             raise changed_too_often(context) from None
-        raise StateChangedError(read_state(context.store, context.job), seen) from None
+        raise StateChangedError(read_state(context.store, context.job), known) from None
     except (RayCommitterError, OSError) as e:
-        progress.is_still_open = look_again(context, seen, e)
+        progress.is_still_open = look_again(context, known, e)
         raise
 
 
@@ -82,7 +85,7 @@ def look_again(context: JobContext, known: Seen, error: Exception) -> bool:
     `StateChangedError` if the failure only means that another process has continued the job.
     """
     try:
-        now = read_state(context.store, context.job)
+        current = read_state(context.store, context.job)
     except OSError as e:
         if isinstance(error, CommitStateUnknownError):
             return False
@@ -91,8 +94,8 @@ def look_again(context: JobContext, known: Seen, error: Exception) -> bool:
             f"another process has continued the job",
             "everything was kept: fix only that, and run the same command",
         ) from error
-    if now is None or (now.phase not in UNDECIDED and now != known):
-        raise StateChangedError(now, known) from error
+    if current is None or (current.phase not in UNDECIDED and current != known):
+        raise StateChangedError(current, known) from error
     return True
 
 

@@ -75,9 +75,9 @@ class RecordedTurn(Turn):
         )
         since, is_end = table.end or table.version, table.end > 0
         entries = read_entries(store, places, since, is_end=is_end)
-        found = find_decision(store, places, entries, entry)
-        if found is not None:
-            decided = Decided(*found)
+        known = find_decision(store, places, entries, entry)
+        if known is not None:
+            decided = Decided(*known)
         else:
             old = _removed(context, self.record)
             removed = save_file_set(store, places, old, job_id=job.job_id, job_attempt=job.number)
