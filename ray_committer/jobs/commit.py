@@ -48,8 +48,8 @@ from ray_committer.stages import abort_job as abort_job_stage
 from ray_committer.stages import commit_job as commit_job_stage
 from ray_committer.stages import setup_job as setup_job_stage
 from ray_committer.stages import undo_job as undo_job_stage
-from ray_committer.stages.end_others import EndJob
-from ray_committer.stages.ended_jobs import refuse_logged
+from ray_committer.stages.other_jobs.end_others import EndJob
+from ray_committer.stages.other_jobs.ended_jobs import refuse_logged
 from ray_committer.stages.save_summary_report import save_abort_report
 from ray_committer.stores.addresses import without_password
 from ray_committer.stores.base import StoreSpec

@@ -16,7 +16,7 @@ from ray_committer.protocol.state import Phase
 from ray_committer.stages import abort_job as abort_job_stage
 from ray_committer.stages import commit_job as commit_job_stage
 from ray_committer.stages import undo_job as undo_job_stage
-from ray_committer.stages.end_others import End, EndJob
+from ray_committer.stages.other_jobs.end_others import End, EndJob
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.registry import destination_url
 

@@ -39,9 +39,9 @@ from ray_committer.protocol.paths import (
 from ray_committer.protocol.state import WITH_RECORD
 from ray_committer.protocol.success import SuccessData
 from ray_committer.stages.adopt_job import adopt_job
-from ray_committer.stages.end_others import finish_first
-from ray_committer.stages.ended_jobs import end_in_log, not_found
-from ray_committer.stages.other_attempts import refuse_other_attempts
+from ray_committer.stages.other_jobs.end_others import finish_first
+from ray_committer.stages.other_jobs.ended_jobs import end_in_log, not_found
+from ray_committer.stages.other_jobs.other_attempts import refuse_other_attempts
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.registry import shown_url

@@ -31,7 +31,7 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.stages.context import JobContext, Journal, time_stage
-from ray_committer.stages.ended_jobs import job_gone, no_directory, not_found
+from ray_committer.stages.other_jobs.ended_jobs import job_gone, no_directory, not_found
 from ray_committer.stores.addresses import without_password
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.guarded import GuardedStore

@@ -30,7 +30,6 @@ from ray_committer.protocol.table_runs import CommittedRun
 from ray_committer.stages.checks.attempts import listed_attempts, refuse_unsaved
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import ends_of, look_around
-from ray_committer.stages.end_others import plan_text
 from ray_committer.stages.load_manifests import (
     LOADS,
     LoadedManifests,
@@ -39,6 +38,7 @@ from ray_committer.stages.load_manifests import (
     load_unchanged,
 )
 from ray_committer.stages.old_data.mode_roots import ModeRoots, roots_of_mode
+from ray_committer.stages.other_jobs.end_others import plan_text
 from ray_committer.stages.preflight import OldFiles, look_at_data, preflight
 from ray_committer.stages.record_job import claim_of
 from ray_committer.stages.save_commit_record import refuse_aborted

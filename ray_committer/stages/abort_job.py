@@ -28,8 +28,8 @@ from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.adopt_job import remove_left
 from ray_committer.stages.cleanup_job import remove_empty_parents
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.ended_jobs import refuse_committed, unknown_end
 from ray_committer.stages.old_data.old_success import return_success_of_another
+from ray_committer.stages.other_jobs.ended_jobs import refuse_committed, unknown_end
 from ray_committer.stages.sync_to_disk import sync_taken_away
 from ray_committer.stages.take_away import delete_gone, remove_husk, sweep_all_gone, take_away
 from ray_committer.tables.release import release_own

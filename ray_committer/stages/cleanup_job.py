@@ -18,7 +18,7 @@ from ray_committer.protocol.paths import JobAttempt, is_inside, is_name, join
 from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.stages.adopt_job import remove_left
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.other_attempts import abort_other_attempts
+from ray_committer.stages.other_jobs.other_attempts import abort_other_attempts
 from ray_committer.stages.sync_to_disk import sync_taken_away
 from ray_committer.stages.take_away import delete_gone, is_still, remove_husk, sweep_all_gone, take_away
 from ray_committer.work.batches import batches

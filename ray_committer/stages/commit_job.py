@@ -32,7 +32,11 @@ from ray_committer.stages.cleanup_job import remove_what_was_late
 from ray_committer.stages.conclude_job import conclude_job
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import wait_for_declaration
-from ray_committer.stages.ended_jobs import by_another_process, finish_remnant, say_what_became
+from ray_committer.stages.other_jobs.ended_jobs import (
+    by_another_process,
+    finish_remnant,
+    say_what_became,
+)
 from ray_committer.stages.publish_job import (
     create_directories,
     decide_committed,

@@ -23,7 +23,7 @@ from ray_committer.protocol.iostatistics import IOStatistics, aggregate, duratio
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.table_state import ClaimInFlight
-from ray_committer.stages.end_others import EndJob, cannot_end
+from ray_committer.stages.other_jobs.end_others import EndJob, cannot_end
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.registry import shown_url

@@ -26,7 +26,7 @@ from ray_committer.protocol.paths import is_inside
 from ray_committer.protocol.record import Claim, Declaration, encode
 from ray_committer.protocol.state import IN_THE_WAY, Phase, new_nonce
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.end_others import (
+from ray_committer.stages.other_jobs.end_others import (
     ROUNDS,
     Choice,
     end_jobs,

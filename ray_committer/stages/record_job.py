@@ -36,7 +36,7 @@ from ray_committer.stages.load_manifests import (
 from ray_committer.stages.old_data.mode_roots import ModeRoots, roots_of_mode
 from ray_committer.stages.old_data.old_files_aside import make_places_aside
 from ray_committer.stages.old_data.old_success import find_old_success, make_place_of_success
-from ray_committer.stages.other_attempts import abort_older_attempts
+from ray_committer.stages.other_jobs.other_attempts import abort_older_attempts
 from ray_committer.stages.preflight import OldFiles, look_at_data
 from ray_committer.stages.run.commit_run import CommitRun
 from ray_committer.stages.run.coordinator_loss import with_coordinator

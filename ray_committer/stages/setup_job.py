@@ -28,7 +28,8 @@ from ray_committer.protocol.hidden_names import is_hidden
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import UNDECIDED, Intent, Phase, new_state
 from ray_committer.stages.checks.places import blocking_file
-from ray_committer.stages.end_others import (
+from ray_committer.stages.old_data.old_success import forget_earlier_success
+from ray_committer.stages.other_jobs.end_others import (
     ROUNDS,
     Choice,
     EndJob,
@@ -40,8 +41,7 @@ from ray_committer.stages.end_others import (
     unfinished_beside,
     would_repeat,
 )
-from ray_committer.stages.old_data.old_success import forget_earlier_success
-from ray_committer.stages.other_attempts import refuse_other_attempts
+from ray_committer.stages.other_jobs.other_attempts import refuse_other_attempts
 from ray_committer.stages.take_away import delete_gone, take_away
 from ray_committer.stages.turns.find_table import find_table, require_table
 from ray_committer.stages.turns.run_once import is_committed, require_log

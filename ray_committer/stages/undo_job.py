@@ -28,10 +28,10 @@ from ray_committer.stages.abort_job import abort_job, remove_aborted
 from ray_committer.stages.cleanup_job import remove_what_was_late
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import busy
-from ray_committer.stages.ended_jobs import refuse_committed
 from ray_committer.stages.load_manifests import load_manifests
 from ray_committer.stages.old_data.old_files_aside import put_old_files_back
 from ray_committer.stages.old_data.old_success import put_old_success_back
+from ray_committer.stages.other_jobs.ended_jobs import refuse_committed
 from ray_committer.stages.save_commit_record import refuse_foreign_paths, sync_state
 from ray_committer.stages.sync_to_disk import sync_replaced, sync_taken_back
 from ray_committer.stages.take_back import is_place_lost, make_place, take_back

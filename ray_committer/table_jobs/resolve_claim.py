@@ -13,7 +13,7 @@ from ray_committer.limits.waiting import Waiting
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.table_entry import TableDefinition
 from ray_committer.protocol.table_paths import TablePlaces
-from ray_committer.stages.ended_jobs import job_gone
+from ray_committer.stages.other_jobs.ended_jobs import job_gone
 from ray_committer.stores.base import StoreOperations
 from ray_committer.table_jobs.decide_claim import (
     files_of,

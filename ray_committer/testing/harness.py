@@ -22,7 +22,7 @@ from ray_committer.stages.abort_job import abort_job
 from ray_committer.stages.commit_job import commit_job
 from ray_committer.stages.commit_task import commit_task
 from ray_committer.stages.context import DRIVER_THREADS, JobContext
-from ray_committer.stages.end_others import End, EndJob
+from ray_committer.stages.other_jobs.end_others import End, EndJob
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stages.setup_task import setup_task
 from ray_committer.stages.undo_job import undo_job

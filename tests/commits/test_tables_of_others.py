@@ -13,7 +13,7 @@ from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt
 from ray_committer.protocol.record import ConflictMode, ReplacedFile
 from ray_committer.protocol.state import Phase
 from ray_committer.protocol.table_paths import DIRECTORY, TablePlaces
-from ray_committer.stages.other_attempts import refuse_other_attempts
+from ray_committer.stages.other_jobs.other_attempts import refuse_other_attempts
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore

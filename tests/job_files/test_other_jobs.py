@@ -18,7 +18,7 @@ from ray_committer.job_files.read_job import read_other
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.record import Claim, Heartbeat, Owner, encode
 from ray_committer.protocol.state import IN_THE_WAY, Phase
-from ray_committer.stages.end_others import finish_first
+from ray_committer.stages.other_jobs.end_others import finish_first
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore

@@ -19,7 +19,7 @@ from ray_committer.jobs.end_job import ending
 from ray_committer.options import Unfinished
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.state import Phase
-from ray_committer.stages.end_others import End, end_jobs
+from ray_committer.stages.other_jobs.end_others import End, end_jobs
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.table_jobs.table import init_table
 from ray_committer.testing import StoreCall

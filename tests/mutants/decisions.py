@@ -22,16 +22,16 @@ from ray_committer.protocol.state import TRANSITIONS, Phase, new_nonce
 from ray_committer.stages.abort_job import refuse_decided
 from ray_committer.stages.checks.places import find_other_destinations
 from ray_committer.stages.declare_job import declare_job, look_around, withdraw
-from ray_committer.stages.ended_jobs import (
+from ray_committer.stages.freeze_manifests import copies_are_current, freeze_manifests
+from ray_committer.stages.old_data.list_replaced_files import list_replaced_files
+from ray_committer.stages.other_jobs.ended_jobs import (
     by_another_process,
     not_found,
     refuse_committed,
     say_what_became,
     unknown_end,
 )
-from ray_committer.stages.freeze_manifests import copies_are_current, freeze_manifests
-from ray_committer.stages.old_data.list_replaced_files import list_replaced_files
-from ray_committer.stages.other_attempts import (
+from ray_committer.stages.other_jobs.other_attempts import (
     abort_older_attempts,
     abort_other_attempts,
     refuse_other_attempts,

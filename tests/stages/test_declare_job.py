@@ -31,7 +31,7 @@ from ray_committer.stages.declare_job import (
     wait_for_declaration,
     withdraw,
 )
-from ray_committer.stages.end_others import ROUNDS, End
+from ray_committer.stages.other_jobs.end_others import ROUNDS, End
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore

@@ -33,7 +33,7 @@ from ray_committer.places.choose import old_files_of
 from ray_committer.protocol.paths import GONE_PREFIX, JobAttempt, new_job_attempt
 from ray_committer.protocol.record import Claim, Owner
 from ray_committer.protocol.state import Intent, Phase
-from ray_committer.stages.end_others import ROUNDS, End
+from ray_committer.stages.other_jobs.end_others import ROUNDS, End
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stages.setup_task import setup_task
 from ray_committer.stores.base import StoreSpec

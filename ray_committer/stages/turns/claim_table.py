@@ -37,7 +37,7 @@ from ray_committer.stages.declare_job import Patience, withdraw
 from ray_committer.stages.keep_replaced_files import refuse_what_cannot_be_kept
 from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stages.old_data.mode_roots import ModeRoots
-from ray_committer.stages.other_attempts import abort_older_attempts
+from ray_committer.stages.other_jobs.other_attempts import abort_older_attempts
 from ray_committer.stages.preflight import OldFiles
 from ray_committer.stages.turns.end_claim import end_claim
 from ray_committer.stages.turns.list_new_files import relative

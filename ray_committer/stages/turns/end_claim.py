@@ -25,7 +25,7 @@ from ray_committer.protocol.table_entry import TableClaim
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import Patience
-from ray_committer.stages.end_others import ROUNDS, End, end_jobs, end_of, finish_first
+from ray_committer.stages.other_jobs.end_others import ROUNDS, End, end_jobs, end_of, finish_first
 from ray_committer.tables.claim import waited_too_long
 
 

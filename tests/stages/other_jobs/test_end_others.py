@@ -25,7 +25,7 @@ from ray_committer.job_files.owners import owner_of
 from ray_committer.options import Unfinished
 from ray_committer.protocol.record import Claim, Heartbeat, Owner, encode
 from ray_committer.protocol.state import Phase
-from ray_committer.stages.end_others import End, end_jobs, end_of
+from ray_committer.stages.other_jobs.end_others import End, end_jobs, end_of
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.testing import MemoryStore
 from tests.stages.support import ALIVE, DEAD, JOB, NOW, OTHER_JOB, with_job

@@ -11,7 +11,7 @@ from ray_committer.job_files.job_state import Seen, advance, begin_state, read_s
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.state import UNSTAMPED, Phase, new_state
-from ray_committer.stages.other_attempts import (
+from ray_committer.stages.other_jobs.other_attempts import (
     abort_older_attempts,
     abort_other_attempts,
     refuse_other_attempts,
