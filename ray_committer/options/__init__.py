@@ -291,7 +291,8 @@ EXECUTOR = Setting("executor", where=Where.DRIVER)
 COMMAND = Setting("command", where=Where.DRIVER)
 SESSION_TOKEN = Setting("session_token", where=Where.PYTHON)
 SPARK_ALONE = (COMMIT, EXECUTOR, COMMAND, SESSION_TOKEN)
-"""The other settings of Spark with our prefix: what commits a job, and where, and for which session."""
+"""The other settings of Spark with our prefix: what commits a job, and where, and for which session. The
+last one is a random word, which only the session itself knows."""
 
 
 @cache

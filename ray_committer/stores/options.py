@@ -9,119 +9,86 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
+from enum import Enum, auto
 from typing import Any
 
 from ray_committer.errors import SettingsError
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.hdfs.protocol import MAX_ITEMS, UMASK
 
-_CACHES = ("skip_instance_cache", "use_listings_cache")
-_FSSPEC = ("listings_expiry_time", "max_paths", *_CACHES)
-_GCSFS = (
-    "access",
-    "block_size",
-    "cache_timeout",
-    "check_connection",
-    "consistency",
-    "default_location",
-    "endpoint_url",
-    "finalize_on_close",
-    "project",
-    "requester_pays",
-    "requests_timeout",
-    "secure_serialize",
-    "session_kwargs",
-    "timeout",
-    "token",
-    "version_aware",
-)
-_ADLFS = (
-    "account_host",
-    "account_key",
-    "account_name",
-    "anon",
-    "assume_container_exists",
-    "blocksize",
-    "client_id",
-    "client_secret",
-    "connection_string",
-    "connection_timeout",
-    "credential",
-    "default_cache_type",
-    "default_fill_cache",
-    "location_mode",
-    "max_concurrency",
-    "read_timeout",
-    "sas_token",
-    "tenant_id",
-    "timeout",
-    "version_aware",
-)
-_IDENTITY = (
-    "authority",
-    "exclude_cli_credential",
-    "exclude_developer_cli_credential",
-    "exclude_environment_credential",
-    "exclude_managed_identity_credential",
-    "exclude_powershell_credential",
-    "exclude_shared_token_cache_credential",
-    "exclude_workload_identity_credential",
-    "managed_identity_client_id",
-    "process_timeout",
-    "workload_identity_client_id",
-    "workload_identity_tenant_id",
-)
+
+class Kind(Enum):
+    """What the value of an option is."""
+
+    ANY = auto()
+    FLAG = auto()
+    FLAG_OR_TEXT = auto()
+
+
+def _all(names: str, kind: Kind = Kind.ANY) -> dict[str, Kind]:
+    return dict.fromkeys(names.split(), kind)
+
+
+_FSSPEC = {
+    **_all("listings_expiry_time max_paths"),
+    **_all("skip_instance_cache use_listings_cache", Kind.FLAG),
+}
+_GCSFS = {
+    **_all(
+        "access block_size cache_timeout consistency default_location endpoint_url project "
+        "requests_timeout session_kwargs timeout token"
+    ),
+    **_all("check_connection finalize_on_close secure_serialize version_aware", Kind.FLAG),
+    "requester_pays": Kind.FLAG_OR_TEXT,  # the text is the project that pays
+}
+_ADLFS = {
+    **_all(
+        "account_host account_key account_name blocksize client_id client_secret connection_string "
+        "connection_timeout credential default_cache_type location_mode max_concurrency read_timeout "
+        "sas_token tenant_id timeout"
+    ),
+    **_all("anon assume_container_exists default_fill_cache version_aware", Kind.FLAG),
+}
+_IDENTITY = {
+    **_all(
+        "authority managed_identity_client_id process_timeout workload_identity_client_id "
+        "workload_identity_tenant_id"
+    ),
+    **_all(
+        "exclude_cli_credential exclude_developer_cli_credential exclude_environment_credential "
+        "exclude_managed_identity_credential exclude_powershell_credential "
+        "exclude_shared_token_cache_credential exclude_workload_identity_credential",
+        Kind.FLAG,
+    ),
+}
 """The arguments of ``DefaultAzureCredential`` for a program, which adlfs passes on."""
-_WEBHDFS = ("delegation_token", "user", "webhdfs_url")
+_HADOOP = _all(f"{UMASK} {MAX_ITEMS}")
+_WEBHDFS = _all("delegation_token user webhdfs_url")
 
-_S3 = (
-    "anon",
-    "conditional_deletes",
-    "endpoint_url",
-    "key",
-    "path_style",
-    "profile",
-    "region",
-    "requester_pays",
-    "secret",
-    "token",
-)
-
-OPTIONS: Mapping[str, tuple[str, ...]] = {
-    "file": (UMASK,),
-    "hdfs": (*_WEBHDFS, UMASK, MAX_ITEMS),
-    "webhdfs": (*_WEBHDFS, "data_proxy", UMASK, MAX_ITEMS),
-    "gs": (*_GCSFS, *_FSSPEC),
-    "abfs": (*_ADLFS, *_IDENTITY, *_FSSPEC, "endpoint"),
-    "s3": _S3,
+OPTIONS: Mapping[str, Mapping[str, Kind]] = {
+    "file": _all(UMASK),
+    "hdfs": {**_WEBHDFS, **_HADOOP},
+    "webhdfs": {**_WEBHDFS, **_HADOOP, **_all("data_proxy")},
+    "gs": {**_GCSFS, **_FSSPEC},
+    "abfs": {**_ADLFS, **_IDENTITY, **_FSSPEC, **_all("endpoint")},
+    "s3": {
+        **_all("endpoint_url key profile region secret token"),
+        **_all("anon conditional_deletes path_style requester_pays", Kind.FLAG),
+    },
 }
 """The options of each store of this package. HDFS also knows Hadoop's own, which have a dot."""
 
-_FLAGS: Mapping[str, tuple[str, ...]] = {
-    "gs": ("check_connection", "finalize_on_close", "secure_serialize", "version_aware", *_CACHES),
-    "abfs": (
-        "anon",
-        "assume_container_exists",
-        "default_fill_cache",
-        "version_aware",
-        *(name for name in _IDENTITY if name.startswith("exclude_")),
-        *_CACHES,
-    ),
-    "s3": ("anon", "conditional_deletes", "path_style", "requester_pays"),
-}
-"""The options of each store that are true or false."""
-_FLAG_OR_TEXT = {"gs": ("requester_pays",)}
-"""The options that are true, false, or a text: here the project that pays."""
 _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 
 
 def with_flags(scheme: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return options whose flags are true or false and no texts: to a client of Python, the text
     ``"false"`` is true. `SettingsError` for a flag with another value."""
-    flags, mixed = _FLAGS.get(scheme, ()), _FLAG_OR_TEXT.get(scheme, ())
+    kinds = OPTIONS.get(scheme, {})
     converted = dict(options)
     for name, value in options.items():
-        if (name in flags and value is not None) or (name in mixed and _is_flag(value)):
+        kind = kinds.get(name)
+        if (kind is Kind.FLAG and value is not None) or (kind is Kind.FLAG_OR_TEXT and _is_flag(value)):
             converted[name] = is_true(name, value)
     return converted
 

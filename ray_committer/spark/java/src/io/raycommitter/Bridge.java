@@ -9,9 +9,6 @@ public final class Bridge {
     /** Version of the request format; the Python side refuses a jar with another version. */
     public static final int PROTOCOL_VERSION = 7;
 
-    /** Names the session of a job in its configuration; only that session knows the name. */
-    private static final String SESSION = "spark.ray_committer.session_token";
-
     private static final LinkedHashMap<String, JobCommitHandler> HANDLERS = new LinkedHashMap<>();
 
     private Bridge() {}
@@ -28,7 +25,7 @@ public final class Bridge {
 
     /** Returns the handler that commits jobs of this configuration, or null if there is none. */
     public static JobCommitHandler handlerFor(Configuration conf) throws IOException {
-        return CommitHandlers.choose(installed(conf.getRaw(SESSION)), conf);
+        return CommitHandlers.choose(installed(conf.getRaw(SettingNames.SESSION_TOKEN)), conf);
     }
 
     /**

@@ -24,7 +24,6 @@ import org.slf4j.LoggerFactory;
  * read. The answer comes from its standard output, the progress from its standard error.
  */
 final class ChildProcessHandler implements JobCommitHandler {
-    static final String COMMAND = "spark.ray_committer.command";
     static final String DEFAULT_COMMAND = "ray-committer";
 
     private static final Logger LOG = LoggerFactory.getLogger(ChildProcessHandler.class);
@@ -98,7 +97,7 @@ final class ChildProcessHandler implements JobCommitHandler {
             return new ProcessBuilder(line).start();
         } catch (IOException e) {
             throw new IOException(name + " cannot be started (" + e.getMessage() + "); install"
-                    + " ray-committer on the driver's machine and set " + COMMAND
+                    + " ray-committer on the driver's machine and set " + SettingNames.COMMAND
                     + " to the full path of its command", e);
         }
     }
@@ -187,7 +186,7 @@ final class ChildProcessHandler implements JobCommitHandler {
                     + " answered; a job whose commit it had recorded is kept, and then this command"
                     + " finishes it: " + job.command("commit");
         }
-        return (code == 0 ? " gave no answer" : " ended without an answer") + "; check that " + COMMAND
+        return (code == 0 ? " gave no answer" : " ended without an answer") + "; check that " + SettingNames.COMMAND
                 + " is a ray-committer command of this jar's version";
     }
 }

@@ -17,11 +17,11 @@ final class CommitHandlers {
     /** Returns null if there is no handler; {@code installed} is null if Python has installed none. */
     static JobCommitHandler choose(JobCommitHandler installed, Configuration conf) throws IOException {
         DriverSettings driver = DriverSettings.read();
-        driver.requireOwn(ChildProcessHandler.COMMAND, conf);
+        driver.requireOwn(SettingNames.COMMAND, conf);
         if (installed != null) {
             return installed;
         }
-        String command = driver.get(ChildProcessHandler.COMMAND);
+        String command = driver.get(SettingNames.COMMAND);
         if (command.isEmpty() && !hasPython() && isOnPath(ChildProcessHandler.DEFAULT_COMMAND)) {
             command = ChildProcessHandler.DEFAULT_COMMAND;
         }
@@ -33,7 +33,7 @@ final class CommitHandlers {
     /** Returns the error text for a driver without a handler, with what to do. */
     static String nobody() {
         String python = "call ray_committer.spark.install(spark) before writing";
-        String child = "set " + ChildProcessHandler.COMMAND
+        String child = "set " + SettingNames.COMMAND
                 + " to the `ray-committer` command of this machine";
         return hasPython()
                 ? "no commit handler is installed in this driver; " + python + ", or " + child

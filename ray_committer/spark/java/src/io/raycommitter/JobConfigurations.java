@@ -27,7 +27,7 @@ public final class JobConfigurations {
         "mapreduce.",
         "parquet.enable.summary-metadata",
         "parquet.summary.metadata.level",
-        "spark.ray_committer.",
+        SettingNames.PREFIX,
     };
 
     private static final Map<String, Configuration> BY_JOB = new ConcurrentHashMap<>();

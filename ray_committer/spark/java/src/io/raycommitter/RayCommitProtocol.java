@@ -29,8 +29,6 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
     private static final long serialVersionUID = 1L;
     private static final Logger LOG = LoggerFactory.getLogger(RayCommitProtocol.class);
 
-    static final String MODE = "spark.ray_committer.commit";
-
     private static final String PASSIVE = "spark";
     private static final String DEFERRED = "deferred";
     private static final List<String> MODES = Arrays.asList("ray", DEFERRED, PASSIVE);
@@ -246,10 +244,10 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
     }
 
     private static String modeOf(JobContext context) throws IOException {
-        String set = context.getConfiguration().getRaw(MODE); // without variables, which can stand for secrets
+        String set = context.getConfiguration().getRaw(SettingNames.COMMIT); // without variables, which can stand for secrets
         String mode = set == null ? MODES.get(0) : set;
         if (!MODES.contains(mode)) {
-            throw new IOException("ray_committer: " + MODE + "=" + mode
+            throw new IOException("ray_committer: " + SettingNames.COMMIT + "=" + mode
                     + " is not known; use one of " + String.join(", ", MODES));
         }
         return mode;
@@ -278,7 +276,7 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
         if (handler == null) {
             throw new IOException("ray_committer: the write to " + dest + " uses "
                     + RayCommitProtocol.class.getName() + ", but " + CommitHandlers.nobody()
-                    + ", or set " + MODE + "=" + PASSIVE
+                    + ", or set " + SettingNames.COMMIT + "=" + PASSIVE
                     + " to use Spark's own committer");
         }
         return handler;

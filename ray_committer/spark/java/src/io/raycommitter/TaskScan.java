@@ -71,7 +71,7 @@ final class TaskScan {
         if (!missing.isEmpty()) {
             throw new FileNotFoundException(root + ": files that the task began are missing: "
                     + missing + "; run the task again, or, if the format leaves out files without"
-                    + " rows, set " + RayCommitProtocol.MODE + "=spark for this write");
+                    + " rows, set " + SettingNames.COMMIT + "=spark for this write");
         }
         destinations.values().stream().map(Path::getParent).distinct().forEach(scan::addDirectory);
         return scan;
