@@ -22,6 +22,7 @@ from ray_committer.job_files.listing import not_read
 from ray_committer.job_files.manifests import list_manifest_files, read_listed
 from ray_committer.job_files.read_job import read_other
 from ray_committer.places.choose import output_of
+from ray_committer.protocol.actions import CompleteUpload
 from ray_committer.protocol.manifest import TaskManifest, decode_manifest, stamp_of
 from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.record import ClaimedTable, decode_record
@@ -242,6 +243,9 @@ def entries_left(
     directory = store_path(own, store.spec) if own else job.tasks
     there = {status.path for status in output_of(store).list_files(directory)}
     for entry in entries(manifest, store.spec):
-        upload = entry.upload
-        if entry.source in there or (upload and mark(entry.dest, upload.id) in pending):
+        if isinstance(entry, CompleteUpload):
+            is_left = mark(entry.dest, entry.id) in pending
+        else:
+            is_left = entry.source in there
+        if is_left:
             yield entry

@@ -32,7 +32,7 @@ from ray_committer.stages.load_manifests import PACKED_FILES, LoadedManifests, u
 from ray_committer.stages.run.throttling import ThrottlingWatch
 from ray_committer.stores.registry import shown_url
 from ray_committer.work.entries import Entry, OldFileStaysError
-from ray_committer.work.publish_entry import publish_entry, require_source
+from ray_committer.work.publish_entry import publish_entry, require_unpublished
 from ray_committer.work.sidecars import recorded_entries
 from ray_committer.work.worker import Worker
 
@@ -228,7 +228,7 @@ def _rename_shard(
             return None
         try:
             if old is not None and (which is Pass.NEW or old.path in stays):
-                require_source(worker.store, entry)
+                require_unpublished(worker.store, entry)
                 return _Outcome(entry, index, time.monotonic() - started, held=True)
             proof = publish_entry(worker.store, entry, attempts, old, on_retry=retried)
         except OldFileStaysError as e:

@@ -17,6 +17,7 @@ from ray_committer.errors import CommitStateUnknownError
 from ray_committer.places.aside import return_stranger
 from ray_committer.places.choose import needed, old_files_of
 from ray_committer.places.settle import settle
+from ray_committer.protocol.actions import CompleteUpload, Rename
 from ray_committer.protocol.paths import TAKEN_BACK_SUFFIX, join, parent
 from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.protocol.recovery import Proof, prove
@@ -104,8 +105,8 @@ def take_back_entry(
 ) -> str | None:
     """Take a file back; return its destination if the file there is kept but may be the job's."""
     number, entry = numbered
-    if entry.upload is not None:
-        return take_back_upload(store, entry, entry.upload, overwritten)
+    if isinstance(entry, CompleteUpload):
+        return take_back_upload(store, entry, overwritten)
     taken, has_two_names = join(place, str(number)), can_have_two_names(store)
     if _take_source(store, entry, taken) and not has_two_names:
         return None
@@ -121,7 +122,7 @@ def can_have_two_names(store: StoreOperations) -> bool:
     return store.has(StoreOperations.links_files) or store.has(StoreOperations.sync)
 
 
-def _take_source(store: StoreOperations, entry: Entry, taken: str) -> bool:
+def _take_source(store: StoreOperations, entry: Rename, taken: str) -> bool:
     """Take a file away from its source, so that no committer can move it; False if it is not there."""
     try:
         old_files_of(store).take(entry.source, taken, entry.version)
@@ -136,7 +137,7 @@ def _take_source(store: StoreOperations, entry: Entry, taken: str) -> bool:
 
 
 def take_from_destination(
-    store: StoreOperations, back: str, entry: Entry, own: FileStatus | None
+    store: StoreOperations, back: str, entry: Rename, own: FileStatus | None
 ) -> str | None:
     """Take a file that was moved back, if it is proved to be the job's; else as `take_back_entry`.
 

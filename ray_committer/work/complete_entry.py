@@ -28,7 +28,7 @@ from ray_committer.protocol.recovery import Judgement, Proof, Verdict
 from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.texts import mark
 from ray_committer.work.end_upload import end_upload
-from ray_committer.work.entries import STAYS, Entry, OldFileStaysError
+from ray_committer.work.entries import STAYS, OldFileStaysError
 
 _PASSING = (StoreUnavailableError, TimeoutError, ConnectionError)
 _ANEW = (
@@ -41,7 +41,6 @@ LOOKS_AFTER = 2
 
 def complete_entry(
     store: StoreOperations,
-    entry: Entry,
     action: CompleteUpload,
     attempts: int,
     old: ReplacedFile | None = None,
@@ -55,12 +54,12 @@ def complete_entry(
     for attempt in range(1, attempts + 1):
         answer, cause = _ask(store, action, None)
         judgement, found = _judge(
-            store, entry, action, answer, look=attempt == attempts or _must_look(attempt, cause)
+            store, action, answer, look=attempt == attempts or _must_look(attempt, cause)
         )
         if judgement.verdict is Verdict.CONFLICT and found is not None and _is_old(found, old):
             answer, cause = _ask(store, action, found.version)
             judgement, found = _judge(
-                store, entry, action, answer, look=attempt == attempts or _must_look(attempt, cause)
+                store, action, answer, look=attempt == attempts or _must_look(attempt, cause)
             )
             if judgement.verdict is Verdict.CONFLICT and _is_old(found, old):
                 judgement = Judgement(Verdict.NOT_DONE)
@@ -71,7 +70,7 @@ def complete_entry(
             raise OldFileStaysError(cause) from cause
         is_hopeless = cause is not None and not isinstance(cause, _PASSING)
         if judgement.verdict is not Verdict.NOT_DONE or is_hopeless or attempt == attempts:
-            raise _error(entry, action, judgement, answer, cause) from cause
+            raise _error(action, judgement, answer, cause) from cause
         on_retry()
         waiting.sleep(waiting.REQUEST.after(attempt))
     raise AssertionError("the last attempt returns or raises")
@@ -87,7 +86,7 @@ def require_pending(store: StoreOperations, action: CompleteUpload) -> None:
 
 
 def take_back_upload(
-    store: StoreOperations, entry: Entry, action: CompleteUpload, overwritten: frozenset[str]
+    store: StoreOperations, action: CompleteUpload, overwritten: frozenset[str]
 ) -> str | None:
     """Abort an upload or, if it was completed, delete its file; idempotent. Returns the path of a file
     that is kept but may be the job's.
@@ -100,7 +99,7 @@ def take_back_upload(
     found = end_upload(store, action.dest, action.id, before).file
     if found is None or action.dest in overwritten:
         return None
-    is_ours = place_of(entry, action, found) in (Place.SAME_ETAG, Place.SAME_STAMP)
+    is_ours = place_of(action, found) in (Place.SAME_ETAG, Place.SAME_STAMP)
     is_named = found.stamp is None and action.job is not None and action.job in found.name
     if not is_ours or not (found.stamp == action.stamp or is_named):
         return action.dest
@@ -111,11 +110,11 @@ def take_back_upload(
     return None
 
 
-def place_of(entry: Entry, action: CompleteUpload, found: FileStatus | None) -> Place:
+def place_of(action: CompleteUpload, found: FileStatus | None) -> Place:
     """Compare what is at the destination with the file that the upload makes."""
     if found is None or found.is_directory:  # an object can be beside names below it
         return Place.EMPTY
-    return compare_place(action, entry.expected.size, found.observation(), found.stamp)
+    return compare_place(action, found.observation(), found.stamp)
 
 
 def _ask(
@@ -133,7 +132,7 @@ def _must_look(attempt: int, cause: OSError | None) -> bool:
 
 
 def _judge(
-    store: StoreOperations, entry: Entry, action: CompleteUpload, answer: Answer, *, look: bool
+    store: StoreOperations, action: CompleteUpload, answer: Answer, *, look: bool
 ) -> tuple[Judgement, FileStatus | None]:
     """Judge an answer, and judge again before a conflict: another committer of the job may have
     completed the upload between the look at the upload and the one at its destination."""
@@ -152,7 +151,7 @@ def _judge(
                 f"it ({why(e)})",
                 "fix that and run the same command",
             ) from e
-        judgement = judge_complete(answer, place_of(entry, action, found), is_pending)
+        judgement = judge_complete(answer, place_of(action, found), is_pending)
         if judgement.verdict is not Verdict.CONFLICT:
             break
     return judgement, None if found is not None and found.is_directory else found
@@ -168,7 +167,7 @@ def _named(action: CompleteUpload) -> str:
 
 
 def _error(
-    entry: Entry, action: CompleteUpload, judgement: Judgement, answer: Answer, cause: OSError | None
+    action: CompleteUpload, judgement: Judgement, answer: Answer, cause: OSError | None
 ) -> RayCommitterError:
     if judgement.verdict is Verdict.CONFLICT and answer is Answer.NO_UPLOAD:
         return CommitConflictError(
@@ -177,7 +176,7 @@ def _error(
         )
     if judgement.verdict is Verdict.CONFLICT:
         return CommitConflictError(
-            f"{mark(entry.dest)}: is there already and is not the file that the task uploaded",
+            f"{mark(action.dest)}: is there already and is not the file that the task uploaded",
             "nothing was overwritten: move it away and run the same command",
         )
     if judgement.verdict is Verdict.LOST or answer is Answer.NO_UPLOAD:

@@ -7,10 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-import msgspec
-
 from ray_committer.errors import PreflightError
-from ray_committer.protocol.actions import LEAST_PART_BYTES, CompleteUpload
+from ray_committer.protocol.actions import LEAST_PART_BYTES, CompleteUpload, Rename
 from ray_committer.protocol.manifest import FileEntry, TaskManifest, stamp_of
 from ray_committer.protocol.paths import JobAttempt, is_inside, join, parent
 from ray_committer.protocol.recovery import Expectation
@@ -44,17 +42,8 @@ class OldFileStaysError(Exception):
         super().__init__(cause.strerror or str(cause))
 
 
-class Entry(msgspec.Struct, frozen=True, gc=False):  # a dataclass takes five times as long to make
-    """One file: decoded paths, what must be at `dest` afterwards, and the version of the source.
-
-    An `upload` has no source, so its destination stands for that.
-    """
-
-    source: str
-    dest: str
-    expected: Expectation
-    version: str | None = None
-    upload: CompleteUpload | None = None
+Entry = Rename | CompleteUpload
+"""What puts one file in place, with decoded paths."""
 
 
 def entries(
@@ -77,14 +66,14 @@ def entries(
         source, dest = store_path(file.s, spec), store_path(file.d, spec)
         if identities is None:
             version = file.e if etag_is_version else None
-            yield Entry(source, dest, Expectation(file.z, file.e, file.m), version)
+            yield Rename(source, dest, Expectation(file.z, file.e, file.m), version)
         else:
             one = identities[index]
-            yield Entry(source, dest, Expectation(file.z, one.etag), one.version)
+            yield Rename(source, dest, Expectation(file.z, one.etag), one.version)
 
 
-def _upload(manifest: TaskManifest, file: FileEntry, dest: str) -> Entry:
-    upload = CompleteUpload(
+def _upload(manifest: TaskManifest, file: FileEntry, dest: str) -> CompleteUpload:
+    return CompleteUpload(
         dest,
         file.u or "",
         file.p or (),
@@ -92,8 +81,8 @@ def _upload(manifest: TaskManifest, file: FileEntry, dest: str) -> Entry:
         stamp_of(manifest),
         manifest.task_attempt_id,
         manifest.job_id,
+        file.z,
     )
-    return Entry(dest, dest, Expectation(file.z, file.e), upload=upload)
 
 
 def store_path(uri: str, spec: StoreSpec) -> str:
@@ -113,9 +102,21 @@ def check_entry(
 ) -> None:
     """Refuse an entry outside its task attempt's directory or outside `roots`, or with a name that the
     store cannot have, or of another kind than the store's."""
-    if entry.upload is not None or store.capabilities.completes_uploads:
-        _check_upload(entry, job, roots, store)
-        return
+    match entry:
+        case Rename():
+            _check_rename(entry, job, attempt, roots, store)
+        case CompleteUpload():
+            _check_upload(entry, job, roots, store)
+
+
+def _check_rename(
+    entry: Rename, job: JobAttempt, attempt: str, roots: tuple[str, ...], store: StoreOperations
+) -> None:
+    if store.capabilities.completes_uploads:
+        raise PreflightError(
+            f"{mark(entry.source)}: is a file to be renamed, and S3 has no rename",
+            "write it as an upload: with attempt.open(), a writer of this package, or a magic committer",
+        )
     if _are_usual(parent(entry.source), parent(entry.dest), job, attempt, roots):
         _check_length(entry.dest, store)
         return
@@ -130,17 +131,14 @@ def check_entry(
     check_dest(entry.dest, job, roots, store)
 
 
-def _check_upload(entry: Entry, job: JobAttempt, roots: tuple[str, ...], store: StoreOperations) -> None:
+def _check_upload(
+    entry: CompleteUpload, job: JobAttempt, roots: tuple[str, ...], store: StoreOperations
+) -> None:
     if not store.capabilities.completes_uploads:
         raise PreflightError(f"{mark(entry.dest)}: is an upload, which this store cannot complete")
-    if entry.upload is None:
+    if (len(entry.parts) - 1) * LEAST_PART_BYTES > entry.size:
         raise PreflightError(
-            f"{mark(entry.source)}: is a file to be renamed, and S3 has no rename",
-            "write it as an upload: with attempt.open(), a writer of this package, or a magic committer",
-        )
-    if (len(entry.upload.parts) - 1) * LEAST_PART_BYTES > entry.expected.size:
-        raise PreflightError(
-            f"{mark(entry.dest)}: has {len(entry.upload.parts)} parts in {entry.expected.size} bytes, "
+            f"{mark(entry.dest)}: has {len(entry.parts)} parts in {entry.size} bytes, "
             f"but all parts except the last need {LEAST_PART_BYTES} bytes",
             "upload larger parts",
         )

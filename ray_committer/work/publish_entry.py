@@ -1,30 +1,17 @@
-"""Put one file in place by a rename; if that fails, judge from both ends whether the file was moved.
-
-Optimistic: both ends are looked at only if the rename fails. A file never counts as moved without proof.
-"""
+"""Put one file in place by its action; only this module of workers knows which actions there are."""
 
 from __future__ import annotations
 
-import errno
-import os
 from collections.abc import Callable
+from typing import assert_never
 
-from ray_committer.errors import (
-    CommitConflictError,
-    CommitStateUnknownError,
-    RayCommitterError,
-    ThrottledError,
-    why,
-)
-from ray_committer.limits import waiting
+from ray_committer.protocol.actions import CompleteUpload, Rename
 from ray_committer.protocol.record import ReplacedFile
-from ray_committer.protocol.recovery import Judgement, Proof, Verdict, judge_rename, prove
-from ray_committer.stores.base import FileStatus, StoreOperations
-from ray_committer.texts import mark
+from ray_committer.protocol.recovery import Proof
+from ray_committer.stores.base import StoreOperations
 from ray_committer.work.complete_entry import complete_entry, require_pending
-from ray_committer.work.entries import STAYS, Entry, OldFileStaysError
-
-_HOPELESS = (PermissionError, FileNotFoundError, ThrottledError)  # the last was retried for long
+from ray_committer.work.entries import Entry
+from ray_committer.work.rename_entry import rename_entry, require_source
 
 
 def publish_entry(
@@ -35,155 +22,27 @@ def publish_entry(
     *,
     on_retry: Callable[[], None] = lambda: None,
 ) -> Proof | None:
-    """Rename one file; None if it was moved now, else the proof that it was moved before.
+    """Put one file in place; None if that was done now, else the proof that it was done before.
 
-    `old` is the recorded file that this one replaces. `on_retry` is called before each further rename.
+    `old` is the recorded file that this one replaces. `on_retry` is called before each further request.
     `CommitConflictError` if another file is at the destination. `CommitStateUnknownError` if the file is
     lost or cannot be moved, or if the store does not show whether it was moved. `OldFileStaysError` if
     `old` is still in its place, and cannot be replaced.
     """
-    if entry.upload is not None:
-        return complete_entry(store, entry, entry.upload, attempts, old, on_retry=on_retry)
-    for attempt in range(1, attempts + 1):
-        try:
-            store.rename(entry.source, entry.dest, entry.version)
-            return None
-        except OSError as e:
-            cause, is_hopeless = e, isinstance(e, _HOPELESS)
-            judgement, dest = _judge_again(store, entry, e, old)
-            if old is not None and _gives_way(judgement, dest, old):
-                refused = _replace(store, entry, old)
-                if refused is None:
-                    return None
-                cause, is_hopeless = refused, False
-                judgement, dest = _judge_again(store, entry, refused, old)  # it may be done by now
-                if refused.errno in STAYS and _gives_way(judgement, dest, old):
-                    raise OldFileStaysError(refused) from refused
-            if judgement.verdict is Verdict.DONE:
-                return judgement.proof
-            is_open = judgement.verdict is Verdict.NOT_DONE and not is_hopeless
-            if not is_open and not _gives_way(judgement, dest, old):
-                raise _error(entry, judgement, cause) from cause
-            if attempt == attempts:
-                raise _error(entry, Judgement(Verdict.NOT_DONE), cause) from cause
-            on_retry()
-            waiting.sleep(waiting.REQUEST.after(attempt))
-    raise AssertionError("the last attempt returns or raises")
+    match entry:
+        case Rename():
+            return rename_entry(store, entry, attempts, old, on_retry=on_retry)
+        case CompleteUpload():
+            return complete_entry(store, entry, attempts, old, on_retry=on_retry)
+    assert_never(entry)
 
 
-def require_source(store: StoreOperations, entry: Entry) -> None:
+def require_unpublished(store: StoreOperations, entry: Entry) -> None:
     """`CommitStateUnknownError` unless the task's file is where the task wrote it."""
-    if entry.upload is not None:
-        require_pending(store, entry.upload)
-        return
-    source = store.get_status(entry.source)
-    if source is None or source.is_directory:
-        raise CommitStateUnknownError(
-            f"{mark(entry.source)}: is gone, but must replace {mark(entry.dest)}, which is still there",
-            "put the file back and run the same command, or give up the commit with abort --undo",
-        )
-    _require_unchanged(entry, source)
-
-
-def _require_unchanged(entry: Entry, source: FileStatus) -> None:
-    if prove(entry.expected, source.observation()) is None:
-        raise CommitStateUnknownError(
-            f"{mark(entry.source)}: was changed after its manifest was saved, so it must not replace "
-            f"{mark(entry.dest)}",
-            "put back the task's file and run the same command",
-        )
-
-
-def _judge(store: StoreOperations, entry: Entry, cause: OSError) -> tuple[Judgement, FileStatus | None]:
-    try:
-        source, dest = store.get_status(entry.source), store.get_status(entry.dest)
-    except OSError as e:
-        raise CommitStateUnknownError(
-            f"{mark(entry.dest)}: it is not known whether the file arrived: the rename failed with "
-            f"({why(cause)}) and the store cannot show the files ({why(e)})",
-            "fix that and run the same command",
-        ) from cause
-    if any(status is not None and status.is_directory for status in (source, dest)):
-        return Judgement(Verdict.CONFLICT), None
-    if dest is None and source is not None and source.version != (entry.version or source.version):
-        raise CommitStateUnknownError(
-            f"{mark(entry.source)}: was written again after its manifest was loaded, so it was not "
-            "moved",
-            "put back the task's file and run the same command",
-        ) from cause
-    return judge_rename(
-        entry.expected,
-        source.observation() if source else None,
-        dest.observation() if dest else None,
-    ), dest
-
-
-def _judge_again(
-    store: StoreOperations, entry: Entry, cause: OSError, old: ReplacedFile | None
-) -> tuple[Judgement, FileStatus | None]:
-    """Judge, and judge again before an error: a lost worker may have moved the file between the looks at
-    its two ends."""
-    for _ in range(2):
-        judgement, dest = _judge(store, entry, cause)
-        if judgement.proof is Proof.SIZE_ONLY and _is_old(dest, old):
-            judgement = Judgement(Verdict.LOST)
-        if judgement.verdict in (Verdict.DONE, Verdict.NOT_DONE) or _gives_way(judgement, dest, old):
-            break
-    return judgement, dest
-
-
-def _gives_way(judgement: Judgement, dest: FileStatus | None, old: ReplacedFile | None) -> bool:
-    return judgement.verdict is Verdict.CONFLICT and _is_old(dest, old)
-
-
-def _is_old(dest: FileStatus | None, old: ReplacedFile | None) -> bool:
-    if dest is None or old is None:
-        return False
-    return (dest.size, dest.modified_milliseconds, dest.etag, dest.version) == (
-        old.size,
-        old.modified_milliseconds,
-        old.etag,
-        old.version,
-    )
-
-
-def _replace(store: StoreOperations, entry: Entry, old: ReplacedFile) -> OSError | None:
-    """Replace the recorded old file by the new one, if the new file is what its manifest says.
-
-    On a store with versions, only the recorded version of the old file is replaced. Returns None, or the
-    error: that of the store, or that the new file is gone, because a lost worker may have moved it.
-    """
-    source = store.get_status(entry.source)
-    if source is None:
-        return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), entry.source)
-    _require_unchanged(entry, source)
-    try:
-        store.replace(entry.source, entry.dest, entry.version, old=old.version)
-    except OSError as e:
-        return e
-    return None
-
-
-def _error(entry: Entry, judgement: Judgement, cause: OSError) -> RayCommitterError:
-    if judgement.verdict is Verdict.CONFLICT and isinstance(cause, FileNotFoundError):
-        return CommitConflictError(
-            f"{mark(entry.dest)}: is not what its manifest says, and the file that the task wrote as "
-            f"{mark(entry.source)} is gone: it was changed before or after it was moved",
-            "nothing was deleted: put the task's file here and run the same command",
-        )
-    if judgement.verdict is Verdict.CONFLICT:
-        return CommitConflictError(
-            f"{mark(entry.dest)}: is there already and is not the file that the task wrote as "
-            f"{mark(entry.source)}",
-            "nothing was overwritten: move it away and run the same command",
-        )
-    if judgement.verdict is Verdict.LOST:
-        return CommitStateUnknownError(
-            f"{mark(entry.source)}: is gone and {mark(entry.dest)} is not there either, so another "
-            "program deleted the file",
-            "nothing was cleaned up: put the file back at either path and run the same command",
-        )
-    return CommitStateUnknownError(
-        f"{mark(entry.source)}: could not be renamed to {mark(entry.dest)} ({cause.strerror or cause})",
-        "fix that and run the same command to finish the commit",
-    )
+    match entry:
+        case Rename():
+            require_source(store, entry)
+        case CompleteUpload():
+            require_pending(store, entry)
+        case _:
+            assert_never(entry)

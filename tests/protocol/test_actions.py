@@ -71,7 +71,7 @@ def test_a_pending_upload_is_never_lost_and_never_done_without_a_confirmation():
 
 
 def action(etag: str | None = "e-1", stamp: str | None = "s") -> CompleteUpload:
-    return CompleteUpload("/d", "id", ("p",), etag, stamp)
+    return CompleteUpload("/d", "id", ("p",), etag, stamp, size=5)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def action(etag: str | None = "e-1", stamp: str | None = "s") -> CompleteUpload:
 def test_a_file_is_ours_by_its_etag_or_by_the_stamp_of_the_job(
     wanted: CompleteUpload, found: Observation | None, stamp: str | None, place: Place
 ):
-    assert compare_place(wanted, 5, found, stamp) is place
+    assert compare_place(wanted, found, stamp) is place
 
 
 def test_the_etag_of_an_upload_is_that_of_its_parts_and_their_number() -> None:

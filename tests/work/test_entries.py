@@ -8,11 +8,12 @@ import pytest
 
 from ray_committer import CommitOptions
 from ray_committer.errors import PathError, PreflightError
+from ray_committer.protocol.actions import Rename
 from ray_committer.protocol.manifest import FileEntry, TaskManifest
 from ray_committer.protocol.recovery import Expectation
 from ray_committer.protocol.sidecar import FileIdentity
 from ray_committer.testing import MemoryStore, run_commit
-from ray_committer.work.entries import Entry, check_directory, check_entry, entries, store_path
+from ray_committer.work.entries import check_directory, check_entry, entries, store_path
 from tests.stages.manifests import edit, refused, set_dest
 from tests.stages.support import JOB
 
@@ -53,7 +54,7 @@ def manifest(files: int) -> TaskManifest:
 @pytest.mark.parametrize("files", [0, 1, 10])
 def test_each_entry_has_the_paths_and_the_evidence_of_the_manifest(files: int):
     assert list(entries(manifest(files), SPEC)) == [
-        Entry(f"{ATTEMPT}/p=1/{n}", f"/table/p=1/{n}", Expectation(n, f"e{n}", n)) for n in range(files)
+        Rename(f"{ATTEMPT}/p=1/{n}", f"/table/p=1/{n}", Expectation(n, f"e{n}", n)) for n in range(files)
     ]
 
 
@@ -108,7 +109,7 @@ def test_a_uri_that_leads_elsewhere_is_refused(uri: str, error: type[Exception])
 
 
 def checked(source: str, dest: str) -> None:
-    check_entry(Entry(source, dest, Expectation(0)), JOB, ATTEMPT, ROOTS, MemoryStore())
+    check_entry(Rename(source, dest, Expectation(0)), JOB, ATTEMPT, ROOTS, MemoryStore())
 
 
 @pytest.mark.parametrize("dest", ["/table/a", "/table/p=1/q=1/a", "/table/_hidden", "/allowed/a"])

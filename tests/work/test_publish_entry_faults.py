@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from ray_committer.errors import CommitConflictError, CommitStateUnknownError, ThrottledError
+from ray_committer.protocol.actions import Rename
 from ray_committer.protocol.record import ReplacedFile
 from ray_committer.protocol.recovery import Expectation, Proof
 from ray_committer.stages.rename_files import publish_entry
@@ -30,7 +31,7 @@ def entry_of(store: MemoryStore) -> Entry:
     status = store.get_status(SOURCE)
     assert status is not None
     expected = Expectation(status.size, status.etag, status.modified_milliseconds)
-    return Entry(SOURCE, DEST, expected, status.version)
+    return Rename(SOURCE, DEST, expected, status.version)
 
 
 def old_file(store: MemoryStore, data: bytes = b"old") -> ReplacedFile:

@@ -18,7 +18,7 @@ from functools import partial, reduce
 from hashlib import blake2b
 
 from ray_committer.places.choose import output_of
-from ray_committer.protocol.actions import Place
+from ray_committer.protocol.actions import CompleteUpload, Place
 from ray_committer.protocol.fingerprints import WIDTH, common, fingerprint, fingerprints
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.record import ManifestRef
@@ -27,7 +27,7 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import PendingUpload, upload_pages
 from ray_committer.work.batches import batches
 from ray_committer.work.complete_entry import place_of
-from ray_committer.work.entries import Entry, entries
+from ray_committer.work.entries import entries
 from ray_committer.work.sources import WrongSources, wrong_sources
 from ray_committer.work.worker import Worker
 
@@ -136,7 +136,7 @@ def _tally_of_job(context: JobContext, manifests: Sequence[ManifestRef]) -> Tall
 
 def _tally_of_batch(worker: Worker, refs: tuple[ManifestRef, ...]) -> Tally:
     """Work: the tally of the uploads of some manifests."""
-    found = worker.map(lambda ref: _tally(map(_name_of, _entries(worker, ref))), refs)
+    found = worker.map(lambda ref: _tally(map(_name_of, _uploads(worker, ref))), refs)
     return reduce(_sum, found, NOTHING)
 
 
@@ -165,7 +165,7 @@ def _looked_for(
 
 def _marks_of_batch(worker: Worker, refs: tuple[ManifestRef, ...]) -> list[Marks]:
     """Work: the fingerprints of the uploads of some manifests."""
-    return list(worker.map(lambda ref: (ref, b"".join(map(_mark, _entries(worker, ref)))), refs))
+    return list(worker.map(lambda ref: (ref, b"".join(map(_mark, _uploads(worker, ref)))), refs))
 
 
 def _gone_in_batch(
@@ -175,32 +175,32 @@ def _gone_in_batch(
 
     def look(item: tuple[ManifestRef, frozenset[bytes]]) -> WrongSources | None:
         ref, wanted = item
-        suspects = [entry for entry in _entries(worker, ref) if _mark(entry) in wanted]
+        suspects = [entry for entry in _uploads(worker, ref) if _mark(entry) in wanted]
         found = [(entry, _is_gone(worker, entry, is_adopted=is_adopted)) for entry in suspects]
         return wrong_sources(join(worker.job.manifests, ref.name), found)
 
     return [wrong for wrong in worker.map(look, batch) if wrong is not None]
 
 
-def _is_gone(worker: Worker, entry: Entry, *, is_adopted: bool) -> str | None:
-    upload = entry.upload
-    if upload is None or worker.store.is_pending(upload.dest, upload.id):
+def _is_gone(worker: Worker, upload: CompleteUpload, *, is_adopted: bool) -> str | None:
+    if worker.store.is_pending(upload.dest, upload.id):
         return None
-    if is_adopted and place_of(entry, upload, worker.store.get_status(upload.dest)) is Place.SAME_ETAG:
+    if is_adopted and place_of(upload, worker.store.get_status(upload.dest)) is Place.SAME_ETAG:
         return None
     return f"its upload {upload.id} is gone: completed or aborted by another program or a rule"
 
 
-def _entries(worker: Worker, ref: ManifestRef) -> list[Entry]:
-    return list(entries(worker.recorded(ref).manifest, worker.store.spec))
+def _uploads(worker: Worker, ref: ManifestRef) -> list[CompleteUpload]:
+    found = entries(worker.recorded(ref).manifest, worker.store.spec)
+    return [entry for entry in found if isinstance(entry, CompleteUpload)]
 
 
-def _mark(entry: Entry) -> bytes:
-    return fingerprint(_name_of(entry))
+def _mark(upload: CompleteUpload) -> bytes:
+    return fingerprint(_name_of(upload))
 
 
-def _name_of(entry: Entry) -> str:
-    return _name(entry.dest, entry.upload.id if entry.upload else "")
+def _name_of(upload: CompleteUpload) -> str:
+    return _name(upload.dest, upload.id)
 
 
 def _name(path: str, upload: str) -> str:
