@@ -82,22 +82,27 @@ class Entrant:
         """Put the entry after the known ones, alone or in a pack, unless a file is there; the entries
         that are there then. The caller has judged the entry by all known ones, up to the end of a file.
         """
+        # The name of the file is the version after the last known entry: if others were faster, a file
+        # of that name is there, and the store refuses this one (put if absent).
         version = self._since + len(known) + 1
         draft, there = self._own_draft(entry, version - 1), None
+        # The draft is written before anybody is looked for: whoever looks later finds it, so of two
+        # processes at least one sees the other, and a wait is for somebody who knows this entry.
         if self._is_beaten and is_packable(entry):
             draft.write([entry])
             there = self._put_beside_others(entry, known, version)
         if there is None:
             there = draft.put_entries(version, [entry])
+        # Another call means that somebody was faster.
         self._is_beaten = True
         return list(enumerate(there, version))
 
-    def _own_draft(self, entry: LogEntry, seen: int) -> Draft:
+    def _own_draft(self, entry: LogEntry, last: int) -> Draft:
         if self._draft is None:
             key = key_of(entry)
 
             def new_name() -> str:
-                return self._table.draft(DraftName(seen, key, new_nonce()))
+                return self._table.draft(DraftName(last, key, new_nonce()))
 
             self._draft = Draft(self._store, self._table, new_name if is_packable(entry) else None)
         return self._draft
@@ -110,35 +115,49 @@ class Entrant:
         A process that was slow can be many files behind. It does not wait before it looks for the next
         one: otherwise it may never come to the end of a log that grows.
         """
+        # The next file may be there already: one look costs less than a listing, and keeps up with a log
+        # that grows.
         if self._is_behind and (there := self._timed(partial(self._look, version))) is not None:
             return there
         self._is_behind = False
-        others, rank = self._others(known, version)
+        rivals, rank = self._others(known, version)
         if rank == 0:  # as far as the last listing shows
             self._listed = self._timed(self._list)
-            others, rank = self._others(known, version)
-        if not others:
+            rivals, rank = self._others(known, version)
+        if not rivals:
             return None
+        # The wait is measured in requests of this process, since stores answer at very different speeds.
+        # Each rank waits for the ranks before it, so that one of them makes the pack.
         for look in range(LOOKS * min(rank, LAST)):
             requests = AGAIN if look else PACKED
             self._sleep(min(requests * self._seconds / self._requests, waiting.OTHERS.longest))
             if (there := self._timed(partial(self._look, version))) is not None:
+                # Found at the first look: the file was there before this process came, so it lags behind
+                # the others.
                 self._is_behind = look == 0
                 return there
-        return self._put_pack(entry, others, known, version) if rank <= LAST else None
+        return self._put_pack(entry, rivals, known, version) if rank <= LAST else None
 
     def _put_pack(
-        self, entry: LogEntry, others: Sequence[DraftName], known: Versions, version: int
+        self, entry: LogEntry, rivals: Sequence[DraftName], known: Versions, version: int
     ) -> list[LogEntry] | None:
-        first = [one for one in others if one.seen >= self._since][: MOST_ENTRIES - 1]
-        new = [one for one in first if one not in self._read]
+        # Only drafts whose owner knows every entry up to `since` can be judged here: the entries before
+        # it are not in memory.
+        first = [name for name in rivals if name.seen >= self._since][: MOST_ENTRIES - 1]
+        # A draft is never changed under its name, so each is read once.
+        new = [name for name in first if name not in self._read]
         self._read.update(zip(new, at_once(self._store, self._read_draft, new), strict=True))
-        drafts = [(one.seen, found) for one in first if (found := self._read[one]) is not None]
+        drafts = [
+            (name.seen, entry_read) for name in first if (entry_read := self._read[name]) is not None
+        ]
         pack = pack_of(entry, drafts, self._since, known, version)
+        # Nobody else's entry can be in the pack, and the own entry alone needs no second draft.
         if len(pack) == 1:
             return None
+        # In a draft of its own: the other one holds this entry alone, and others may be reading it.
         with Draft(self._store, self._table) as draft:
             there = draft.put_entries(version, pack)
+        # Another process has put a file there, so it is ahead of this one.
         self._is_behind = there != pack
         return there
 
@@ -146,43 +165,48 @@ class Entrant:
         return read_file(self._store, self._table, version)
 
     def _list(self) -> list[DraftName]:
-        """The drafts that are there, in their order, without those that are much older than the own."""
+        """The drafts that are there, in their order, without those that are much older than this
+        process's."""
         try:
             listed = self._store.list_anew(self._table.temporaries)
         except FileNotFoundError:
             return []
-        found = {one: status for status in listed if (one := draft_of(status.name)) is not None}
-        own = next((status for one, status in found.items() if self._is_own(one)), None)
-        newest = (own.modified_milliseconds or 0) if own is not None else 0
+        statuses = {name: status for status in listed if (name := draft_of(status.name)) is not None}
+        mine = next((status for name, status in statuses.items() if self._is_own(name)), None)
+        # Times of the same store are compared with each other, never with this machine's clock.
+        newest = (mine.modified_milliseconds or 0) if mine is not None else 0
         return sorted(
-            one
-            for one, status in found.items()
+            name
+            for name, status in statuses.items()
             if newest - (status.modified_milliseconds or newest) <= OLD_MILLISECONDS
         )
 
     def _others(self, known: Versions, version: int) -> tuple[list[DraftName], int]:
-        """The drafts of others that may not be in the log yet, and how many come before the own one."""
-        last = {key_of(one): at for at, one in known}
-        others = [
-            one
-            for one in self._listed
-            if version - 1 - OLDEST <= max(one.seen, last.get(one.key, 0)) == one.seen < version
-            and not self._is_own(one)
+        """The drafts of others that may not be in the log yet, and how many come before this
+        process's."""
+        # A draft whose claim is in the log already, or whose owner judged it by an older end than the
+        # log allows (OLDEST), would be refused by the pack: it is not waited for.
+        last = {key_of(entry_known): at for at, entry_known in known}
+        rivals = [
+            name
+            for name in self._listed
+            if version - 1 - OLDEST <= max(name.seen, last.get(name.key, 0)) == name.seen < version
+            and not self._is_own(name)
         ]
-        own = draft_of(self._draft.name if self._draft is not None else "")
-        return others, sum(own is not None and one < own for one in others)
+        mine = draft_of(self._draft.name if self._draft is not None else "")
+        return rivals, sum(mine is not None and name < mine for name in rivals)
 
-    def _is_own(self, one: DraftName) -> bool:
-        return self._draft is not None and self._draft.name == str(one)
+    def _is_own(self, name: DraftName) -> bool:
+        return self._draft is not None and self._draft.name == str(name)
 
     def _read_draft(self, draft: DraftName) -> LogEntry | None:
         """Read a draft; None if it is gone or damaged: its owner deletes it, or is writing it."""
         path = join(self._table.temporaries, str(draft))
         try:
-            found = decode_entries(self._store.read(path), path)
+            entries = decode_entries(self._store.read(path), path)
         except (OSError, TableLogError, TableFormatError):
             return None
-        return found[0] if len(found) == 1 else None
+        return entries[0] if len(entries) == 1 else None
 
     def _timed(self, request: Callable[[], _Result]) -> _Result:
         """Make a request, and note how long it takes."""

@@ -54,6 +54,8 @@ class Claimant:
     ) -> None:
         self._store, self._table, self._isolation = store, table, definition.isolation
         table_id, base = definition.table_id, claim.base
+        # Entries before the base are not read again: the files that the job has read were listed at that
+        # version, and what was committed later is what it must be judged by (isolation).
         self._base, self._entries = read_since(store, table, table_id, base, to_end=to_end)
         self.claim = claim if base is None else structs.replace(claim, base=self._base.version)
         self._is_fresh = True
@@ -82,31 +84,47 @@ class Claimant:
         """What the claim would wait for now, or what has done its work; changes nothing.
         `CommitConflictError` as `put`."""
         self._look()
-        ended, now = ended_since(self._base, self._entries)
-        return None if _own(self.claim, ended, now) else self._judge(ended, now)
+        ended, state = ended_since(self._base, self._entries)
+        return None if _own(self.claim, ended, state) else self._judge(ended, state)
 
     def _put(self, entrant: Entrant) -> ClaimInFlight | CommittedRun | Obstacle:
         written: TableClaim | None = None
+        # Each round judges the claim by exactly the entries that it is put after. Whoever was faster has
+        # put an entry at that version: then the file is not written, and the next round judges by that
+        # entry, too.
         while True:
             is_known = self._is_fresh  # the log may have changed since: before a wait it is read again
             self._look()
-            ended, now = ended_since(self._base, self._entries)
-            if (own := _own(self.claim, ended, now)) is not None:
-                return own
+            ended, state = ended_since(self._base, self._entries)
+            # First: another run of the same commit may have put the claim, also one that has ended
+            # since. To put it again would commit the files twice.
+            if (mine := _own(self.claim, ended, state)) is not None:
+                return mine
+            # Before the judgement: a job that was given up waits for nobody.
             self._refuse_aborted()
-            found = self._judge(ended, now)
-            if found is not None and is_known:
+            verdict = self._judge(ended, state)
+            # The judgement rests on entries of an earlier round; the obstacle may have ended since. Only
+            # a look at the end of the log makes it worth a wait.
+            if verdict is not None and is_known:
                 continue
-            if found is not None:
-                return found
+            if verdict is not None:
+                return verdict
+            # Once for all rounds, so that the draft stays the same file. Any quiet version before the
+            # claim will do, and `named` only says when a checkpoint is due.
             if written is None:
-                named = now.named + self.claim.files.files
-                written = structs.replace(self.claim, quiet=now.quiet, named=named)
+                named = state.named + self.claim.files.files
+                written = structs.replace(self.claim, quiet=state.quiet, named=named)
+            # These are the entries that are there now, of this process or of others: which, the next
+            # round shows. So the answer to the request is never needed.
             self._entries += entrant.put(written, self._entries)
             self._is_fresh = True
 
-    def _judge(self, ended: Iterable[ClaimInFlight], now: TableState) -> CommittedRun | Obstacle | None:
-        at_work = self._of_others(now.in_flight)
+    def _judge(
+        self, ended: Iterable[ClaimInFlight], state: TableState
+    ) -> CommittedRun | Obstacle | None:
+        at_work = self._of_others(state.in_flight)
+        # While another job with this run id is in flight it is not known whether that one commits, so it
+        # is waited for (an obstacle) before the run id counts as done.
         if same_run(self.claim, at_work) is None and (run := self._committed_run()) is not None:
             return run
         obstacle = judge(self.claim, self._of_others(ended), at_work, self._isolation)
@@ -120,8 +138,9 @@ class Claimant:
         if claim.run_id is None:
             return None
         run = self._run
-        for one in follow(self._base, self._entries)[1]:
-            run = run_after(run, one) if one.claim.run_id == claim.run_id else run
+        for pending in follow(self._base, self._entries)[1]:
+            run = run_after(run, pending) if pending.claim.run_id == claim.run_id else run
+        # A claim that undoes this very version carries its run id on purpose.
         if run is None or run.undone or run.version == claim.undoes:
             return None
         if claim.undoes is not None:
@@ -136,42 +155,45 @@ class Claimant:
     def others(self) -> list[ClaimInFlight]:
         """The claims of others in flight, and those that have ended since the base, as far as the log
         was read."""
-        ended, now = ended_since(self._base, self._entries)
-        return self._of_others((*now.in_flight, *ended))
+        ended, state = ended_since(self._base, self._entries)
+        return self._of_others((*state.in_flight, *ended))
 
     def other_attempts(self) -> list[ClaimInFlight]:
         """The claims in flight of other attempts of the same job."""
-        now = ended_since(self._base, self._entries)[1]
-        others = self._of_others(now.in_flight)
-        return [one for one in others if one.claim.job_id == self.claim.job_id]
+        state = ended_since(self._base, self._entries)[1]
+        rivals = self._of_others(state.in_flight)
+        return [pending for pending in rivals if pending.claim.job_id == self.claim.job_id]
 
-    def is_later_than(self, other: TableClaim) -> bool:
+    def is_later_than(self, rival: TableClaim) -> bool:
         """Whether the same job attempt has a claim in flight, for any work, and the attempt of another
         claim had one before."""
-        now = ended_since(self._base, self._entries)[1]
-        own = (one.version for one in now.in_flight if self.claim.repeats(one.claim))
-        others = (one.version for one in now.in_flight if other.repeats(one.claim))
-        return next(own, 0) > next(others, 0)
+        state = ended_since(self._base, self._entries)[1]
+        ours = (pending.version for pending in state.in_flight if self.claim.repeats(pending.claim))
+        theirs = (pending.version for pending in state.in_flight if rival.repeats(pending.claim))
+        # By the first claims, not by those for the present work: two jobs that each wait for the other's
+        # earlier claim must agree on which one goes.
+        return next(ours, 0) > next(theirs, 0)
 
     def before(self, version: int) -> list[ClaimInFlight]:
         """The claims of other jobs in flight before a version, in the partitions of this one."""
-        now, own = ended_since(self._base, self._entries)[1], self.claim
+        state, claim = ended_since(self._base, self._entries)[1], self.claim
         return [
-            one
-            for one in now.in_flight
-            if one.version < version
-            and one.claim.job_id != own.job_id
-            and common_partitions(own.partitions, one.claim.partitions)
+            pending
+            for pending in state.in_flight
+            if pending.version < version
+            and pending.claim.job_id != claim.job_id
+            and common_partitions(claim.partitions, pending.claim.partitions)
         ]
 
     def _of_others(self, claims: Iterable[ClaimInFlight]) -> list[ClaimInFlight]:
-        return [one for one in claims if not self.claim.repeats(one.claim)]
+        return [pending for pending in claims if not self.claim.repeats(pending.claim)]
 
     def _refuse_aborted(self) -> None:
         job_id, job_attempt = self.claim.job_id, self.claim.job_attempt
-        before = [(one.version, one.claim) for one in self._base.in_flight]
-        own = {version for version, entry in (*before, *self._entries) if self.claim.repeats(entry)}
-        if any(is_abort_of(entry, job_id, job_attempt, own) for _, entry in self._entries):
+        # The claim may be older than the base: then it is only in the state that the base sums up.
+        before = [(pending.version, pending.claim) for pending in self._base.in_flight]
+        mine = {version for version, entry in (*before, *self._entries) if self.claim.repeats(entry)}
+        if any(is_abort_of(entry, job_id, job_attempt, mine) for _, entry in self._entries):
             raise CommitAbortedError(
                 f"{mark(self._table.destination)}: the log of the table says that job {job_id} was "
                 "aborted",
@@ -196,27 +218,30 @@ def claim_partitions(
     As `Claimant.put`; also `CommitConflictError` if `waiting` is over. It is not in the log then.
     """
     claimant = Claimant(store, table, definition, claim)
-    while not isinstance(found := claimant.put(), ClaimInFlight):
-        if isinstance(found, CommittedRun):
+    # A claim that waits is not in the log, so giving up leaves nothing there.
+    while not isinstance(answer := claimant.put(), ClaimInFlight):
+        if isinstance(answer, CommittedRun):
             raise AssertionError(f"{claim.job_id}: is a job of this package, which has no run id")
         if waiting.is_over:
-            raise waited_too_long(store, table, found, waiting.seconds)
+            raise waited_too_long(store, table, answer, waiting.seconds)
         waiting.wait()
-    return found
+    return answer
 
 
-def _own(claim: TableClaim, ended: Sequence[ClaimInFlight], now: TableState) -> ClaimInFlight | None:
+def _own(claim: TableClaim, ended: Sequence[ClaimInFlight], state: TableState) -> ClaimInFlight | None:
     """The claim of the same job attempt, if it was committed, or is in flight for the same work."""
-    committed = (one for one in ended if one.committed is not None and claim.repeats(one.claim))
-    return next(committed, None) or now.own(claim)
+    committed = (
+        pending for pending in ended if pending.committed is not None and claim.repeats(pending.claim)
+    )
+    return next(committed, None) or state.own(claim)
 
 
 def _refused(
     store: StoreOperations, table: TablePlaces, claim: TableClaim, obstacle: Obstacle
 ) -> CommitConflictError:
-    other = obstacle.other
+    rival = obstacle.other
     return CommitConflictError(
-        f"{mark(table.destination)}: job {other.claim.job_id} (version {other.version}) has written to "
+        f"{mark(table.destination)}: job {rival.claim.job_id} (version {rival.version}) has written to "
         f"{_shown(obstacle)}, which job {claim.job_id} has read at version {claim.base}",
         f"nothing was changed: give this job up with: {abort_command(store, _job(table, claim))}; "
         f"then run its application again",
@@ -241,9 +266,9 @@ def waited_too_long(
 
 def at_work(table: TablePlaces, obstacle: Obstacle) -> str:
     """The job that is in the way, and where."""
-    other = obstacle.other
+    rival = obstacle.other
     return (
-        f"{mark(table.destination)}: job {other.claim.job_id} (version {other.version}) is at work in "
+        f"{mark(table.destination)}: job {rival.claim.job_id} (version {rival.version}) is at work in "
         f"{_shown(obstacle)}"
     )
 

@@ -53,7 +53,7 @@ def save_file_lists(
 ) -> list[FileList]:
     """Save file lists of a job attempt; `TableLogGoneError` if the directory of the lists is gone."""
     try:
-        lists = [_save(store, table, one, job_id, job_attempt) for one in packed]
+        lists = [_save(store, table, packed_list, job_id, job_attempt) for packed_list in packed]
         if lists:
             store.sync(table.file_lists)
     except FileNotFoundError as e:
@@ -62,23 +62,25 @@ def save_file_lists(
 
 
 def read_file_set(
-    store: StoreOperations, table: TablePlaces, found: FileSet, *, job_id: str, job_attempt: int
+    store: StoreOperations, table: TablePlaces, file_set: FileSet, *, job_id: str, job_attempt: int
 ) -> list[ListedFile]:
     """Read the files of an entry; `TableLogError` if a list is missing or is not what the entry says."""
-    return list(each_file(store, table, found, job_id=job_id, job_attempt=job_attempt))
+    return list(each_file(store, table, file_set, job_id=job_id, job_attempt=job_attempt))
 
 
 def each_file(
-    store: StoreOperations, table: TablePlaces, found: FileSet, *, job_id: str, job_attempt: int
+    store: StoreOperations, table: TablePlaces, file_set: FileSet, *, job_id: str, job_attempt: int
 ) -> Iterator[ListedFile]:
     """The same files, a few lists in memory at a time."""
 
-    def read(one: FileList) -> list[ListedFile]:
-        return read_file_list(store, table.file_list(job_id, job_attempt, one.name), one.digest)
+    def read(file_list: FileList) -> list[ListedFile]:
+        return read_file_list(
+            store, table.file_list(job_id, job_attempt, file_list.name), file_list.digest
+        )
 
-    yield from found.inline
-    for start in range(0, len(found.lists), THREADS):
-        for files in at_once(store, read, found.lists[start : start + THREADS]):
+    yield from file_set.inline
+    for start in range(0, len(file_set.lists), THREADS):
+        for files in at_once(store, read, file_set.lists[start : start + THREADS]):
             yield from files
 
 
@@ -97,11 +99,13 @@ def _save(
     written: list[FileList] = []
 
     def write() -> None:
-        found = packed.listed(new_nonce())
-        path = table.file_list(job_id, job_attempt, found.name)
+        file_list = packed.listed(new_nonce())
+        # A name of its own at each attempt: a write without an answer may still come, and must not meet
+        # this one.
+        path = table.file_list(job_id, job_attempt, file_list.name)
         store.write_once(path, packed.data)
         store.sync(path)
-        written.append(found)
+        written.append(file_list)
 
     settle(write)
     return written[0]

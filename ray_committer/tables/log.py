@@ -50,12 +50,16 @@ class LogFiles:
         block, last = known // BLOCK, 0
         if names := self._names(block):
             last = self._end(names[-1])
+            # The directory is full, so a later one may have been begun. Only then is the directory of
+            # directories listed.
             if last % BLOCK == BLOCK - 1:
                 block = max(block, _last_in(self._store, self._table.log))
                 names = self._names(block)
                 last = self._end(names[-1]) if names else block * BLOCK - 1
+        # An empty log and a deleted one look alike in a listing: the first directory distinguishes them.
         if last == 0 and known == 0:
             _check_there(self._store, self._table)
+        # A listing that was made too early lacks what was seen before: the file itself is asked for.
         return max(last, self._end(self._holder(known))) if last < known else last
 
     def after(self, since: int, until: int | None = None, *, is_end: bool = False) -> Entries:
@@ -64,23 +68,25 @@ class LogFiles:
         `is_end` tells that `since` is the last version of its file; otherwise that may have to be read.
         Errors as `read_entries`.
         """
-        found, version = Entries(), since + 1
+        entries, version = Entries(), since + 1
+        # The file of `since` may hold later entries, too. If its end is known, nothing is read for that.
         if since and version not in self._names(since // BLOCK):
             if not (is_end and since in self._names(since // BLOCK)):
                 version = self._end(self._holder(since)) + 1
-            found = self._between(since, version)
+            entries = self._between(since, version)
         while (until is None or version <= until) and (names := self._names_from(version)):
             block, last = version // BLOCK, names[-1] if until is None else min(names[-1], until)
-            self._read_all([one for one in names if one <= last])
+            self._read_all([start for start in names if start <= last])
             while version <= last:
                 file = self._file(version)
-                found += enumerate(file, version)
+                entries += enumerate(file, version)
                 version += len(file)
+            # The directory ends before it is full: that is the end of the log.
             if version // BLOCK == block:
                 break
         if since == 0 and version == 1:
             _check_there(self._store, self._table)
-        return found if until is None else [one for one in found if one[0] <= until]
+        return entries if until is None else [numbered for numbered in entries if numbered[0] <= until]
 
     def at(self, version: int) -> LogEntry:
         """An entry; `TableLogGoneError` if it is not there."""
@@ -96,13 +102,15 @@ class LogFiles:
         if end == since + 1:
             return []
         start = self._holder(since)
-        return [one for one in enumerate(self._file(start), start) if one[0] > since]
+        return [numbered for numbered in enumerate(self._file(start), start) if numbered[0] > since]
 
     def _names_from(self, version: int) -> list[int]:
         """The names in the directory of a version, from that version on. If the directory is not begun,
         but a later one is, then files are missing."""
         names = self._names(version // BLOCK)
         if not names and version >= BLOCK and version % BLOCK == 0:
+            # A file is missing here if a later directory was begun: then reading it raises the right
+            # error.
             later = _last_in(self._store, self._table.log)
             return [version] if later > version // BLOCK else []
         return names[bisect_left(names, version) :]
@@ -114,6 +122,8 @@ class LogFiles:
         place = bisect_right(names, version)
         start = names[place - 1] if place else max(1, version // BLOCK * BLOCK)
         try:
+            # A listing can lack a name that was just put: from the last name that it has, each file
+            # leads to the next.
             while self._end(start) < version:
                 start = self._end(start) + 1
         except TableLogGapError as e:
@@ -127,7 +137,7 @@ class LogFiles:
         return start + len(self._file(start)) - 1
 
     def _read_all(self, starts: list[int]) -> None:
-        missing = [one for one in starts if one not in self._files]
+        missing = [start for start in starts if start not in self._files]
         files = at_once(self._store, self._read, missing, least=self._least)
         self._files.update(zip(missing, files, strict=True))
 
@@ -138,27 +148,29 @@ class LogFiles:
 
     def _read(self, start: int) -> list[LogEntry]:
         """Read a file; an error if it holds the place of another one."""
-        found = read_file(self._store, self._table, start)
-        if found is None:
+        entries = read_file(self._store, self._table, start)
+        if entries is None:
             raise TableLogGapError(
                 f"{mark(self._table.entry(start))}: is missing, although later entries of the log are "
                 "there"
             )
         names = self._names(start // BLOCK)
         place = bisect_right(names, start)
-        if place < len(names) and names[place] < start + len(found):
+        # Two files with the same version: only a store that replaces an entry, or a person, can have
+        # made that.
+        if place < len(names) and names[place] < start + len(entries):
             raise TableLogError(
                 f"{mark(self._table.entry(names[place]))}: must not be there, because "
                 f"{mark(self._table.entry(start))} holds the entries up to version "
-                f"{start + len(found) - 1}"
+                f"{start + len(entries) - 1}"
             )
-        return found
+        return entries
 
     def _names(self, block: int) -> list[int]:
         """The names in a directory of the log, as versions, sorted."""
         if block not in self._listed:
             numbers = _numbers_in(self._store, self._table.block(block))
-            self._listed[block] = sorted(block * BLOCK + one for one in numbers if one < BLOCK)
+            self._listed[block] = sorted(block * BLOCK + number for number in numbers if number < BLOCK)
         return self._listed[block]
 
 
@@ -184,24 +196,24 @@ def require_definition(store: StoreOperations, table: TablePlaces, table_id: str
 def is_complete(store: StoreOperations, table: TablePlaces, table_id: str) -> bool:
     """Whether the table `table_id` was made to its end: no job is left that does not know the log."""
     try:
-        found = decode_definition(store.read(table.complete), table.complete)
+        marker = decode_definition(store.read(table.complete), table.complete)
     except (FileNotFoundError, TableLogError):
         return False
-    return found.table_id == table_id
+    return marker.table_id == table_id
 
 
 def read_file(store: StoreOperations, table: TablePlaces, start: int) -> list[LogEntry] | None:
     """Read the file whose first entry has a version; None if there is none. Errors as `read_entries`."""
     path = table.entry(start)
     try:
-        found = decode_entries(store.read(path), path)
+        entries = decode_entries(store.read(path), path)
     except FileNotFoundError:
         return None
-    if start % BLOCK + len(found) > BLOCK:
+    if start % BLOCK + len(entries) > BLOCK:
         raise TableLogError(
-            f"{mark(path)}: holds {len(found)} entries, more than its place has room for"
+            f"{mark(path)}: holds {len(entries)} entries, more than its place has room for"
         )
-    return found
+    return entries
 
 
 def find_head(store: StoreOperations, table: TablePlaces, known: int = 0) -> int:
@@ -218,6 +230,7 @@ def find_last_file(store: StoreOperations, table: TablePlaces) -> int:
     last = max(_numbers_in(store, table.block(0)), default=0)
     if last == 0:
         _check_there(store, table)
+    # The last file, however long, does not fill this directory, so no later one is begun.
     if last + LARGEST < BLOCK or (block := _last_in(store, table.log)) == 0:
         return last
     later = _numbers_in(store, table.block(block))
@@ -226,8 +239,8 @@ def find_last_file(store: StoreOperations, table: TablePlaces) -> int:
 
 def read_entry(store: StoreOperations, table: TablePlaces, version: int) -> LogEntry:
     """Read an entry up to the head; `TableLogGapError` if it is missing."""
-    if (found := read_file(store, table, version)) is not None:
-        return found[0]
+    if (entries := read_file(store, table, version)) is not None:
+        return entries[0]
     try:
         return LogFiles(store, table).at(version)
     except TableLogGoneError as e:
@@ -251,10 +264,10 @@ def read_entries(
     one is damaged, `TableLogGapError` if one is missing, `TableLogGoneError` if the end of the log is,
     `TableVersionGoneError` if it has no version `until`.
     """
-    found = LogFiles(store, table, by_threads=by_threads).after(since, until, is_end=is_end)
-    if until is not None and since + len(found) < until:
-        raise version_gone(table, until, since + len(found))
-    return found
+    entries = LogFiles(store, table, by_threads=by_threads).after(since, until, is_end=is_end)
+    if until is not None and since + len(entries) < until:
+        raise version_gone(table, until, since + len(entries))
+    return entries
 
 
 def version_gone(table: TablePlaces, version: int, head: int) -> TableVersionGoneError:

@@ -49,5 +49,7 @@ def refuse_tables_above(store: StoreOperations, path: str) -> None:
 
 def above_partitions(path: str) -> list[str]:
     """The directories above `path` of which it can be a partition, by its name and the names above."""
-    partitions = takewhile(lambda one: "=" in one.rpartition("/")[2], (path, *ancestors(path, "/")))
-    return [parent(one) for one in partitions]
+    partitions = takewhile(
+        lambda directory: "=" in directory.rpartition("/")[2], (path, *ancestors(path, "/"))
+    )
+    return [parent(directory) for directory in partitions]
