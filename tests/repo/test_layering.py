@@ -31,6 +31,15 @@ def test_there_are_few_rooms_and_no_two_import_each_other():
     assert len(rooms - GROUND) + 1 <= MOST_ROOMS
 
 
+SEVERAL_STEPS = {"publish_job", "sync_to_disk"}
+
+
+def test_beside_their_context_only_stages_stand_among_the_stages():
+    modules = {one.stem: one.read_text() for one in (ROOT / "ray_committer" / "stages").glob("*.py")}
+    others = {name for name, text in modules.items() if f"\ndef {name}(" not in text}
+    assert others == {"__init__", "context", *SEVERAL_STEPS}
+
+
 SLOW = {"click", "fsspec", "numpy", "pyarrow", "pyspark", "ray", "rich"}
 COMMIT = """
 import sys, ray_committer
