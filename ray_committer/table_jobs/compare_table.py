@@ -69,9 +69,11 @@ def scan_table(store: StoreOperations, table: TablePlaces, definition: TableDefi
         named = files.get(partition_of(path), {}).pop(path, None)
         if named is None and not is_hidden(path):
             unnamed[path] = status
-        elif named is not None and (found := compare(named, status)).proof is None:
-            changed[path] = str(found)
+        elif named is not None and (finding := compare(named, status)).proof is None:
+            changed[path] = str(finding)
     entries = read_entries(store, table, before.version)
+    # Read after the listing: whatever a job did during the listing is in an entry by now, or its claim
+    # is still in flight.
     busy = set(_busy(store, table, before, entries))
     result = Scanned(follow(before, entries)[0], compared)
     result.missing = sorted({path for named in files.values() for path in named} - busy)
@@ -107,21 +109,23 @@ def import_foreign(
         files=save_file_set(store, table, files, job_id=job_id, job_attempt=0),
         at_milliseconds=now_milliseconds,
     )
-    own = claim_partitions(store, table, definition, claim, waiting)
+    pending = claim_partitions(store, table, definition, claim, waiting)
     _, known = read_files(store, table, definition.table_id)  # no other job works there now
-    wrong = [str(one) for one in find_listed(store, table, files) if one.proof is None]
+    wrong = [str(finding) for finding in find_listed(store, table, files) if finding.proof is None]
+    # Asked again under the claim: the files were compared without one, and another job may have removed
+    # or named them since.
     wrong += [
         f"{file.p}: is in the log" for file in files if file.p in known.get(partition_of(file.p), {})
     ]
     if wrong:
-        give_up(store, table, own, "a file has changed", now_milliseconds)
+        give_up(store, table, pending, "a file has changed", now_milliseconds)
         raise CommitConflictError(
             f"{mark(table.destination)}: files changed while they were put into the log: "
             f"{some_of(wrong)}",
             "no file was put into the log: run the same command again",
         )
     commit = TableCommit(
-        job_id=job_id, job_attempt=0, claim=own.version, at_milliseconds=now_milliseconds
+        job_id=job_id, job_attempt=0, claim=pending.version, at_milliseconds=now_milliseconds
     )
     version, decision = decide(store, table, commit)
     if isinstance(decision, TableAbort):
@@ -136,9 +140,11 @@ def _busy(
     entries: Sequence[tuple[int, LogEntry]],
 ) -> Iterator[str]:
     """The paths that a job has changed since the state `before`, or may still change."""
-    claims = {one.version: one.claim for one in before.in_flight}
+    claims = {pending.version: pending.claim for pending in before.in_flight}
     commits = [
-        (one.claim, read_entry(store, table, one.committed)) for one in before.in_flight if one.committed
+        (pending.claim, read_entry(store, table, pending.committed))
+        for pending in before.in_flight
+        if pending.committed
     ]
     for version, entry in entries:
         if isinstance(entry, TableClaim):
@@ -147,14 +153,14 @@ def _busy(
             commits.append((claims[entry.claim], entry))
     sets = [(claim, claim.files) for claim in claims.values()]
     sets += [(claim, entry.removed) for claim, entry in commits if isinstance(entry, TableCommit)]
-    for claim, found in sets:
-        yield from (file.p for file in files_of(store, table, claim, found))
+    for claim, file_set in sets:
+        yield from (file.p for file in files_of(store, table, claim, file_set))
 
 
 def _orphans(
     store: StoreOperations, table: TablePlaces, until: int, unnamed: Mapping[str, FileStatus]
 ) -> Iterator[tuple[str, TableClaim]]:
-    """The paths of files that are, with proof, those of a claim that was given up, and that claim."""
+    """The paths of files that belong, with proof, to a claim that was given up, and that claim."""
     claims: dict[int, TableClaim] = {}
     for version, entry in read_entries(store, table, 0, until):
         if isinstance(entry, TableClaim):

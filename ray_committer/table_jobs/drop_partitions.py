@@ -79,6 +79,6 @@ def _files_below(store: StoreOperations, table: TablePlaces, partition: str) -> 
     if status is not None and not status.is_directory:
         return set()
     try:
-        return {relative(table.destination, one.path) for one in store.list_files(directory)}
+        return {relative(table.destination, status.path) for status in store.list_files(directory)}
     except (FileNotFoundError, NotADirectoryError):
         return set()

@@ -53,18 +53,21 @@ def make_table(
     if read_definition(store, table) is None:
         refuse_tables_above(store, table.destination)
         _refuse_jobs(store, table, definition)
+        # Before anything is made: a refusal must leave no definition behind.
         for _ in _files(store, table):
             pass  # a table below is an error
+    # From here on each job that is set up belongs to the table. So the second look at the jobs finds
+    # every one that does not.
     definition = init_table(store, table, definition)
     are_known = _refuse_jobs(store, table, definition)
-    found = _imported(store, table, definition, are_known=are_known)
-    found = found or _import(store, table, definition, now_milliseconds)
+    import_claim = _imported(store, table, definition, are_known=are_known)
+    import_claim = import_claim or _import(store, table, definition, now_milliseconds)
     commit = TableCommit(
-        job_id=found.claim.job_id,
-        job_attempt=found.claim.job_attempt,
-        claim=found.version,
-        quiet=found.claim.quiet,
-        named=found.claim.named,
+        job_id=import_claim.claim.job_id,
+        job_attempt=import_claim.claim.job_attempt,
+        claim=import_claim.version,
+        quiet=import_claim.claim.quiet,
+        named=import_claim.claim.named,
         at_milliseconds=now_milliseconds,
     )
     version, decision = decide(store, table, commit)
@@ -75,27 +78,27 @@ def make_table(
         )
     if are_known:
         complete_table(store, table, definition)
-    return found.version, found.claim
+    return import_claim.version, import_claim.claim
 
 
 def _imported(
     store: StoreOperations, table: TablePlaces, definition: TableDefinition, *, are_known: bool
 ) -> ClaimInFlight | None:
     """The claim of an earlier run that has not put its commit; `CommitConflictError` if it has."""
-    found: int | None = None
+    start: int | None = None
     for version, entry in read_entries(store, table):
         if isinstance(entry, TableClaim) and entry.job_id == import_job_id(definition.table_id):
-            found, claim = version, entry
-        elif isinstance(entry, TableAbort) and entry.claim == found:
-            found = None  # a person has given it up
-        elif isinstance(entry, TableCommit) and entry.claim == found:
+            start, claim = version, entry
+        elif isinstance(entry, TableAbort) and entry.claim == start:
+            start = None  # a person has given it up
+        elif isinstance(entry, TableCommit) and entry.claim == start:
             if are_known:
                 complete_table(store, table, definition)
             raise CommitConflictError(
                 f"{mark(table.definition)}: {mark(table.destination)} is a table with a log already",
                 "nothing was changed, and nothing is left to do",
             )
-    return None if found is None else ClaimInFlight(found, claim)
+    return None if start is None else ClaimInFlight(start, claim)
 
 
 def _import(
@@ -122,6 +125,8 @@ def _import(
             named=state.named + lists.files,
             at_milliseconds=now_milliseconds,
         )
+        # Put right after the entries that were read before the listing: if another entry came in
+        # between, the files are listed again.
         version = state.version + 1
         there = put_entry(store, table, version, claim)[0]
         if isinstance(there, TableClaim) and claim.repeats(there):
@@ -141,19 +146,21 @@ def _refuse_jobs(store: StoreOperations, table: TablePlaces, definition: TableDe
     """
     are_known = True
     for job in readable(jobs_at(store, table.destination)):
-        seen = read_state(store, job)
-        if seen is not None and seen.phase in _ENDED:
+        current = read_state(store, job)
+        if current is not None and current.phase in _ENDED:
             continue
-        if seen is None or seen.state.table is None:
+        if current is None or current.state.table is None:
             raise _at_work(store, job)
-        are_known &= seen.state.table.table_id == definition.table_id
+        are_known &= current.state.table.table_id == definition.table_id
     return are_known
 
 
-def _in_flight(store: StoreOperations, table: TablePlaces, one: ClaimInFlight) -> CommitConflictError:
+def _in_flight(
+    store: StoreOperations, table: TablePlaces, pending: ClaimInFlight
+) -> CommitConflictError:
     return CommitConflictError(
-        f"{mark(table.entry(one.version))}: job {one.claim.job_id} is at work in the table",
-        f"{how_to_end(store, table, one)}; then run the same command",
+        f"{mark(table.entry(pending.version))}: job {pending.claim.job_id} is at work in the table",
+        f"{how_to_end(store, table, pending)}; then run the same command",
     )
 
 

@@ -76,15 +76,19 @@ class TablePartitions:
         """
         store, table = self._store, self._table
         table_id = definition_of(store, table).table_id
-        found, last = set[str](), version
-        for one in committed_since(store, table, table_id, version):
+        directories, last = set[str](), version
+        for commit in committed_since(store, table, table_id, version):
             read = partial(
-                read_file_set, store, table, job_id=one.claim.job_id, job_attempt=one.claim.job_attempt
+                read_file_set,
+                store,
+                table,
+                job_id=commit.claim.job_id,
+                job_attempt=commit.claim.job_attempt,
             )
-            paths = (file.p for files in (one.claim.files, one.removed) for file in read(files))
-            found |= directories_of(paths)
-            last = max(last, one.version)
-        return TouchedSince(frozenset(found), last)
+            paths = (file.p for files in (commit.claim.files, commit.removed) for file in read(files))
+            directories |= directories_of(paths)
+            last = max(last, commit.version)
+        return TouchedSince(frozenset(directories), last)
 
     def now(self, touched: Collection[str] | None = None) -> PartitionChanges:
         """What a catalog must know of the `touched` directories, or of all: which partitions are there,
@@ -106,26 +110,28 @@ class TablePartitions:
         its local path, unquoted; None if it is somewhere else."""
         spec, real = self._store.spec, self._store.real_path
         try:
-            found = parse_uri(_quoted(location))
+            uri = parse_uri(_quoted(location))
         except RayCommitterError:
             return None
-        found = replace(found, scheme=_SAME_SCHEME.get(found.scheme, found.scheme) or "file")
-        is_here = is_on_store(replace(found, authority=found.authority or spec.authority), *_name(spec))
-        path, top = real(found.path), real(self._destination)
+        uri = replace(uri, scheme=_SAME_SCHEME.get(uri.scheme, uri.scheme) or "file")
+        is_here = is_on_store(replace(uri, authority=uri.authority or spec.authority), *_name(spec))
+        path, top = real(uri.path), real(self._destination)
         return relative(top, path) if is_here and (path == top or is_inside(path, top)) else None
 
     def _in_log(self, table_id: str, touched: Collection[str] | None) -> set[str]:
         snapshot = TableSnapshot(self._store, self._table, table_id)
         if touched is None or len(touched) > MOST_ALONE:
-            found = directories_of(file.p for file in snapshot.files())
-            return found if touched is None else set(_within(found, frozenset(touched)))
+            filled = directories_of(file.p for file in snapshot.files())
+            return filled if touched is None else set(_within(filled, frozenset(touched)))
         return directories_of(file.p for path in touched for file in snapshot.files(path))
 
     def _everywhere(self) -> set[str]:
         require_destination(self._store, self._destination)
-        top = [one for one in self._store.list_status(self._destination) if not is_hidden(one.name)]
-        below = at_once(self._store, self._below, [one.name for one in top if one.is_directory])
-        here = directories_of(one.name for one in top if not one.is_directory)
+        top = [
+            status for status in self._store.list_status(self._destination) if not is_hidden(status.name)
+        ]
+        below = at_once(self._store, self._below, [status.name for status in top if status.is_directory])
+        here = directories_of(status.name for status in top if not status.is_directory)
         return here.union(*below)
 
     def _below(self, path: str) -> set[str]:
@@ -134,7 +140,7 @@ class TablePartitions:
             return self._everywhere()
         start = len(self._destination.rstrip("/")) + 1
         files = self._store.list_files(join(self._destination, path))
-        return directories_of(one.path[start:] for one in files if not one.is_directory)
+        return directories_of(status.path[start:] for status in files if not status.is_directory)
 
 
 @contextmanager
@@ -150,7 +156,7 @@ def open_partitions(
 
 
 def tell_catalog(
-    found: TablePartitions,
+    partitions: TablePartitions,
     catalog: Catalog,
     touched: Collection[str] | None = None,
     *,
@@ -162,21 +168,27 @@ def tell_catalog(
     `CatalogTableError` if the table is not at this destination, unless the partitions are added
     `with_locations`, or if its partition columns differ. `CatalogError` if the catalog fails.
     """
-    if not with_locations and found.path_of(catalog.location) != "":
+    # Without locations, the catalog finds a partition below its own table: in another directory those
+    # would be wrong ones.
+    if not with_locations and partitions.path_of(catalog.location) != "":
         raise CatalogTableError(
-            f"{found.url}: is not where table {catalog.table} is, which is {catalog.location}",
+            f"{partitions.url}: is not where table {catalog.table} is, which is {catalog.location}",
             "nothing was changed: name the table of this destination, or give --with-locations",
         )
     if not catalog.columns:
         return PartitionChanges()
-    look = partial(found.now, touched) if touched is not None else partial(_look_at_all, found, catalog)
-    return sync_catalog(catalog, look, found)
+    look = (
+        partial(partitions.now, touched)
+        if touched is not None
+        else partial(_look_at_all, partitions, catalog)
+    )
+    return sync_catalog(catalog, look, partitions)
 
 
-def _look_at_all(found: TablePartitions, catalog: Catalog) -> PartitionChanges:
-    known = {path for location in catalog.known() if (path := found.path_of(location)) is not None}
-    there = [one.path for one in found.now().there]
-    return changes_in(known, there, found.url)
+def _look_at_all(partitions: TablePartitions, catalog: Catalog) -> PartitionChanges:
+    known = {path for location in catalog.known() if (path := partitions.path_of(location)) is not None}
+    there = [partition.path for partition in partitions.now().there]
+    return changes_in(known, there, partitions.url)
 
 
 def _name(spec: StoreSpec) -> tuple[str, str]:
@@ -192,5 +204,5 @@ def _quoted(location: str) -> str:
 
 
 def _within(paths: Collection[str], roots: frozenset[str]) -> Iterator[str]:
-    """Those of `paths` that are one of the directories `roots`, or below one."""
+    """The `paths` that are one of the directories `roots`, or below one."""
     return (path for path in paths if "" in roots or any(above in roots for above in and_above(path)))

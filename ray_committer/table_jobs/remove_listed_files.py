@@ -60,20 +60,21 @@ def remove_listed_files(
     All runs for one claim must name the same files in the same order. A file without proof is kept. With
     `keeps`, on a store without versions, what was put aside is moved to where the log keeps it.
     `is_in_flight` is asked after the look at the files: if the claim has ended by then, they can be
-    those of a later job, and nothing is removed.
+    files of a later job, and nothing is removed.
     """
     puts_aside = old_files_of(store).puts_aside
     if not files or (puts_aside and not _make_places(store, table, claim, files)):
         return Removal()
+    # By its number in the list, which is the same in each run.
     places = {file.p: _place(table, claim, number) for number, file in enumerate(files)}
-    found = [one for one in find_listed(store, table, files) if one.status is not None]
+    present = [finding for finding in find_listed(store, table, files) if finding.status is not None]
     if not is_in_flight():
         return Removal()
-    proved = [one for one in found if one.is_proved]
-    kept = [str(one) for one in found if not one.is_proved]
+    proved = [finding for finding in present if finding.is_proved]
+    kept = [str(finding) for finding in present if not finding.is_proved]
     left = list[str]()  # appending one element is thread-safe
     remove = partial(_remove_or_leave, store, left)
-    removed = at_once(store, lambda one: remove(one, places[one.file.p]), proved)
+    removed = at_once(store, lambda finding: remove(finding, places[finding.file.p]), proved)
     kept += sorted(left)
     if puts_aside:
         kept += _remove_places(store, table, claim, files, keeps=keeps)
@@ -95,31 +96,33 @@ def keep_listed_files(
     """
     if old_files_of(store).puts_aside:
         return remove_listed_files(store, table, claim, files, is_in_flight, keeps=True)
-    found = [one for one in find_listed(store, table, files) if one.status is not None]
+    present = [finding for finding in find_listed(store, table, files) if finding.status is not None]
     if not is_in_flight():
         return Removal()
-    kept = [str(one) for one in found if not one.is_proved]
-    places = [(one.status, table.kept(claim, one.file.p)) for one in found if one.is_proved]
+    kept = [str(finding) for finding in present if not finding.is_proved]
+    places = [
+        (finding.status, table.kept(claim, finding.file.p)) for finding in present if finding.is_proved
+    ]
     at_once(store, store.mkdirs, needed(store, sorted({parent(place) for _, place in places})))
-    moved = at_once(store, lambda one: _move(store, *one), places)
+    moved = at_once(store, lambda move: _move(store, *move), places)
     _remove_empty_directories(store, table, files)
     return Removal(sum(moved), tuple(kept))
 
 
-def _remove_or_leave(store: StoreOperations, left: list[str], found: Found, place: str) -> bool:
+def _remove_or_leave(store: StoreOperations, left: list[str], finding: Found, place: str) -> bool:
     """Remove a file that was proved; if it cannot be removed, add that to `left`."""
     try:
-        return _remove(store, found, place)
+        return _remove(store, finding, place)
     except OSError as e:
         if e.errno not in STAYS:
             raise
-        left.append(f"{found.file.p}: could not be removed ({e.strerror})")
+        left.append(f"{finding.file.p}: could not be removed ({e.strerror})")
         return False
 
 
-def _remove(store: StoreOperations, found: Found, place: str) -> bool:
+def _remove(store: StoreOperations, finding: Found, place: str) -> bool:
     """Remove a file that was proved; False if another process has, or has changed it."""
-    status = found.status
+    status = finding.status
     if status is None:
         return False
     try:
@@ -170,13 +173,14 @@ def _remove_places(
     """Delete the files aside, or keep them, and put a file in the place of their directory. Files aside
     that are others are moved back first; what is wrong with them is returned."""
     aside, strangers = table.aside(claim), list[str]()
+    # A process that slept can still put a file aside until a file is in the place of the directory.
     for _ in range(ROUNDS):
         for number in range(0, len(files), FILES_ASIDE):
             part = files[number : number + FILES_ASIDE]
-            found = _list_aside(store, parent(_place(table, claim, number)), part)
-            strangers += _move_strangers_back(store, table, found)
+            pairs = _list_aside(store, parent(_place(table, claim, number)), part)
+            strangers += _move_strangers_back(store, table, pairs)
             if keeps:
-                _keep(store, table, claim, found)
+                _keep(store, table, claim, pairs)
         if _is_closed(store, table, aside):
             return strangers
     raise CommitStateUnknownError(
@@ -187,6 +191,7 @@ def _remove_places(
 def _is_closed(store: StoreOperations, table: TablePlaces, aside: str) -> bool:
     with suppress(NotADirectoryError):
         store.delete_directory(aside)
+    # A rename never replaces, so it fails as long as the directory is there.
     temporary = table.temporary(new_nonce())
     store.write(temporary, b"")
     try:
@@ -206,24 +211,28 @@ def _list_aside(
         listed = store.list_status(directory)
     except (FileNotFoundError, NotADirectoryError):
         return []
-    return [(one.path, compare(files[int(one.name) % FILES_ASIDE], one)) for one in listed]
+    return [(status.path, compare(files[int(status.name) % FILES_ASIDE], status)) for status in listed]
 
 
 def _move_strangers_back(
-    store: StoreOperations, table: TablePlaces, found: Sequence[tuple[str, Found]]
+    store: StoreOperations, table: TablePlaces, pairs: Sequence[tuple[str, Found]]
 ) -> list[str]:
     """Move back what was put aside after the look at it, but is another file."""
-    strangers = [(path, one) for path, one in found if not one.is_proved]
-    for path, one in strangers:
-        return_stranger(store, path, join(table.destination, one.file.p))
-    return [str(one) for _, one in strangers]
+    strangers = [(path, finding) for path, finding in pairs if not finding.is_proved]
+    for path, finding in strangers:
+        return_stranger(store, path, join(table.destination, finding.file.p))
+    return [str(finding) for _, finding in strangers]
 
 
 def _keep(
-    store: StoreOperations, table: TablePlaces, claim: int, found: Sequence[tuple[str, Found]]
+    store: StoreOperations, table: TablePlaces, claim: int, pairs: Sequence[tuple[str, Found]]
 ) -> None:
     """Move what is aside to where the log keeps it; what is kept there already is left aside."""
-    places = [(path, one.file, table.kept(claim, one.file.p)) for path, one in found if one.is_proved]
+    places = [
+        (path, finding.file, table.kept(claim, finding.file.p))
+        for path, finding in pairs
+        if finding.is_proved
+    ]
     at_once(store, store.mkdirs, sorted({parent(place) for _, _, place in places}))
     for path, file, place in places:
         try:

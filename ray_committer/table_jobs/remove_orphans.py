@@ -45,44 +45,55 @@ def remove_orphans(
     now_milliseconds: int,
     waiting: Waiting,
 ) -> Removal:
-    """Remove those of some files of claims that were given up that are there with proof; idempotent.
+    """Remove the `candidates`, files of claims that were given up, that are there with proof;
+    idempotent.
 
     A file that is named by a claim that counts is left alone. `CommitConflictError` if another job is at
     work where they are.
     """
     end_interrupted(store, table, definition, now_milliseconds)
-    found = [one for one in find_listed(store, table, candidates) if one.status is not None]
-    if not found:
+    present = [
+        finding for finding in find_listed(store, table, candidates) if finding.status is not None
+    ]
+    if not present:
         return Removal()
     claim = TableClaim(
         job_id=REMOVAL + new_nonce(),
         job_attempt=0,
         nonce=new_nonce(),
         mode=WriteMode.OVERWRITE,
-        partitions=fold_partitions(partition_of(one.file.p) for one in found),
+        partitions=fold_partitions(partition_of(finding.file.p) for finding in present),
         replaces=[],
         at_milliseconds=now_milliseconds,
     )
-    own = claim_partitions(store, table, definition, claim, waiting)
+    pending = claim_partitions(store, table, definition, claim, waiting)
+    # Read under the claim: a job that was committed meanwhile may have written a file of that name.
     _, files = checkpoint.read_files(store, table, definition.table_id)
-    orphans = [one.file for one in found if one.file.p not in files.get(partition_of(one.file.p), {})]
+    orphans = [
+        finding.file
+        for finding in present
+        if finding.file.p not in files.get(partition_of(finding.file.p), {})
+    ]
+    # Looked at again under the claim, for the same reason.
     still = list(find_listed(store, table, orphans))
-    proved = [one.file for one in still if one.is_proved]
-    kept = tuple(str(one) for one in still if one.status is not None and not one.is_proved)
+    proved = [finding.file for finding in still if finding.is_proved]
+    kept = tuple(
+        str(finding) for finding in still if finding.status is not None and not finding.is_proved
+    )
     if not proved:
-        give_up(store, table, own, "nothing was left to remove", now_milliseconds)
+        give_up(store, table, pending, "nothing was left to remove", now_milliseconds)
         return Removal(0, kept)
     commit = TableCommit(
         job_id=claim.job_id,
         job_attempt=0,
-        claim=own.version,
+        claim=pending.version,
         removed=save_file_set(store, table, proved, job_id=claim.job_id, job_attempt=0),
         at_milliseconds=now_milliseconds,
     )
     version, decision = decide(store, table, commit)
     if isinstance(decision, TableAbort):
         raise interrupted(table, version)
-    removal = finish_removal(store, table, own, version, now_milliseconds)
+    removal = finish_removal(store, table, pending, version, now_milliseconds)
     return Removal(removal.removed, (*kept, *removal.kept))
 
 
@@ -90,15 +101,15 @@ def end_interrupted(
     store: StoreOperations, table: TablePlaces, definition: TableDefinition, now_milliseconds: int
 ) -> None:
     """End what earlier runs have left: a removal is finished, an import without a commit is given up."""
-    for one in checkpoint.read_state(store, table, definition.table_id).in_flight:
-        if not one.claim.job_id.startswith((REMOVAL, IMPORT)) or job_of(store, table, one.claim):
+    for pending in checkpoint.read_state(store, table, definition.table_id).in_flight:
+        if not pending.claim.job_id.startswith((REMOVAL, IMPORT)) or job_of(store, table, pending.claim):
             continue
-        committed = one.committed
+        committed = pending.committed
         if committed is None:
-            version, decision = give_up(store, table, one, "it was interrupted", now_milliseconds)
+            version, decision = give_up(store, table, pending, "it was interrupted", now_milliseconds)
             committed = version if isinstance(decision, TableCommit) else None
         if committed is not None:
-            finish_removal(store, table, one, committed, now_milliseconds)
+            finish_removal(store, table, pending, committed, now_milliseconds)
 
 
 def interrupted(table: TablePlaces, version: int) -> TableClaimError:

@@ -30,7 +30,7 @@ _DEFAULTS = CommitOptions()
 
 
 class Snapshot:
-    """The files of a table at one version: those of all jobs that were committed at or before it.
+    """The files of a table at one version, as all jobs left them that were committed at or before it.
 
     It does not change: what later jobs do is in later versions. A file that a later job has removed is
     read where that job keeps old files. If it keeps none, `urls` and the datasets raise
@@ -83,7 +83,7 @@ class Snapshot:
         because their name begins with ``_`` or a dot.
 
         format: parquet, orc, feather, csv or json; by default what the names end with.
-        schema: by default that of the first file, and the partition columns of the table's definition.
+        schema: by default the first file's, and the partition columns of the table's definition.
             Other columns in names of directories hold integers if all values there are, else strings.
 
         Errors as `urls`; `SettingsError` if the files have no common format, or a value is not of its
@@ -153,7 +153,7 @@ class Snapshot:
     ) -> tuple[FileReader, Sequence[PlacedFile], Sequence[int]]:
         from ray_committer.interop.readers.arrow import PlacedFile, reader_of
 
-        placed = [one for one in self._placed(partition) if not is_hidden(one[0].p)]
+        placed = [pair for pair in self._placed(partition) if not is_hidden(pair[0].p)]
         files = [PlacedFile(file.p, place) for file, place in placed]
         columns = self._definition.partition_columns
         reader = reader_of(self._store.spec, files, columns, format=format, schema=schema)

@@ -58,7 +58,7 @@ class LoggedEntry:
     """One entry of a table's log.
 
     kind: "claim", "commit", "done" or "abort".
-    claim: the version of the job's claim; that of the entry itself for a claim.
+    claim: the version of the job's claim; for a claim, its own version.
     mode, partitions: what a claim says that the job does, and where; an empty partition is the table.
     files, bytes: the new files of a claim, or the old files that a commit removes.
     kept: whether a commit has moved its old files to ``_ray_committer/removed``, and not deleted them.
@@ -173,15 +173,15 @@ def _level(isolation: str) -> Isolation:
 
 def _logged(version: int, entry: LogEntry) -> LoggedEntry:
     kind = _KINDS[type(entry)]
-    found = LoggedEntry(version, kind, entry.job_id, entry.job_attempt, version, entry.at_milliseconds)
+    logged = LoggedEntry(version, kind, entry.job_id, entry.job_attempt, version, entry.at_milliseconds)
     if isinstance(entry, TableClaim):
         named = entry.files
-        found = replace(found, mode=entry.mode.value, partitions=tuple(entry.partitions))
-        found = replace(found, run_id=entry.run_id, undoes=entry.undoes)
+        logged = replace(logged, mode=entry.mode.value, partitions=tuple(entry.partitions))
+        logged = replace(logged, run_id=entry.run_id, undoes=entry.undoes)
     else:
         named = entry.removed if isinstance(entry, TableCommit) else NO_FILES
-        found = replace(found, claim=entry.claim, kept=isinstance(entry, TableCommit) and entry.kept)
-    return replace(found, files=named.files, bytes=named.bytes)
+        logged = replace(logged, claim=entry.claim, kept=isinstance(entry, TableCommit) and entry.kept)
+    return replace(logged, files=named.files, bytes=named.bytes)
 
 
 def columns_of(types: Mapping[str, str]) -> list[PartitionColumn]:

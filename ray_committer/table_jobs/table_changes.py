@@ -48,7 +48,7 @@ class TableChange:
 class CommittedJob:
     """One job in the history of a table.
 
-    version: that of its commit. claim: that of its claim.
+    version: of its commit. claim: the version of its claim.
     partitions: those that it has claimed; an empty one is the whole table.
     files, bytes: what it has added. removed_files, removed_bytes: the old files that it has removed.
     """
@@ -71,7 +71,7 @@ class CommittedJob:
 class WrittenFile:
     """The job that has added a file to a table.
 
-    path: relative to the `table`. version: that of the job's commit. removed: the version of the commit
+    path: relative to the `table`. version: of the job's commit. removed: the version of the commit
         that has removed the file; None if it is part of the last version.
     """
 
@@ -105,15 +105,15 @@ def changes(
     with open_here(dest, options, storage_options) as (store, destination):
         table = TablePlaces(destination)
         table_id = definition_of(store, table).table_id
-        for one in committed_since(store, table, table_id, since):
-            claim, read = one.claim, partial(_read, store, table, one)
+        for commit in committed_since(store, table, table_id, since):
+            claim, read = commit.claim, partial(_read, store, table, commit)
             yield TableChange(
-                one.version,
+                commit.version,
                 claim.job_id,
                 claim.job_attempt,
                 claim.mode.value,
                 read(claim.files),
-                read(one.removed),
+                read(commit.removed),
                 table_id,
                 claim.run_id,
             )
@@ -132,7 +132,7 @@ def history(
     with open_here(dest, options, storage_options) as (store, destination):
         table = TablePlaces(destination)
         definition_of(store, table)
-        return [_committed(one) for one in _follow_all(_entries(store, table))]
+        return [_committed(commit) for commit in _follow_all(_entries(store, table))]
 
 
 def who_wrote(
@@ -144,19 +144,19 @@ def who_wrote(
     """The job that has added a file to its table, also if the file was removed later.
 
     `path` is the path or URL of the file, or of an old file that a job has kept. It need not be there.
-    If several jobs have written a file of that name, it is the last one, or that of the kept file.
-    `JobNotFoundError` if no committed job of a table has added it.
+    If several jobs have written a file of that name, it is the last one, or for a kept file its own
+    writer. `JobNotFoundError` if no committed job of a table has added it.
     """
-    with open_here(path, options, storage_options) as (store, found):
-        table = _table_of(store, found)
-        name, kept_by = _name_in_log(table, found)
+    with open_here(path, options, storage_options) as (store, file):
+        table = _table_of(store, file)
+        name, kept_by = _name_in_log(table, file)
         entries = _entries(store, table)
         commits = _follow_all(entries)
         written, removed = _last_writer(store, table, commits, name, kept_by)
         if written is None:
-            ended = {one.claim_version for one in commits}
-            others = [one for one in entries if one[0] not in ended]
-            raise _nobody(store, table, others, name, found)
+            ended = {commit.claim_version for commit in commits}
+            rest = [entry for entry in entries if entry[0] not in ended]
+            raise _nobody(store, table, rest, name, file)
         claim = written.claim
         return WrittenFile(
             table.destination,
@@ -184,22 +184,22 @@ def _last_writer(
     """
     written: ClaimCommitted | None = None
     removed: int | None = None
-    for one in commits:
-        if not common_partitions([partition_of(name)], one.claim.partitions):
+    for commit in commits:
+        if not common_partitions([partition_of(name)], commit.claim.partitions):
             continue
-        if removed is None and _names(store, table, one, one.removed, name):
-            removed = one.version
-            if one.claim_version == kept_by:
+        if removed is None and _names(store, table, commit, commit.removed, name):
+            removed = commit.version
+            if commit.claim_version == kept_by:
                 return written, removed
-        if _names(store, table, one, one.claim.files, name):
-            written, removed = one, None
+        if _names(store, table, commit, commit.claim.files, name):
+            written, removed = commit, None
     return (written, removed) if kept_by is None else (None, None)
 
 
 def _names(
-    store: StoreOperations, table: TablePlaces, one: ClaimCommitted, files: FileSet, name: str
+    store: StoreOperations, table: TablePlaces, commit: ClaimCommitted, files: FileSet, name: str
 ) -> bool:
-    return any(file.p == name for file in _read(store, table, one, files))
+    return any(file.p == name for file in _read(store, table, commit, files))
 
 
 def _nobody(
@@ -207,7 +207,7 @@ def _nobody(
     table: TablePlaces,
     entries: Sequence[tuple[int, LogEntry]],
     name: str,
-    found: str,
+    path: str,
 ) -> JobNotFoundError:
     """The error for a file that no committed job has added; it names a job that was to add it."""
     for version, claim in reversed(entries):
@@ -215,12 +215,12 @@ def _nobody(
             store, table, ClaimCommitted(0, version, claim, FileSet()), claim.files, name
         ):
             return JobNotFoundError(
-                f"{mark(found)}: is named only by job {claim.job_id} (version {version}), which was not "
+                f"{mark(path)}: is named only by job {claim.job_id} (version {version}), which was not "
                 f"committed",
                 f"look at that job with: ray-committer table log DEST --since {version - 1}",
             )
     return JobNotFoundError(
-        f"{mark(found)}: no entry of the log of the table at {mark(table.destination)} names this file",
+        f"{mark(path)}: no entry of the log of the table at {mark(table.destination)} names this file",
         "check the path; if the file is there, another program has written it",
     )
 
@@ -247,20 +247,20 @@ def _name_in_log(table: TablePlaces, path: str) -> tuple[str, int | None]:
     return path[len(table.destination.rstrip("/")) + 1 :], None
 
 
-def _committed(one: ClaimCommitted) -> CommittedJob:
-    claim = one.claim
+def _committed(commit: ClaimCommitted) -> CommittedJob:
+    claim = commit.claim
     return CommittedJob(
-        one.version,
-        one.claim_version,
+        commit.version,
+        commit.claim_version,
         claim.job_id,
         claim.job_attempt,
         claim.mode.value,
         tuple(claim.partitions),
         claim.files.files,
         claim.files.bytes,
-        one.removed.files,
-        one.removed.bytes,
-        one.at_milliseconds,
+        commit.removed.files,
+        commit.removed.bytes,
+        commit.at_milliseconds,
         claim.run_id,
     )
 
@@ -274,7 +274,7 @@ def _follow_all(entries: Sequence[tuple[int, LogEntry]]) -> list[ClaimCommitted]
 
 
 def _read(
-    store: StoreOperations, table: TablePlaces, one: ClaimCommitted, files: FileSet
+    store: StoreOperations, table: TablePlaces, commit: ClaimCommitted, files: FileSet
 ) -> list[ListedFile]:
-    job_id, job_attempt = one.claim.job_id, one.claim.job_attempt
+    job_id, job_attempt = commit.claim.job_id, commit.claim.job_attempt
     return read_file_set(store, table, files, job_id=job_id, job_attempt=job_attempt)

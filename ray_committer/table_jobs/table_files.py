@@ -63,9 +63,9 @@ def list_table(store: StoreOperations, table: TablePlaces) -> Iterator[tuple[str
     for status in top:
         if status.name not in (TEMPORARY, DIRECTORY):
             is_walked = status.is_directory and not status.is_link
-            for one in store.list_files(status.path) if is_walked else (status,):
-                if not (one.is_directory and is_hidden(relative(table.destination, one.path))):
-                    yield _name(table, one), one
+            for entry in store.list_files(status.path) if is_walked else (status,):
+                if not (entry.is_directory and is_hidden(relative(table.destination, entry.path))):
+                    yield _name(table, entry), entry
 
 
 def find_listed(
@@ -78,8 +78,8 @@ def find_listed(
     groups = list(by_directory.items())
     for start in range(0, len(groups), AT_ONCE):
         part = groups[start : start + AT_ONCE]
-        for found in at_once(store, partial(_find_in_directory, store, table), part):
-            yield from found
+        for findings in at_once(store, partial(_find_in_directory, store, table), part):
+            yield from findings
 
 
 def compare(file: ListedFile, status: FileStatus | None) -> Found:

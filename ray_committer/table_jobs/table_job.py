@@ -83,6 +83,8 @@ def run_table_job(
     try:
         run = new_nonce()
         with at_work(run), signing_off(context, run):
+            # At once, and also before the record: `dead_table_jobs` takes a job of this kind for dead
+            # only by its last beat.
             with heartbeat(context, run, lambda: 0, at_once=True):
                 made = write(context)
             context.check_cancelled()
@@ -126,13 +128,13 @@ def write_task(worker: Worker, number: int, write: Callable[[TaskFiles, str], No
 def dead_table_jobs(store: StoreOperations, destination: str) -> Sequence[JobAttempt]:
     """The jobs of this kind that are not recorded, and whose process has certainly ended. One that waits
     for other jobs, or has just set up its job, gives no sign of life."""
-    attempts = (one.job for one in jobs_at(store, destination) if one.is_open)
-    return [one for one in attempts if _is_dead(store, one)]
+    attempts = (status.job for status in jobs_at(store, destination) if status.is_open)
+    return [attempt for attempt in attempts if _is_dead(store, attempt)]
 
 
 def _is_dead(store: StoreOperations, job: JobAttempt) -> bool:
-    seen = read_state(store, job)
-    if seen is None or not seen.state.is_bound:
+    current = read_state(store, job)
+    if current is None or not current.state.is_bound:
         return False
     beat = last_sign(store, job)[1]
     return beat is not None and has_ended(beat.owner)

@@ -72,7 +72,11 @@ def plan_undo(store: StoreOperations, table: TablePlaces, table_id: str, version
     it has removed are gone. `CommitConflictError` if a later job has changed the same partitions.
     """
     undone = _committed_at(store, table, table_id, version)
+    # This version becomes the base of the job: a job that is committed between this look and its claim
+    # refuses it.
     base = _refuse_later(store, table, table_id, undone)
+    # What other programs had put there was no part of the table before, so a restored table must not
+    # hold it.
     was_there = {file.p for file in FilesAt(store, table, table_id, version - 1).below()}
     removed = [file for file in _read(store, table, undone, undone.removed) if file.p in was_there]
     kept = tuple(Kept(file, table.kept(undone.claim_version, file.p)) for file in removed)
@@ -111,10 +115,10 @@ def _committed_at(
     store: StoreOperations, table: TablePlaces, table_id: str, version: int
 ) -> ClaimCommitted:
     commits = committed_since(store, table, table_id, version - 1) if version > 0 else []
-    for one in commits:
-        if one.version == version and not one.claim.is_import:
-            return one
-        if one.version == version:
+    for commit in commits:
+        if commit.version == version and not commit.claim.is_import:
+            return commit
+        if commit.version == version:
             raise PathError(
                 f"{mark(table.destination)}: version {version} is the import of files that were there "
                 "before, which cannot be undone",
@@ -132,25 +136,25 @@ def _refuse_later(
     """`CommitConflictError` if another job has changed the same partitions since a commit, up to the
     version that this returns."""
     at = FilesAt(store, table, table_id, undone.version)
-    now, later = follow(at.state, at.later)
+    state, later = follow(at.state, at.later)
     partitions = undone.claim.partitions
     changed = [
-        one
-        for one in reversed(later)
-        if not _changes_nothing(one) and common_partitions(partitions, one.claim.partitions)
+        commit
+        for commit in reversed(later)
+        if not _changes_nothing(commit) and common_partitions(partitions, commit.claim.partitions)
     ]
-    unended = {one.version: one for one in now.in_flight}
-    for one in (*changed[:1], undone):
-        if one.claim_version in unended:
+    unended = {pending.version: pending for pending in state.in_flight}
+    for commit in (*changed[:1], undone):
+        if commit.claim_version in unended:
             raise CommitConflictError(
-                f"{mark(table.destination)}: job {one.claim.job_id} (version {one.version}) has not "
-                "removed all of its old files yet",
-                f"nothing was changed: {how_to_end(store, table, unended[one.claim_version])}; then run "
-                f"the same command again",
+                f"{mark(table.destination)}: job {commit.claim.job_id} (version {commit.version}) has "
+                "not removed all of its old files yet",
+                f"nothing was changed: {how_to_end(store, table, unended[commit.claim_version])}; then "
+                f"run the same command again",
             )
     if changed:
         raise _later(table, undone, changed[0])
-    return now.version
+    return state.version
 
 
 def _later(table: TablePlaces, undone: ClaimCommitted, last: ClaimCommitted) -> CommitConflictError:
@@ -169,17 +173,17 @@ def _later(table: TablePlaces, undone: ClaimCommitted, last: ClaimCommitted) -> 
     )
 
 
-def _changes_nothing(one: ClaimCommitted) -> bool:
+def _changes_nothing(commit: ClaimCommitted) -> bool:
     """Whether a job has added no file and replaced none of the table, such as a removal of orphans."""
-    return not one.claim.files.files and one.claim.replaces == []
+    return not commit.claim.files.files and commit.claim.replaces == []
 
 
 def _refuse_missing(store: StoreOperations, kept: Sequence[Kept]) -> None:
-    directories = sorted({parent(one.place) for one in kept})
+    directories = sorted({parent(file.place) for file in kept})
     there: dict[str, int] = {}
     for sizes in at_once(store, partial(_sizes, store), directories):
         there |= sizes
-    wrong = [mark(one.place) for one in kept if there.get(one.place) != one.file.z]
+    wrong = [mark(file.place) for file in kept if there.get(file.place) != file.file.z]
     if wrong:
         raise TableVersionGoneError(
             f"{some_of(wrong)}: is gone or has changed, so the version cannot be undone",
@@ -189,7 +193,11 @@ def _refuse_missing(store: StoreOperations, kept: Sequence[Kept]) -> None:
 
 def _sizes(store: StoreOperations, directory: str) -> dict[str, int]:
     try:
-        return {one.path: one.size for one in store.list_status(directory) if not one.is_directory}
+        return {
+            status.path: status.size
+            for status in store.list_status(directory)
+            if not status.is_directory
+        }
     except (FileNotFoundError, NotADirectoryError):
         return {}
 
@@ -205,10 +213,10 @@ def _restore(worker: Worker, item: tuple[int, tuple[Kept, ...]], *, copy: Copy) 
     number, files = item
 
     def write(restored: TaskFiles, _: str) -> None:
-        for one in files:
-            if copy(worker.store, one.place, restored.path(one.file.p)) != one.file.z:
+        for file in files:
+            if copy(worker.store, file.place, restored.path(file.file.p)) != file.file.z:
                 raise CommitAbortedError(
-                    f"{mark(one.place)}: has changed while it was copied",
+                    f"{mark(file.place)}: has changed while it was copied",
                     "nothing was changed: run the same command again",
                 )
 
@@ -216,7 +224,7 @@ def _restore(worker: Worker, item: tuple[int, tuple[Kept, ...]], *, copy: Copy) 
 
 
 def _read(
-    store: StoreOperations, table: TablePlaces, one: ClaimCommitted, files: FileSet
+    store: StoreOperations, table: TablePlaces, commit: ClaimCommitted, files: FileSet
 ) -> list[ListedFile]:
-    job_id, job_attempt = one.claim.job_id, one.claim.job_attempt
+    job_id, job_attempt = commit.claim.job_id, commit.claim.job_attempt
     return read_file_set(store, table, files, job_id=job_id, job_attempt=job_attempt)
