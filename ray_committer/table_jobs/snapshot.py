@@ -115,9 +115,12 @@ class Snapshot:
         schema: pa.Schema | None = None,
     ) -> pl.LazyFrame:
         """A polars ``LazyFrame`` with the same rows and types as `dataset`; errors also as there."""
-        from ray_committer.interop.readers.polars_frame import lazy_frame
-
-        return lazy_frame(self.dataset(partition, format=format, schema=schema))
+        try:
+            import polars as pl
+        except ImportError as e:
+            text = f"{e.name} is not installed; to read with polars, install it with pip"
+            raise ImportError(text) from e
+        return pl.scan_pyarrow_dataset(self.dataset(partition, format=format, schema=schema))
 
     def refresh(self) -> Snapshot:
         """The same version as the log knows it now: files that were removed in the meantime are at
