@@ -16,99 +16,101 @@ from ray_committer.promises.promise import (
 )
 
 
-def _directories(own: OwnDirectory) -> str:
+def _directories(sandbox: OwnDirectory) -> str:
     """A directory is made with those above it, once or again, and is there and empty."""
     for _ in range(2):
-        own.store.mkdirs(own.at("x/y/z"))
-    status = own.status("x/y/z")
+        sandbox.store.mkdirs(sandbox.at("x/y/z"))
+    status = sandbox.status("x/y/z")
     check(status is not None and status.is_directory, "a directory that was made is not there")
-    check(own.store.list_status(own.at("x/y/z")) == [], "a directory that was made is not empty")
-    above = [(one.name, one.is_directory) for one in own.store.list_status(own.at("x"))]
+    check(sandbox.store.list_status(sandbox.at("x/y/z")) == [], "a directory that was made is not empty")
+    above = [(status.name, status.is_directory) for status in sandbox.store.list_status(sandbox.at("x"))]
     check(above == [("y", True)], "a directory above one that was made does not show it")
     return "made with those above it, also if it is there"
 
 
-def _a_file_blocks(own: OwnDirectory) -> str:
+def _a_file_blocks(sandbox: OwnDirectory) -> str:
     """A file in the place of a directory, or above it, is named and kept."""
-    own.put("a", b"1")
+    sandbox.put("a", b"1")
     for name in ("a", "a/b"):
         with refused(FileExistsError, otherwise="a directory was made in the place of a file"):
-            own.store.mkdirs(own.at(name))
-    check(own.content("a") == b"1", "a refused directory changed the file in its place")
+            sandbox.store.mkdirs(sandbox.at(name))
+    check(sandbox.content("a") == b"1", "a refused directory changed the file in its place")
     return "refused, the file is unchanged"
 
 
-def _remove_empty(own: OwnDirectory) -> str:
+def _remove_empty(sandbox: OwnDirectory) -> str:
     """Only an empty directory is removed."""
-    own.put("d/a", b"1")
-    own.store.mkdirs(own.at("e"))
-    was_removed = own.store.remove_empty_directory(own.at("d"))
-    kept = not was_removed and own.content("d/a") == b"1"
+    sandbox.put("d/a", b"1")
+    sandbox.store.mkdirs(sandbox.at("e"))
+    was_removed = sandbox.store.remove_empty_directory(sandbox.at("d"))
+    kept = not was_removed and sandbox.content("d/a") == b"1"
     check(kept, "a directory with a file was removed, or reported to be")
-    check(own.store.remove_empty_directory(own.at("e")), "an empty directory was not removed")
-    check(own.status("e") is None, "an empty directory was removed but is still there")
-    again = own.store.remove_empty_directory(own.at("e"))
+    check(sandbox.store.remove_empty_directory(sandbox.at("e")), "an empty directory was not removed")
+    check(sandbox.status("e") is None, "an empty directory was removed but is still there")
+    again = sandbox.store.remove_empty_directory(sandbox.at("e"))
     check(not again, "a missing directory was reported to be removed")
     return "an empty one is gone, one with a file is unchanged"
 
 
-def _move_directory(own: OwnDirectory) -> str:
+def _move_directory(sandbox: OwnDirectory) -> str:
     """A directory is moved with all it holds, and never over or into another."""
-    store, before = own.store, own.file("d/a/b", b"content")
-    own.put("dd/c", b"a name that begins like the directory's")
-    store.move_directory(own.at("d"), own.at("e"))
-    after = own.status("e/a/b")
-    if after is None or own.status("d") is not None:
+    store, before = sandbox.store, sandbox.file("d/a/b", b"content")
+    sandbox.put("dd/c", b"a name that begins like the directory's")
+    store.move_directory(sandbox.at("d"), sandbox.at("e"))
+    after = sandbox.status("e/a/b")
+    if after is None or sandbox.status("d") is not None:
         raise BrokenPromiseError("a directory was not moved with all it holds")
     lost = before.size != after.size or lost_marks(before, after)
     check(not lost, "the move of a directory changed a file in it")
     with refused(FileNotFoundError, otherwise="the move of a missing directory was not refused"):
-        store.move_directory(own.at("d"), own.at("f"))
+        store.move_directory(sandbox.at("d"), sandbox.at("f"))
     with refused(FileExistsError, otherwise="the move of a directory onto another was not refused"):
-        store.move_directory(own.at("e"), own.at("dd"))
-    left = {one.path for one in store.list_files(own.path)}
-    kept = left == {own.at("e/a/b"), own.at("dd/c")}
+        store.move_directory(sandbox.at("e"), sandbox.at("dd"))
+    left = {status.path for status in store.list_files(sandbox.path)}
+    kept = left == {sandbox.at("e/a/b"), sandbox.at("dd/c")}
     check(kept, "the move of a directory changed another, or a refused one changed something")
     return "moved with all it holds, refused where another is"
 
 
-def _spares_what_is_new(own: OwnDirectory) -> str:
+def _spares_what_is_new(sandbox: OwnDirectory) -> str:
     """Directories are deleted as they were listed, without what was written there since."""
-    store, both = own.store, (own.at("d"), own.at("f"))
+    store, both = sandbox.store, (sandbox.at("d"), sandbox.at("f"))
     for name in ("d/a", "d/e/b", "f/c", "dd"):
-        own.put(name, b"old")
+        sandbox.put(name, b"old")
 
     def write_anew() -> bool:
         for name in ("d/a", "f/g"):
-            own.put(name, b"new")
+            sandbox.put(name, b"new")
         return True
 
     is_done = store.delete_listed(both, lambda: False)
-    kept = not is_done and len(store.list_files(own.path)) == 4
+    kept = not is_done and len(store.list_files(sandbox.path)) == 4
     check(kept, "directories were deleted, or reported to be, although a condition did not hold")
     check(store.delete_listed(both, write_anew), "a deletion of directories was not reported")
-    left = {one.path: store.read(one.path) for one in store.list_files(own.path)}
-    expected = {own.at("d/a"): b"new", own.at("f/g"): b"new", own.at("dd"): b"old"}
+    left = {status.path: store.read(status.path) for status in store.list_files(sandbox.path)}
+    expected = {sandbox.at("d/a"): b"new", sandbox.at("f/g"): b"new", sandbox.at("dd"): b"old"}
     check(left == expected, "a deletion of directories took what was new, or left what was old")
     for _ in range(2):
         check(store.delete_listed(both, lambda: True), "a deletion of directories was not reported")
-    check([own.status("d"), own.status("f")] == [None, None], "deleted directories are still there")
+    check(
+        [sandbox.status("d"), sandbox.status("f")] == [None, None], "deleted directories are still there"
+    )
     return "what was listed is gone, what was written since is there"
 
 
-def _set_aside(own: OwnDirectory) -> str:
+def _set_aside(sandbox: OwnDirectory) -> str:
     """A file is put aside in one step, and never where no directory is."""
-    path = own.put("a", b"old")
+    path = sandbox.put("a", b"old")
     with refused(FileNotFoundError, otherwise="a file was put aside into a missing directory"):
-        own.store.set_aside(path, own.at("aside/0"))
-    kept = own.content("a") == b"old" and own.status("aside") is None
+        sandbox.store.set_aside(path, sandbox.at("aside/0"))
+    kept = sandbox.content("a") == b"old" and sandbox.status("aside") is None
     check(kept, "a refused putting aside changed something")
-    own.store.mkdirs(own.at("aside"))
-    own.store.set_aside(path, own.at("aside/0"))
-    done = own.status("a") is None and own.content("aside/0") == b"old"
+    sandbox.store.mkdirs(sandbox.at("aside"))
+    sandbox.store.set_aside(path, sandbox.at("aside/0"))
+    done = sandbox.status("a") is None and sandbox.content("aside/0") == b"old"
     check(done, "a file was not put aside with its content")
     with refused(FileNotFoundError, otherwise="a missing file was put aside"):
-        own.store.set_aside(path, own.at("aside/1"))
+        sandbox.store.set_aside(path, sandbox.at("aside/1"))
     return "put aside with its content, refused without a directory"
 
 

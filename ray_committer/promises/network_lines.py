@@ -61,20 +61,26 @@ def examine_nodes(
     kind = scratch.store.network_file_system(scratch.path)
     if kind is None:
         return []
-    own = scratch.directory("nodes")
-    directory = own.path
+    sandbox = scratch.directory("nodes")
+    directory = sandbox.path
     _names(scratch.store, directory)
     first = ask(partial(make_and_list, spec, directory))
-    made = {name for one in first.answers if isinstance(one.answer, tuple) for name in one.answer}
+    made = {
+        name for answer in first.answers if isinstance(answer.answer, tuple) for name in answer.answer
+    }
     missed = _missed(_names(scratch.store, directory), made)
-    own.put("driver", b"")
+    sandbox.put("driver", b"")
     second = ask(partial(list_names, spec, directory))
-    blind = [f"{one.node}: {one.error or one.answer}" for one in first.answers if _failed(one.answer)]
+    blind = [
+        f"{answer.node}: {answer.error or answer.answer}"
+        for answer in first.answers
+        if _failed(answer.answer)
+    ]
     blind += [f"this process: {missed}"] if missed else []
     blind += [
-        f"{one.node}: {words}"
-        for one in second.answers
-        if (words := one.error or _missed(one.answer, {*made, "driver"}))
+        f"{answer.node}: {words}"
+        for answer in second.answers
+        if (words := answer.error or _missed(answer.answer, {*made, "driver"}))
     ]
     if blind:
         return [Line(NODES, Verdict.FAILED, f"{kind}: {'; '.join(blind)}", _ADVICE)]

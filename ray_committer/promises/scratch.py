@@ -36,7 +36,7 @@ class Scratch:
         return Line("write", Verdict.OK, f"{len(PROOF)} bytes were read as they were written")
 
     def remove(self) -> Line:
-        """Remove the directory, and those of its parents that were made for it and are empty."""
+        """Remove the directory, and its parents that were made for it and are empty."""
         self.store.delete_directory(self.path)
         for path in self._made:
             if self.store.get_status(path) is not None:

@@ -96,7 +96,7 @@ def _conditions(scratch: Scratch) -> Line:
 
 
 def _abort_rule(store: StoreOperations, destination: str) -> Line:
-    """Whether a rule ends uploads that nobody completes, and not those of jobs at work."""
+    """Whether a rule ends uploads that nobody completes, and no upload of a job at work."""
     days = store.abort_days(destination)
     if days is None:
         rule = _RULE.format(prefix=f"{destination[1:]}/" if destination != "/" else "")
@@ -117,13 +117,13 @@ def _abort_rule(store: StoreOperations, destination: str) -> Line:
 def _encryption(scratch: Scratch, settings: BucketSettings) -> Line:
     """Whether the etag of a file is known before it is completed."""
     kind = _setting(settings.encryption) or "none by default"
-    own = scratch.directory("encryption")
-    uploads = own.store
-    upload = uploads.begin_upload(own.at("a"), None)
+    sandbox = scratch.directory("encryption")
+    uploads = sandbox.store
+    upload = uploads.begin_upload(sandbox.at("a"), None)
     try:
-        is_md5 = uploads.put_part(own.at("a"), upload, 1, b"1") == _md5(b"1")
+        is_md5 = uploads.put_part(sandbox.at("a"), upload, 1, b"1") == _md5(b"1")
     finally:
-        uploads.abort_upload(own.at("a"), upload)
+        uploads.abort_upload(sandbox.at("a"), upload)
     if is_md5:
         what = (
             "the etags of parts are MD5 sums, so the etag of each file is known before it is completed"

@@ -20,103 +20,108 @@ from ray_committer.stores.base import StoreOperations, pending_uploads
 _STAMP = "0123456789abcdef"
 
 
-def _complete(own: OwnDirectory) -> str:
+def _complete(sandbox: OwnDirectory) -> str:
     """Nobody sees an upload before it is completed; then the file is as its task wrote it."""
-    store, path = own.store, own.at("d/a")
+    store, path = sandbox.store, sandbox.at("d/a")
     action = _begin(store, path, b"content")
-    hidden = own.status("d/a") is None and own.store.list_files(own.at("d")) == []
+    hidden = sandbox.status("d/a") is None and sandbox.store.list_files(sandbox.at("d")) == []
     check(hidden, "a file was visible before its upload was completed")
     check(store.is_pending(path, action.id), "an upload was not pending before it was completed")
-    done = store.publish(action) is Answer.DONE and own.content("d/a") == b"content"
+    done = store.publish(action) is Answer.DONE and sandbox.content("d/a") == b"content"
     check(done, "an upload was not completed with its content")
     check(not store.is_pending(path, action.id), "a completed upload is still pending")
-    status = own.status("d/a")
+    status = sandbox.status("d/a")
     stamped = status is not None and status.stamp == _STAMP
     check(stamped, "a file has not the stamp in its metadata that its upload was given")
-    listed = [one.etag for one in own.store.list_files(own.at("d"))]
+    listed = [status.etag for status in sandbox.store.list_files(sandbox.at("d"))]
     check(status is not None and listed == [status.etag], "a listing shows another etag than the file")
-    empty = _begin(store, own.at("empty"), b"")
-    check(store.publish(empty) is Answer.DONE and own.content("empty") == b"", "no empty file was made")
+    empty = _begin(store, sandbox.at("empty"), b"")
+    check(
+        store.publish(empty) is Answer.DONE and sandbox.content("empty") == b"", "no empty file was made"
+    )
     return "invisible until it is completed, then as it was written"
 
 
-def _never_replaces(own: OwnDirectory) -> str:
+def _never_replaces(sandbox: OwnDirectory) -> str:
     """An upload is not completed where a file is, whatever its content, and stays pending."""
-    store, path = own.store, own.put("a", b"old")
+    store, path = sandbox.store, sandbox.put("a", b"old")
     action = _begin(store, path, b"new")
     check(store.publish(action) is Answer.TAKEN, "the completion of an upload replaced a file")
-    kept = own.content("a") == b"old" and store.is_pending(path, action.id)
+    kept = sandbox.content("a") == b"old" and store.is_pending(path, action.id)
     check(kept, "a refused completion changed a file, or ended its upload")
-    own.store.delete_file(path)
+    sandbox.store.delete_file(path)
     check(store.publish(action) is Answer.DONE, "an upload was not completed after a refusal")
     return "refused, the file is unchanged, and the upload is still there"
 
 
-def _again(own: OwnDirectory) -> str:
+def _again(sandbox: OwnDirectory) -> str:
     """An upload that was completed is confirmed or unknown, and makes no file a second time."""
-    store, path = own.store, own.at("a")
+    store, path = sandbox.store, sandbox.at("a")
     action = _begin(store, path, b"content")
     store.publish(action)
     answer = store.publish(action)
     known = answer in (Answer.DONE, Answer.NO_UPLOAD, Answer.TAKEN)
-    check(known and own.content("a") == b"content", "a second completion changed a file")
+    check(known and sandbox.content("a") == b"content", "a second completion changed a file")
     store.abort_upload(path, action.id)
     check(not store.is_pending(path, action.id), "a completed upload is pending after its abort")
-    check(own.content("a") == b"content", "the abort of a completed upload removed its file")
+    check(sandbox.content("a") == b"content", "the abort of a completed upload removed its file")
     return f"a second completion is answered with: {answer}"
 
 
-def _abort(own: OwnDirectory) -> str:
+def _abort(sandbox: OwnDirectory) -> str:
     """An aborted upload cannot be completed; a second abort is no error."""
-    store, path = own.store, own.at("a")
+    store, path = sandbox.store, sandbox.at("a")
     action = _begin(store, path, b"content")
     for _ in range(2):
         store.abort_upload(path, action.id)
         check(not store.is_pending(path, action.id), "an aborted upload is still there")
     with suppress(OSError):
         check(store.publish(action) is not Answer.DONE, "an aborted upload was completed")
-    check(own.status("a") is None, "an aborted upload made a file")
+    check(sandbox.status("a") is None, "an aborted upload made a file")
     return "aborted, and never completed after that"
 
 
-def _is_listed(own: OwnDirectory) -> str:
+def _is_listed(sandbox: OwnDirectory) -> str:
     """Pending uploads below a directory are listed with their ids, and no others."""
-    store = own.store
+    store = sandbox.store
     wanted = {
-        (one.dest, one.id) for one in (_begin(store, own.at(name), b"1") for name in ("d/a", "d/e/b"))
+        (action.dest, action.id)
+        for action in (_begin(store, sandbox.at(name), b"1") for name in ("d/a", "d/e/b"))
     }
-    other = _begin(store, own.at("dd"), b"1")
-    done = _begin(store, own.at("d/c"), b"1")
+    beside = _begin(store, sandbox.at("dd"), b"1")
+    done = _begin(store, sandbox.at("d/c"), b"1")
     store.publish(done)
-    found = {(one.path, one.id) for one in pending_uploads(own.store, own.at("d"))}
+    listed = {(upload.path, upload.id) for upload in pending_uploads(sandbox.store, sandbox.at("d"))}
     shown = {(path, upload) for path, upload in wanted if store.is_pending(path, upload)}
-    check(found == wanted == shown, "a listing does not show exactly the pending uploads", MISSES_FILES)
-    for path, upload in {*wanted, (other.dest, other.id)}:
+    check(listed == wanted == shown, "a listing does not show exactly the pending uploads", MISSES_FILES)
+    for path, upload in {*wanted, (beside.dest, beside.id)}:
         store.abort_upload(path, upload)
     check(
-        not list(pending_uploads(own.store, own.path)), "a listing shows aborted uploads", MISSES_FILES
+        not list(pending_uploads(sandbox.store, sandbox.path)),
+        "a listing shows aborted uploads",
+        MISSES_FILES,
     )
     return "exactly those below a directory"
 
 
-def _deletes_listed(own: OwnDirectory) -> str:
+def _deletes_listed(sandbox: OwnDirectory) -> str:
     """Objects that were listed are deleted, and no others; the mark of a directory is one of them."""
-    store = own.store
-    own.put("d/a", b"1")
-    own.put("e", b"2")
-    own.store.mkdirs(own.at("d/b"))
-    listed = store.list_objects(own.at("d"))
-    wanted = {own.at("d/"), own.at("d/a"), own.at("d/b/")}
-    check({one.path for one in listed} == wanted, "a listing does not show all objects")
+    store = sandbox.store
+    sandbox.put("d/a", b"1")
+    sandbox.put("e", b"2")
+    sandbox.store.mkdirs(sandbox.at("d/b"))
+    listed = store.list_objects(sandbox.at("d"))
+    wanted = {sandbox.at("d/"), sandbox.at("d/a"), sandbox.at("d/b/")}
+    check({status.path for status in listed} == wanted, "a listing does not show all objects")
     store.delete_objects(listed)
-    check(store.list_objects(own.at("d")) == [], "listed objects were not deleted")
-    check(own.content("e") == b"2", "an object that was not listed was deleted")
+    check(store.list_objects(sandbox.at("d")) == [], "listed objects were not deleted")
+    check(sandbox.content("e") == b"2", "an object that was not listed was deleted")
     return "exactly those that were listed"
 
 
-def _one_wins(own: OwnDirectory) -> str:
+def _one_wins(sandbox: OwnDirectory) -> str:
     """Of several simultaneous completions at one name, exactly one succeeds."""
-    store, path = own.store, own.at("dest")
+    store, path = sandbox.store, sandbox.at("dest")
     actions = [_begin(store, path, b"%d" % number) for number in range(RIVALS)]
     answers = race(lambda number: store.publish(actions[number]), OSError)
     won = [number for number, answer in enumerate(answers) if answer is Answer.DONE]
@@ -124,14 +129,14 @@ def _one_wins(own: OwnDirectory) -> str:
     left = [action for action in actions if store.is_pending(path, action.id)]
     for action in left:
         store.abort_upload(path, action.id)
-    kept = len(left) == RIVALS - 1 and own.content("dest") in {b"%d" % n for n in range(RIVALS)}
+    kept = len(left) == RIVALS - 1 and sandbox.content("dest") in {b"%d" % n for n in range(RIVALS)}
     check(kept, "simultaneous completions at one name lost a file")
     return f"of {RIVALS} simultaneous completions at one name one succeeded"
 
 
-def _one_creates(own: OwnDirectory) -> str:
+def _one_creates(sandbox: OwnDirectory) -> str:
     """Of several simultaneous writes of one new file, exactly one succeeds; none replaces a file."""
-    store, path = own.store, own.at("new")
+    store, path = sandbox.store, sandbox.at("new")
 
     def create(number: int) -> int:
         store.create(path, b"%d" % number)
@@ -141,17 +146,19 @@ def _one_creates(own: OwnDirectory) -> str:
     check(len(made) == 1, f"of {RIVALS} simultaneous writes of one new file {len(made)} succeeded")
     with refused(FileExistsError, otherwise="a file was replaced by a write that must not replace"):
         store.create(path, b"other")
-    check(own.content("new") == b"%d" % made[0], "a new file is not as the write that succeeded")
+    check(sandbox.content("new") == b"%d" % made[0], "a new file is not as the write that succeeded")
     return f"of {RIVALS} simultaneous writes of one new file one succeeded"
 
 
-def _has_no_rename(own: OwnDirectory) -> str:
+def _has_no_rename(sandbox: OwnDirectory) -> str:
     """A rename is refused, because it would be a copy."""
-    source = own.put("a", b"1")
-    for rename in (own.store.rename, own.store.replace):
+    source = sandbox.put("a", b"1")
+    for rename in (sandbox.store.rename, sandbox.store.replace):
         with refused(OSError, otherwise="a file was renamed by a copy"):
-            rename(source, own.at("b"))
-    check(own.content("a") == b"1" and own.status("b") is None, "a refused rename changed a file")
+            rename(source, sandbox.at("b"))
+    check(
+        sandbox.content("a") == b"1" and sandbox.status("b") is None, "a refused rename changed a file"
+    )
     return "refused, nothing is copied"
 
 

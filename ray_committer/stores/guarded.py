@@ -70,8 +70,8 @@ class GuardedStore(ForwardingStore):
         durations = Durations()
         for (name, failed), all_seconds in noted.items():
             durations.add(name, all_seconds, failed=failed)
-        found = durations.statistics()
-        return aggregate(found, self._take_again()) if self._again else found
+        statistics = durations.statistics()
+        return aggregate(statistics, self._take_again()) if self._again else statistics
 
     def write_once(self, path: str, data: bytes) -> None:
         """Write a file; not again if the store does not answer."""
@@ -143,11 +143,11 @@ class GuardedStore(ForwardingStore):
         self._sleep(waiting.REQUEST.after(0) if refusals == 1 else asked)
 
     def _take_again(self) -> IOStatistics:
-        found = IOStatistics()
+        statistics = IOStatistics()
         with suppress(IndexError):
             while True:
-                found = aggregate(found, count(self._again.popleft(), 1))
-        return found
+                statistics = aggregate(statistics, count(self._again.popleft(), 1))
+        return statistics
 
     def _note(self, name: str, started: float, *, failed: bool) -> None:
         self._noted.append((name, self._clock() - started, failed))
@@ -156,14 +156,14 @@ class GuardedStore(ForwardingStore):
 def _name_path(error: OSError, request: partial[Any]) -> None:
     """Name the path of a request that has failed, if the error does not: a full disk has none."""
     if error.filename is None and error.errno is not None:
-        error.filename = next((one for one in request.args if isinstance(one, str)), None)
+        error.filename = next((argument for argument in request.args if isinstance(argument, str)), None)
 
 
 def until_answered(request: Callable[[], T], retry_seconds: float = RETRY_SECONDS) -> T:
     """Make a harmless request until the store answers it.
 
     The last of `ATTEMPTS`, or the last one in `retry_seconds`, raises its error. This is for requests
-    without permits, such as those of a store that is being opened.
+    without permits, such as the requests of a store that is being opened.
     """
     started = time.monotonic()
     for attempt in range(1, ATTEMPTS):

@@ -73,22 +73,22 @@ class LocalStore(StoreOperations):
             names = [name for name in os.listdir(directory) if not name.startswith(LOOK_PREFIX)]
             hidden = {name for name in names if name.startswith(".")}
             checksums = hidden.intersection(map(_checksum_of, names)) if hidden else hidden
-            found = []
+            statuses = []
             while names:  # a name is no longer held once its status is
                 name = names.pop()
                 if name not in checksums and (status := _listed(path, name, directory)) is not None:
-                    found.append(status)
+                    statuses.append(status)
         finally:
             os.close(directory)
-        return found
+        return statuses
 
     def list_files(self, path: str) -> list[FileStatus]:
-        found, level = [], [path]
+        statuses, level = [], [path]
         while level:
             listed = [status for directory in level for status in self._list_if_there(directory)]
-            found += [status for status in listed if not status.is_directory or status.is_link]
+            statuses += [status for status in listed if not status.is_directory or status.is_link]
             level = [status.path for status in listed if status.is_directory and not status.is_link]
-        return found
+        return statuses
 
     def read(self, path: str) -> bytes:
         return read_regular(path)
@@ -254,7 +254,7 @@ class LocalStore(StoreOperations):
         return self._links
 
     def denied_links(self, paths: Sequence[str]) -> list[str]:
-        """Return those of some files that this process has no permission to link."""
+        """Return the files among `paths` that this process has no permission to link."""
         return denied_links(paths)
 
     def network_file_system(self, path: str) -> str | None:
@@ -311,8 +311,8 @@ def _listed(path: str, name: str, directory: int) -> FileStatus | None:
         raise PermissionError(e.errno, e.strerror, os.path.join(path, name)) from e
 
 
-def _status(path: str, found: os.stat_result) -> FileStatus:
-    is_link, mode = stat.S_ISLNK(found.st_mode), found.st_mode
+def _status(path: str, stated: os.stat_result) -> FileStatus:
+    is_link, mode = stat.S_ISLNK(stated.st_mode), stated.st_mode
     if is_link:
         with suppress(OSError):  # it leads nowhere
             mode = os.stat(path).st_mode
@@ -320,9 +320,9 @@ def _status(path: str, found: os.stat_result) -> FileStatus:
         path=path,
         is_directory=stat.S_ISDIR(mode),
         is_link=is_link,
-        size=found.st_size,
-        modified_milliseconds=found.st_mtime_ns // 1_000_000,
-        file_id=f"{found.st_dev}:{found.st_ino}",
+        size=stated.st_size,
+        modified_milliseconds=stated.st_mtime_ns // 1_000_000,
+        file_id=f"{stated.st_dev}:{stated.st_ino}",
         is_special=not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)),
     )
 

@@ -71,7 +71,7 @@ def link_and_unlink(source: str, dest: str, *, between: Callable[[], None] = lam
 
 
 def _link(opened: int, name: str, source: str, dest: str) -> None:
-    """Link a name in an open directory, which is that of `source`, unless `dest` is the same file."""
+    """Link a name in an open directory, where `source` is, unless `dest` is the same file."""
     try:
         os.link(name, dest, src_dir_fd=opened, follow_symlinks=False)
     except FileExistsError as e:

@@ -38,7 +38,7 @@ def open_output(store: StoreOperations, path: str) -> BinaryIO:
 
 
 class _NamedFile(io.FileIO):
-    """A file whose errors name it: those of Python do not if a disk is full."""
+    """A file whose errors name it: Python's do not if a disk is full."""
 
     def write(self, data: Any, /) -> int:
         try:
