@@ -127,6 +127,16 @@ def advance(
     return _change(store, job, seen, seen.state.to(phase, nonce or new_nonce()), content)
 
 
+def advance_if_unchanged(
+    store: StoreOperations, job: JobAttempt, seen: Seen, phase: Phase
+) -> Seen | None:
+    """`advance`, for a change that is not needed any more if another process was faster: None then."""
+    try:
+        return advance(store, job, seen, phase)
+    except StateChangedError:
+        return None
+
+
 def join_table(store: StoreOperations, job: JobAttempt, seen: Seen, table: TableBase) -> Seen:
     """Note the table that an open job belongs to; `StateChangedError` as `advance`."""
     return _change(store, job, seen, seen.state.at(table, new_nonce()))

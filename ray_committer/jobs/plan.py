@@ -37,10 +37,9 @@ from ray_committer.stages.load_manifests import (
     changed_too_often,
     load_unchanged,
 )
-from ray_committer.stages.old_data.mode_roots import ModeRoots, roots_of_mode
+from ray_committer.stages.old_data.mode_roots import ModeRoots, claim_of, roots_of_mode
 from ray_committer.stages.other_jobs.end_others import plan_text
 from ray_committer.stages.preflight import OldFiles, look_at_data, preflight
-from ray_committer.stages.record_job import claim_of
 from ray_committer.stages.save_commit_record import refuse_aborted
 from ray_committer.stages.turns.claim_table import begin_turn
 from ray_committer.stages.turns.find_table import require_table
@@ -174,7 +173,7 @@ def _turn(job: OpenJob, seen: Seen | None, loaded: LoadedManifests) -> Turn:
         return Turn(job.context)
     roots = roots_of_mode(job.context, loaded, job.replaced_roots)
     run_id = run_id_of(job.context, seen)
-    return begin_turn(job.context, seen.state, seen.state.table, loaded, roots, "a dry run", run_id)
+    return begin_turn(job.context, seen.state, loaded, roots, "a dry run", run_id)
 
 
 def _waits(context: JobContext, found: CommittedRun | Obstacle | None) -> Iterator[str]:

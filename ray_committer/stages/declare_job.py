@@ -15,7 +15,13 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ray_committer.errors import CommitConflictError, CommitterBusyError, LinkedPathError
-from ray_committer.job_files.job_state import Seen, StateChangedError, advance, read_state
+from ray_committer.job_files.job_state import (
+    Seen,
+    StateChangedError,
+    advance,
+    advance_if_unchanged,
+    read_state,
+)
 from ray_committer.job_files.job_status import JobStatus
 from ray_committer.job_files.listing import not_read
 from ray_committer.job_files.others import Choose, Watch, destinations_above, look_for_all, other_jobs
@@ -274,9 +280,7 @@ def _withdraw_dead(context: JobContext, other: JobStatus) -> bool:
     """Withdraw the declaration of a job whose committer is dead, which decides nothing about that job;
     False if it belongs to another user."""
     try:
-        advance(context.store, other.job, other.known, Phase.OPEN)
-    except StateChangedError:
-        return True
+        advance_if_unchanged(context.store, other.job, other.known, Phase.OPEN)
     except PermissionError:
         return False
     return True

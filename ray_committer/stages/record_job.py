@@ -13,14 +13,13 @@ from functools import partial
 from typing import Any, cast
 
 from ray_committer.errors import ManifestChangedError, RayCommitterError
-from ray_committer.job_files.job_state import Seen, StateChangedError
+from ray_committer.job_files.job_state import Seen, advance_if_unchanged
 from ray_committer.job_files.job_status import JobStatus
 from ray_committer.job_files.job_tree import list_tree
 from ray_committer.job_files.owners import nobody, owner_of
 from ray_committer.job_files.read_job import read_other
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.claims import Obstacle
-from ray_committer.protocol.paths import ancestors, is_within, parent
 from ray_committer.protocol.record import Claim, CommitRecord, ReplacedFile
 from ray_committer.protocol.state import Phase, new_nonce
 from ray_committer.stages.checks.places import find_other_destinations
@@ -33,7 +32,7 @@ from ray_committer.stages.load_manifests import (
     LoadedManifests,
     ManifestsChangedError,
 )
-from ray_committer.stages.old_data.mode_roots import ModeRoots, roots_of_mode
+from ray_committer.stages.old_data.mode_roots import ModeRoots, claim_of, roots_of_mode
 from ray_committer.stages.old_data.old_files_aside import make_places_aside
 from ray_committer.stages.old_data.old_success import find_old_success, make_place_of_success
 from ray_committer.stages.other_jobs.other_attempts import abort_older_attempts
@@ -45,9 +44,6 @@ from ray_committer.stages.sync_to_disk import sync_manifests
 from ray_committer.stages.turns.claim_table import begin_turn
 from ray_committer.stages.turns.turn import Turn
 from ray_committer.tables.other_tables import refuse_partitions_of_tables
-
-MOST_WRITES = 100
-"""The most directories that a declaration names; if there are more, it names the destination."""
 
 
 def record_job(run: CommitRun, seen: Seen, loaded: LoadedManifests) -> Seen:
@@ -104,8 +100,7 @@ def _prepare(run: CommitRun, seen: Seen, loaded: LoadedManifests) -> _Decision:
     _warn_of_network(context, claim)
     if loaded.sources_are_checked or loaded.wrong_sources:
         _refuse_wrong_sources(run, loaded, roots, load)
-    state = seen.state
-    begin = partial(begin_turn, context, state, state.table, loaded, roots, run.name, run_id)
+    begin = partial(begin_turn, context, seen.state, loaded, roots, run.name, run_id)
     run.turn = with_coordinator(context, begin, load)
     return _Decision(run, loaded, load, roots, claim, run.turn, run_id)
 
@@ -187,28 +182,6 @@ def _warn_of_network(context: JobContext, claim: Claim) -> None:
             f"others late; let no other job write there until this one has ended, because it replaces "
             f"data or requires that there is none"
         )
-
-
-def claim_of(
-    context: JobContext, loaded: LoadedManifests, roots: ModeRoots, allowed_roots: Sequence[str]
-) -> Claim:
-    """The directories that a job writes, and those of them that exclude other writers: the `roots`."""
-    destination = context.job.destination
-    excludes = (*roots.replaced, *roots.empty)
-    writes = set(excludes)
-    directories = context.executor.directories
-    if context.options.mode.is_of_partitions:  # the other directories are empty, or above a partition
-        above = {path for root in excludes for path in ancestors(root, destination)}
-        writes.update(set(directories.share(0, 1)) - above)
-    elif directories.plan() > MOST_WRITES:
-        writes.update((destination, *allowed_roots))
-    else:
-        writes.update(directories.share(0, 1))
-        writes.update((destination,) if loaded.fills_destination else ())
-    real = context.store.real_path  # other jobs can reach a directory by another name
-    writes, excludes = set(map(real, writes)), tuple(set(map(real, excludes)))
-    outermost = [path for path in writes if path == "/" or not is_within(parent(path), writes)]
-    return Claim(sorted(outermost), sorted(excludes))
 
 
 def _freeze_and_declare(decision: _Decision, seen: Seen, record: CommitRecord) -> Seen:
@@ -306,10 +279,10 @@ def _or_raise(checked: OldFiles | Exception) -> OldFiles:
 
 def _withdraw_own(context: JobContext, run: str) -> None:
     """Withdraw this run's declaration if it is still there; otherwise the next run counts it as dead."""
-    with suppress(StateChangedError, OSError, RayCommitterError):
+    with suppress(OSError, RayCommitterError):
         own = read_other(context.store, context.job, context.now_milliseconds())
         if own is not None and own.phase is Phase.DECLARED and own.declaration.owner.run == run:
-            withdraw(context, own.known)
+            advance_if_unchanged(context.store, context.job, own.known, Phase.OPEN)
 
 
 def _record(decision: _Decision, seen: Seen, old: OldFiles) -> CommitRecord:

@@ -17,7 +17,12 @@ from ray_committer.errors import (
     TaskCommitError,
     some_of,
 )
-from ray_committer.job_files.job_state import Seen, StateChangedError, advance, begin_state, read_state
+from ray_committer.job_files.job_state import (
+    Seen,
+    advance_if_unchanged,
+    begin_state,
+    read_state,
+)
 from ray_committer.job_files.job_status import JobStatus
 from ray_committer.job_files.listing import not_read
 from ray_committer.job_files.others import other_jobs, until_certain
@@ -244,7 +249,7 @@ def _refusal(
 
 def _give_up(store: StoreOperations, job: JobAttempt, seen: Seen) -> None:
     """Abort a job that was set up but is refused; ``vacuum`` deletes what remains after an error."""
-    with suppress(OSError, RayCommitterError, StateChangedError):
+    with suppress(OSError, RayCommitterError):
         now = read_state(store, job)
         if now is None:  # it was aborted, and set-up has made directories since
             for directory in (job.manifests, job.directory, job.job_directory, job.temporary):
@@ -252,9 +257,9 @@ def _give_up(store: StoreOperations, job: JobAttempt, seen: Seen) -> None:
             return
         if now.state.stamp != seen.state.stamp or now.phase not in (*UNDECIDED, Phase.ABORTED):
             return
-        aborted = now if now.phase is Phase.ABORTED else advance(store, job, now, Phase.ABORTED)
-        gone = take_away(store, job, aborted)
-        if gone is not None:
+        is_over = now.phase is Phase.ABORTED
+        aborted = now if is_over else advance_if_unchanged(store, job, now, Phase.ABORTED)
+        if aborted is not None and (gone := take_away(store, job, aborted)) is not None:
             delete_gone(store, gone, aborted)
 
 

@@ -18,7 +18,7 @@ from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.record import Claim, ConflictMode
 from ray_committer.protocol.state import Phase
-from ray_committer.stages.record_job import MOST_WRITES
+from ray_committer.stages.old_data.mode_roots import MOST_WRITES
 from ray_committer.testing import (
     MemoryStore,
     SimulatedCrash,

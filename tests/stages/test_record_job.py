@@ -18,8 +18,9 @@ from ray_committer.protocol.record import Claim, CommitRecord, ConflictMode, Dec
 from ray_committer.protocol.state import UNDECIDED, Phase
 from ray_committer.stages.commit_job import commit_job
 from ray_committer.stages.declare_job import declare_job, withdraw
+from ray_committer.stages.old_data.mode_roots import MOST_WRITES
 from ray_committer.stages.preflight import preflight
-from ray_committer.stages.record_job import MOST_WRITES, record_job
+from ray_committer.stages.record_job import record_job
 from ray_committer.stages.run.commit_run import CommitRun
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import (

@@ -11,13 +11,16 @@ from dataclasses import dataclass
 from functools import partial
 
 from ray_committer.errors import ManifestChangedError, PreflightError
-from ray_committer.protocol.paths import is_inside, parent
-from ray_committer.protocol.record import ConflictMode, ManifestRef
+from ray_committer.protocol.paths import ancestors, is_inside, is_within, parent
+from ray_committer.protocol.record import Claim, ConflictMode, ManifestRef
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import LoadedManifests, ManifestsChangedError
 from ray_committer.work.batches import batches
 from ray_committer.work.entries import entries
 from ray_committer.work.worker import Worker
+
+MOST_WRITES = 100
+"""The most directories that a declaration names; if there are more, it names the destination."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,3 +86,25 @@ def _partitions_of(worker: Worker, ref: ManifestRef) -> set[str]:
             )
         partitions.add(directory)
     return partitions
+
+
+def claim_of(
+    context: JobContext, loaded: LoadedManifests, roots: ModeRoots, allowed_roots: Sequence[str]
+) -> Claim:
+    """The directories that a job writes, and those of them that exclude other writers: the `roots`."""
+    destination = context.job.destination
+    excludes = (*roots.replaced, *roots.empty)
+    writes = set(excludes)
+    directories = context.executor.directories
+    if context.options.mode.is_of_partitions:  # the other directories are empty, or above a partition
+        above = {path for root in excludes for path in ancestors(root, destination)}
+        writes.update(set(directories.share(0, 1)) - above)
+    elif directories.plan() > MOST_WRITES:
+        writes.update((destination, *allowed_roots))
+    else:
+        writes.update(directories.share(0, 1))
+        writes.update((destination,) if loaded.fills_destination else ())
+    real = context.store.real_path  # other jobs can reach a directory by another name
+    writes, excludes = set(map(real, writes)), tuple(set(map(real, excludes)))
+    outermost = [path for path in writes if path == "/" or not is_within(parent(path), writes)]
+    return Claim(sorted(outermost), sorted(excludes))

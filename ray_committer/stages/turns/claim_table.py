@@ -171,7 +171,6 @@ class TableTurn(Turn):
 def begin_turn(
     context: JobContext,
     state: JobState,
-    base: TableBase | None,
     loaded: LoadedManifests,
     roots: ModeRoots,
     run: str,
@@ -182,6 +181,7 @@ def begin_turn(
     `PreflightError` if the log cannot hold what the job does. `TableLogError` if the table is not that
     of the set-up.
     """
+    base = state.table
     if base is None:
         return Turn(context)
     table = TablePlaces(context.job.destination)

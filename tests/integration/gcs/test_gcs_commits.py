@@ -15,7 +15,7 @@ from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt
 from ray_committer.protocol.recovery import Proof
 from ray_committer.protocol.state import Phase, new_nonce
 from ray_committer.stages.cleanup_job import FEW_ATTEMPTS
-from ray_committer.stages.record_job import MOST_WRITES
+from ray_committer.stages.old_data.mode_roots import MOST_WRITES
 from ray_committer.stores.gcs.store import BATCHES_AT_ONCE, DELETES_AT_ONCE, GcsStore
 from ray_committer.testing import (
     SimulatedCrash,
