@@ -31,6 +31,7 @@ from ray_committer.protocol.record import (
 from ray_committer.protocol.state import UNSTAMPED, JobState, Phase, new_nonce
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import LoadedManifests, load_manifests
+from ray_committer.stages.setup_job import setup_job
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.local import LocalStore
@@ -43,7 +44,7 @@ from ray_committer.testing import (
     crash_at,
     write_job,
 )
-from ray_committer.testing.harness import ending
+from ray_committer.testing.harness import ending, put_file
 from ray_committer.work.worker import Worker
 from tests.servers.fake_s3 import FakeS3Store
 
@@ -207,6 +208,21 @@ def with_job(
     write_job(store, job, tasks or {}, mode=mode)
     record = record_of(job_id=job.job_id, job_attempt=job.number, **fields)
     bring_to(store, phase, job=job, record=record)
+    return store
+
+
+def set_up(*jobs: JobAttempt) -> MemoryStore:
+    """A store with jobs that were only set up."""
+    store = MemoryStore()
+    for one in jobs:
+        setup_job(store, one)
+    return store
+
+
+def a_file(path: str) -> MemoryStore:
+    """A store with one empty file."""
+    store = MemoryStore()
+    put_file(store, path, b"")
     return store
 
 
