@@ -57,7 +57,7 @@ def steps(job: Job, setup: Setup, *, moved: float = 0.0) -> list[Step]:
             DIRECTORIES,
             rounds=rounds[DIRECTORIES] + bool(setup.workers),  # each looks whether it sees the record
             beside={LIST: setup.workers or 0},
-            items=job.partitions if store.has_directories else 0,
+            items=job.partitions if store.makes_directories else 0,
             each={MKDIRS: 1},
         ),
         _move(job, setup, moved),
@@ -94,7 +94,7 @@ def _checks(job: Job, setup: Setup) -> list[Step]:
         files = costs.LOADED_FILE.value * job.files / listings
         found.append(Step(PREPARE, items=listings, each={LIST: 1}, processor=costs.LISTED.value + files))
     found.append(Step(PREPARE, items=job.partitions, each={LIST: 1}, processor=costs.LISTED.value))
-    if store.completes_uploads:
+    if store.lists_uploads:
         pages = _more_pages(job.files, store) + 1
         found.append(Step(PREPARE, rounds=pages, beside={LIST: pages}))
     return found
@@ -147,7 +147,7 @@ def _listings_a_task(job: Job, store: Store) -> int:
 def _checks_later(job: Job, store: Store) -> bool:
     """Whether the tasks' directories are listed after the load, beside other requests."""
     is_small = job.files * costs.MANIFEST_BYTES.value <= SMALL_MANIFESTS
-    return is_small and not (store.copies_manifests or store.completes_uploads or store.is_local)
+    return is_small and not (store.copies_manifests or store.lists_uploads or store.is_local)
 
 
 def _read_again(job: Job, setup: Setup) -> float:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 
 from ray_committer.protocol.plan import LARGEST_BATCH, shard_size
 from ray_committer.stages.validate_renamed_files import FILES_A_PACK
-from ray_committer.stores.base import StoreCapabilities
 
 MOVE, READ, LIST, WRITE, MKDIRS, OTHER = "move", "read", "list", "write", "make directory", "other"
 """The kinds of requests; others look at the state of the job, change it, or delete what is left."""
@@ -75,9 +74,9 @@ class Store:
     latency: float = 0.05
     client: float = 0.0
     listing_is_cheap: bool = False
-    has_directories: bool = True
+    makes_directories: bool = True
     copies_manifests: bool = False
-    completes_uploads: bool = False
+    lists_uploads: bool = False
     serial_a_task: float = 0.0
     limit: Limit | None = None
     prices: Mapping[str, float] = field(default_factory=dict)
@@ -118,7 +117,7 @@ class Estimate:
 
 
 def count_requests(
-    store: Store | StoreCapabilities,
+    store: Store,
     job: Job,
     *,
     copies: bool,
@@ -128,14 +127,14 @@ def count_requests(
     """The requests of a commit by kind; the manifests are copied if tasks could replace them."""
     looks = 1 + (store.listing_is_cheap if validates is None else validates)
     listings = job.tasks * (store.listing_is_cheap or copies) + job.directories * looks
-    uploads = -(-job.files // _UPLOADS_A_PAGE) if store.completes_uploads else 0
-    checks = job.directories * (store.has_directories and not store.listing_is_cheap)
+    uploads = -(-job.files // _UPLOADS_A_PAGE) if store.lists_uploads else 0
+    checks = job.directories * (store.makes_directories and not store.listing_is_cheap)
     return {
         MOVE: job.files,
         READ: job.tasks + _ONCE[READ],
         LIST: listings + uploads + above + _ONCE[LIST],
         WRITE: job.tasks * copies + _ONCE[WRITE],
-        MKDIRS: job.directories * store.has_directories,
+        MKDIRS: job.directories * store.makes_directories,
         OTHER: _ONCE[OTHER] + checks,
     }
 
@@ -150,7 +149,7 @@ def estimate(job: Job, setup: Setup) -> Estimate:
     """The time of a commit: of requests that follow one another, and the longest of what else it waits
     for."""
     store, request = setup.store, setup.latency + REQUEST_SECONDS * bool(setup.latency)
-    uploads = job.files / _UPLOADS_A_PAGE if store.completes_uploads else 0.0
+    uploads = job.files / _UPLOADS_A_PAGE if store.lists_uploads else 0.0
     # What follows one another cannot be shortened by workers, so it is added to the longest of all other
     # waits.
     alone = request * (_ROUNDS + int(uploads) + int(job.tasks * store.serial_a_task))
@@ -195,7 +194,7 @@ def _steps(job: Job, store: Store) -> Iterator[tuple[int, float]]:
     yield job.directories, LISTING_SECONDS
     if store.copies_manifests:
         yield from [(job.tasks, 0.0)] * 2
-    if store.has_directories:
+    if store.makes_directories:
         yield job.directories, 0.0
     if store.listing_is_cheap:
         yield job.tasks, LISTING_SECONDS
@@ -234,7 +233,7 @@ STORES = {
     "gs": Store(
         name="Google Cloud Storage",
         client=135e-6,
-        has_directories=False,
+        makes_directories=False,
         copies_manifests=True,
         serial_a_task=0.0125,
         # cloud.google.com/storage/docs/request-rate
@@ -245,8 +244,8 @@ STORES = {
     "s3": Store(
         name="Amazon S3",
         client=247e-6,
-        has_directories=False,
-        completes_uploads=True,
+        makes_directories=False,
+        lists_uploads=True,
         serial_a_task=0.008,
         # docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance.html
         limit=Limit(5_500, 3_500, "the 3,500 writes per second of the prefix"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ray_committer.jobs.estimate import Job, count_requests
+from ray_committer.jobs.estimate import Job, Store, count_requests
+from ray_committer.places.choose import needed, output_of
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import StoreSpec
@@ -104,7 +105,13 @@ def planned_requests(
     context: JobContext, manifests: int, files: int, directories: int, replaced: int
 ) -> int:
     """The requests of the commit by the formula of an estimate, and one per replaced file."""
-    store = context.store.capabilities
+    place = (context.job.destination,)
+    store = Store(
+        name="",
+        listing_is_cheap=context.store.capabilities.listing_is_cheap,
+        makes_directories=bool(needed(context.store, place)),
+        lists_uploads=bool(output_of(context.store).uploading(place)),
+    )
     requests = count_requests(
         store,
         Job(files, manifests, directories),

@@ -112,6 +112,17 @@ class Places(ABC):
         """Whether a listing of a directory is little beside its deletion."""
 
     @property
+    def needs_sync(self) -> bool:
+        """Whether a power cut loses what is done and was not forced to disk."""
+        return self.store.has(StoreOperations.sync)
+
+    @property
+    def are_listed_alike(self) -> bool:
+        """Whether all machines see the same facts in a listing: not on file systems that each mounts,
+        since each numbers the files in its own way."""
+        return not self.store.has(StoreOperations.network_file_system)
+
+    @property
     def deletes_versions(self) -> bool:
         """Whether a deletion can name the version that `read_version` has shown."""
         return True

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import errno
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ray_committer.places.aside import is_gone, move_back
@@ -37,6 +37,11 @@ class OldFiles(ABC):
     def can_take(self) -> bool:
         """Whether a file can be put aside in one step that takes no other file of that name for good."""
         return True
+
+    def checked(self, paths: Iterable[str]) -> Iterable[str]:
+        """The paths of the files that are asked whether they can be removed: all, or none where no
+        request shows that."""
+        return paths if self.store.has(StoreOperations.what_stays) else ()
 
     def look(self, path: str) -> FileStatus | None:
         """Describe what is at a path, with its version if files have one."""
@@ -168,6 +173,12 @@ class PlainFiles(OldFiles):
     def clear(self, old: Old) -> None:
         if is_unchanged(self.store, old[0]):
             self.store.delete_file(old[0].path)
+
+
+def can_have_two_names(store: StoreOperations) -> bool:
+    """Whether a file can be at its source and at its destination: between a link and an unlink, or
+    after a power cut."""
+    return store.has(StoreOperations.links_files) or store.has(StoreOperations.sync)
 
 
 def replaced_file(status: FileStatus) -> ReplacedFile:

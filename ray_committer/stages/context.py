@@ -24,7 +24,6 @@ from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.other_jobs.end_others import EndJob, cannot_end
-from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.registry import shown_url
 from ray_committer.texts import mark, shown
@@ -116,7 +115,7 @@ class JobContext:
     @property
     def syncs(self) -> bool:
         """Whether the commit must survive a power cut, on a store that needs requests for that."""
-        return self.options.durable and self.store.has(StoreOperations.sync)
+        return self.options.durable and self.places.needs_sync
 
     def sync(self, *paths: str) -> None:
         """Force files, and the names in directories, to disk, in this order, if the commit `syncs`."""

@@ -65,13 +65,12 @@ def are_as_loaded(context: JobContext, loaded: LoadedManifests) -> bool:
 def _are_same(context: JobContext, loaded: LoadedManifests, directory: str) -> bool:
     """Whether the manifests that are listed now are those that were loaded.
 
-    A worker makes a long listing, so that the driver, which has the loaded ones, need not hold it; not
-    on file systems that each machine mounts, since each numbers the files in its own way.
+    A worker makes a long listing, if it sees the same as the driver, which has the loaded ones and so
+    need not hold it.
     """
     names = counted_names(context)
     is_long = len(loaded.manifests) >= MANY_MANIFESTS
-    is_shared = not context.store.has(StoreOperations.network_file_system)
-    if is_long and context.executor.starts_workers and is_shared:
+    if is_long and context.executor.starts_workers and context.places.are_listed_alike:
         (found,) = context.executor.run(partial(_look, names=names), [directory])
     else:
         found = _listing(context.store, context.job, directory, names)

@@ -45,7 +45,7 @@ from ray_committer.stages.turns.list_new_files import (
     NewFiles,
     save_new_files,
 )
-from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.stores.base import FileStatus
 from ray_committer.texts import mark
 from ray_committer.work.batches import batches
 from ray_committer.work.entries import Entry, check_directory, check_entry, entries, store_path
@@ -476,8 +476,8 @@ def _checked_entries(
     loaded = list(entries(manifest, worker.store.spec))
     for entry in loaded:
         check_entry(entry, worker.job, attempt, roots, worker.store)
-    if worker.store.has(StoreOperations.first_link):
-        _refuse_linked_sources(worker, loaded)
+    # `LinkedPathError` if a source is behind a link, where the file does not belong to the task.
+    refuse_links(worker.store, _above_sources(worker, loaded))
     if len({entry.source for entry in loaded}) < len(loaded):
         twice = Counter(entry.source for entry in loaded).most_common(1)[0][0]
         raise PreflightError(
@@ -486,11 +486,12 @@ def _checked_entries(
     return loaded
 
 
-def _refuse_linked_sources(worker: Worker, loaded: list[Entry]) -> None:
-    """`LinkedPathError` if a source is behind a link, where the file does not belong to the task."""
+def _above_sources(worker: Worker, loaded: list[Entry]) -> Iterator[str]:
+    """The directories of the sources, and those above them that belong to tasks. A store without links
+    takes none of them, so nothing is computed there."""
     parents = {parent(entry.source) for entry in loaded}
     above = {path for directory in parents for path in ancestors(directory, worker.job.tasks)}
-    refuse_links(worker.store, sorted(above | parents))
+    yield from sorted(above | parents)
 
 
 def _directories(

@@ -16,6 +16,7 @@ from functools import partial
 from ray_committer.errors import CommitStateUnknownError
 from ray_committer.places.aside import return_stranger
 from ray_committer.places.choose import needed, old_files_of
+from ray_committer.places.old_files import can_have_two_names
 from ray_committer.places.settle import settle
 from ray_committer.protocol.actions import CompleteUpload, Rename
 from ray_committer.protocol.paths import TAKEN_BACK_SUFFIX, join, parent
@@ -114,12 +115,6 @@ def take_back_entry(
     if own is not None and not has_two_names:
         return None
     return take_from_destination(store, f"{taken}{TAKEN_BACK_SUFFIX}", entry, own)
-
-
-def can_have_two_names(store: StoreOperations) -> bool:
-    """Whether a file can be at its source and at its destination: between a link and an unlink, or
-    after a power cut."""
-    return store.has(StoreOperations.links_files) or store.has(StoreOperations.sync)
 
 
 def _take_source(store: StoreOperations, entry: Rename, taken: str) -> bool:

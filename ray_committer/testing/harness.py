@@ -13,6 +13,7 @@ from ray_committer.job_files.job_state import StateChangedError, advance, read_s
 from ray_committer.job_files.job_status import JobStatus
 from ray_committer.job_files.read_job import read_job, without_late
 from ray_committer.options import CommitOptions
+from ray_committer.places.choose import output_of
 from ray_committer.places.task_files import TaskFiles
 from ray_committer.protocol.commit_result import CommitResult
 from ray_committer.protocol.paths import SUCCESS, TEMPORARY, JobAttempt, join, parent
@@ -29,7 +30,7 @@ from ray_committer.stages.undo_job import undo_job
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.testing.chaos_executor import Chaos, ChaosExecutor
-from ray_committer.work.upload_file import NOTES, TaskUploads
+from ray_committer.work.upload_file import NOTES
 from ray_committer.work.worker import Worker
 
 _OF_OTHERS = CommitOptions(assume_complete=False, conflict_wait_seconds=0.0, known_jobs=())
@@ -139,17 +140,16 @@ def write_attempt(
     store: StoreOperations, job: JobAttempt, task_attempt_id: str, files: Mapping[str, bytes]
 ) -> None:
     """Write files, named relative to the destination, as the task attempt does."""
-    if store.capabilities.completes_uploads:
-        seen = read_state(store, job)
-        uploads = TaskUploads(
-            store, job.task_attempt(task_attempt_id), seen.state.stamp if seen else None
-        )
+    seen = read_state(store, job)
+    directory, stamp = job.task_attempt(task_attempt_id), seen.state.stamp if seen else UNSTAMPED
+    uploads = output_of(store).open(directory, stamp)
+    if uploads is not None:
         for name, data in files.items():
             with uploads.open(join(job.destination, name)) as file:
                 file.write(data)
         return
     for name, data in files.items():
-        put_file(store, join(job.task_attempt(task_attempt_id), name), data)
+        put_file(store, join(directory, name), data)
 
 
 def commit_attempt(
@@ -175,8 +175,9 @@ def commit_attempt(
         attempts=1,
         named=named,
     )
-    if store.capabilities.completes_uploads:  # as a task does
-        store.delete_listed((join(job.task_attempt(task_attempt_id), NOTES),), lambda: True)
+    notes = (join(job.task_attempt(task_attempt_id), NOTES),)
+    for directory in output_of(store).uploading(notes):  # as a task does
+        store.delete_listed((directory,), lambda: True)
 
 
 def put_task_file(files: TaskFiles, name: str, data: bytes) -> None:

@@ -14,6 +14,7 @@ from ray_committer.job_files.owners import Life, life_of
 from ray_committer.job_files.read_job import last_sign
 from ray_committer.job_files.success import is_noted, success_if_told
 from ray_committer.places.aside import return_stranger
+from ray_committer.places.old_files import can_have_two_names
 from ray_committer.protocol.claims import judge
 from ray_committer.protocol.manifest import stamp_of
 from ray_committer.protocol.paths import CURRENT, JobAttempt, join
@@ -40,7 +41,7 @@ from ray_committer.stages.preflight import look_at_data
 from ray_committer.stages.run.failure import look_again
 from ray_committer.stages.run.heartbeat import signing_off
 from ray_committer.stages.save_task_manifest import save_task_manifest
-from ray_committer.stages.take_back import can_have_two_names, take_back_entry, take_from_destination
+from ray_committer.stages.take_back import take_back_entry, take_from_destination
 from ray_committer.stores.base import (
     FileStatus,
     StoredState,

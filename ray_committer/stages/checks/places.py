@@ -6,7 +6,7 @@ It makes one listing per directory. The rename, which never replaces, finds what
 from __future__ import annotations
 
 import errno
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -102,15 +102,14 @@ def check_destinations(
 
 
 def refuse_linked_directories(
-    context: JobContext, directories: Iterable[str], roots: Collection[str]
+    context: JobContext, directories: Collection[str], roots: Collection[str]
 ) -> None:
     """`LinkedPathError` that names each link to a directory among the directories of the output, and
     above them: it can lead out of the table. The `roots` themselves can be links."""
     store = context.store
-    if not store.has(StoreOperations.first_link):
+    if store.first_link(_inside(directories, roots)) is None:
         return
-    paths = {place for path in directories for place in (path, *ancestors(path, "/"))}
-    inside = (path for path in paths if any(is_inside(path, root) for root in roots))
+    inside = _inside(directories, roots)
     linked = [path for path in inside if store.first_link((path,)) is not None]
     statuses = map(store.get_status, linked)
     links = sorted(status.path for status in statuses if status is not None and status.is_directory)
@@ -121,6 +120,13 @@ def refuse_linked_directories(
             "nothing was changed: replace the link by a directory, or abort the job and write to the "
             "directory itself; then run the same command",
         )
+
+
+def _inside(directories: Iterable[str], roots: Collection[str]) -> Iterator[str]:
+    """The directories, and those above them, that are below a root. A store without links takes none of
+    them, so nothing is computed there."""
+    paths = {place for path in directories for place in (path, *ancestors(path, "/"))}
+    yield from (path for path in paths if any(is_inside(path, root) for root in roots))
 
 
 def _files_in_place(context: JobContext, directories: Sequence[str]) -> dict[str, str]:

@@ -14,7 +14,6 @@ from functools import partial
 from ray_committer.errors import SHOWN, PreflightError, some_of
 from ray_committer.protocol.paths import parent
 from ray_committer.stages.context import JobContext
-from ray_committer.stores.base import StoreOperations
 from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker
 
@@ -25,10 +24,8 @@ _Found = tuple[int, list[str]]
 
 def check_removals(context: JobContext, paths: Iterable[str]) -> list[PreflightError]:
     """The error, if any, that names the old files at `paths` that could not be removed."""
-    if not context.store.has(StoreOperations.what_stays):
-        return []
     by_directory: dict[str, list[str]] = defaultdict(list)
-    for path in paths:
+    for path in context.old_files.checked(paths):
         by_directory[parent(path)].append(path)
     groups = [(directory, tuple(files)) for directory, files in by_directory.items()]
     work = context.until_cancelled(batches(context.executor, groups))
