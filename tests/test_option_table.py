@@ -66,9 +66,9 @@ def test_the_command_line_has_it_in_its_group():
     found: list[CommitOptions] = []
 
     @click.command(cls=Command)
-    @shared.settings(of=WithNap)
-    def probe(**_settings: object) -> None:
-        found.append(shared.commit_options(of=WithNap))
+    @shared.at_store(of=WithNap)
+    def probe(how: shared.How) -> None:
+        found.append(how["options"])
 
     result = CliRunner().invoke(probe, ["--nap-seconds", "90s"], catch_exceptions=False)
     assert (result.exit_code, found) == (0, [NAPS])
@@ -90,7 +90,7 @@ def test_the_report_has_it_and_the_command_that_runs_the_commit_again(write_job,
     assert report.command.endswith(" --nap-seconds 90")
 
 
-OF_A_COMMAND = ("settings", "setting")
+OF_A_COMMAND = ("at_store", "setting")
 ELSEWHERE = {
     "__init__.py": {"export_delta"},  # a function
     "cli/demo.py": {"--expect-tasks", "--max-requests-per-second"},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Any
 
 import click
 
@@ -21,7 +20,6 @@ from ray_committer.options.settings import Group
 @click.command(cls=Command)
 @click.argument("destination", metavar="DEST")
 @shared.job_id_option
-@shared.settings("job_attempt", "allowed_roots", *shared.REQUESTS)
 @shared.option(
     "--undo",
     is_flag=True,
@@ -29,16 +27,15 @@ from ray_committer.options.settings import Group
     help="Also give up a commit that has begun: take back the files that it has moved.",
 )
 @shared.dry_run_option
-@shared.storage_option
+@shared.at_store("job_attempt", "allowed_roots", *shared.REQUESTS)
 @shared.output_option
 def abort(
     destination: str,
     job_id: str | None,
     undo: bool,
     dry_run: bool,
-    storage_options: tuple[tuple[str, str], ...],
     output: str,
-    **_settings: Any,
+    how: shared.How,
 ) -> None:
     """Delete the output of a job's tasks.
 
@@ -46,10 +43,8 @@ def abort(
     possible, and first takes back the files that the commit has moved. An undo is refused after all new
     files are in place and old ones may be gone, and while a process is at work on the commit.
     """
-    options = shared.commit_options()
-    told = dict(storage_options)
     if dry_run:
-        plan = plan_abort(destination, job_id, undo=undo, options=options, storage_options=told)
+        plan = plan_abort(destination, job_id, undo=undo, **how)
         is_there = plan.directory is not None
         nothing = [f"{plan.destination}: nothing is left to abort"]
         lines = _lines(plan, undo=undo, done=False) if is_there else nothing
@@ -65,8 +60,7 @@ def abort(
         destination,
         job_id,
         undo=undo,
-        options=options,
-        storage_options=told,
+        **how,
         on_event=note,
         on_report=reports.append,
     )

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from typing import Any
 
 import click
 import msgspec
@@ -44,8 +43,7 @@ _COLOURS = {True: "green", False: "red", None: "yellow"}
 @shared.dry_run_option
 @click.option("--events", metavar="FILE", help="Append the events of the commit to FILE, as JSON lines.")
 @html_option
-@shared.settings()
-@shared.storage_option
+@shared.at_store()
 @shared.output_option
 def commit(
     destination: str,
@@ -55,28 +53,23 @@ def commit(
     dry_run: bool,
     events: str | None,
     html_file: str | None,
-    storage_options: tuple[tuple[str, str], ...],
     output: str,
-    **_settings: Any,
+    how: shared.How,
 ) -> None:
     """Move the files of a job's successful tasks to their final paths below DEST.
 
     The same command finishes a commit that was interrupted. A commit that has not begun needs
     --expect-tasks or --assume-complete, because the store does not show whether all tasks are done.
     """
-    options = _options(assume_complete=assume_complete or dry_run)
-    if options.expected_tasks is not None and assume_complete:
-        raise click.UsageError("--expect-tasks and --assume-complete cannot be used together")
+    _refuse(how["options"], assume_complete=assume_complete)
+    how["options"] = how["options"].changed(
+        known_jobs=(),  # a command is a session of its own
+        assume_complete=assume_complete or dry_run,
+    )
     if dry_run:
         from ray_committer.cli.plan import print_plan  # not needed by a commit
 
-        print_plan(
-            output,
-            destination,
-            job_id,
-            options=options,
-            storage_options=dict(storage_options),
-        )
+        print_plan(output, destination, job_id, **how)
         return
     token, context = CancelToken(), click.get_current_context()
 
@@ -96,22 +89,18 @@ def commit(
             destination,
             job_id,
             executor=executor,
-            options=options,
-            storage_options=dict(storage_options),
+            **how,
             on_event=on_event,
             cancel=token,
             on_report=show,
         )
 
 
-def _options(*, assume_complete: bool) -> CommitOptions:
-    options = shared.commit_options(
-        known_jobs=(),  # a command is a session of its own
-        assume_complete=assume_complete,
-    )
+def _refuse(options: CommitOptions, *, assume_complete: bool) -> None:
+    if options.expected_tasks is not None and assume_complete:
+        raise click.UsageError("--expect-tasks and --assume-complete cannot be used together")
     if options.replaced_roots and options.mode is not ConflictMode.OVERWRITE:
         raise click.UsageError("--replace needs --mode overwrite")
-    return options
 
 
 def _with_catalog(report: CommitReport) -> CommitReport:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any
 
 import click
 from rich.text import Text
@@ -23,15 +22,13 @@ _STYLES = {Verdict.OK: "green", Verdict.WARNING: "yellow", Verdict.FAILED: "bold
 @click.command(cls=Command)
 @click.argument("destination", metavar="DEST")
 @shared.executor_option
-@shared.settings("max_requests_per_second", "workers", "worker_cpus")
-@shared.storage_option
+@shared.at_store("max_requests_per_second", "workers", "worker_cpus")
 @shared.output_option
 def doctor(
     destination: str,
     executor: ExecutorName,
-    storage_options: tuple[tuple[str, str], ...],
     output: str,
-    **_settings: Any,
+    how: shared.How,
 ) -> None:
     """Check what a commit to DEST depends on, and report what to fix.
 
@@ -42,8 +39,7 @@ def doctor(
     diagnosis = jobs.doctor(
         destination,
         executor=executor,
-        options=shared.commit_options(),
-        storage_options=dict(storage_options),
+        **how,
     )
     value = {**asdict(diagnosis), "failed": diagnosis.failed}
     print_result(output, value, _lines(diagnosis))

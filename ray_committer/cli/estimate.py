@@ -44,7 +44,8 @@ from ray_committer.report.amounts import seconds_text
     "What the store takes, reads and writes together; by default what its provider publishes.",
 )
 @shared.setting("workers", "Workers on Ray; without them, threads of the driver make the requests.")
-@shared.settings("worker_threads", "threads")
+@shared.setting("worker_threads")
+@shared.setting("threads")
 @shared.output_option
 def estimate(
     store: str,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 import click
 from rich.text import Text
@@ -27,15 +26,13 @@ from ray_committer.report.progress import stage_name
     show_default=True,
     help="How many commits to show.",
 )
-@shared.settings("summary_directory", "retry_seconds")
-@shared.storage_option
+@shared.at_store("summary_directory", "retry_seconds")
 @shared.output_option
 def history(
     destination: str,
     limit: int,
-    storage_options: tuple[tuple[str, str], ...],
     output: str,
-    **_settings: Any,
+    how: shared.How,
 ) -> None:
     """List the past commits of DEST, the newest first.
 
@@ -43,11 +40,8 @@ def history(
     from the log of a table, and from DEST/_SUCCESS, which has only the last one. A report names its
     destination, so a directory can have those of many. A file that cannot be read is shown as such.
     """
-    options = shared.commit_options()
-    found = past_commits(
-        destination, limit=limit, options=options, storage_options=dict(storage_options)
-    )
-    has_all = options.summary_directory is not None
+    found = past_commits(destination, limit=limit, **how)
+    has_all = how["options"].summary_directory is not None
     print_result(output, {"commits": found}, _lines(destination, found, has_all=has_all))
 
 

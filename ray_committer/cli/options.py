@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, TypeVar, get_args
+from functools import partial, wraps
+from typing import Any, TypeVar, cast, get_args
 
 import click
 from click.core import ParameterSource
@@ -22,6 +22,8 @@ from ray_committer.options.settings import Group, Setting, Where
 from ray_committer.options.texts import Kind
 
 F = TypeVar("F", bound=Callable[..., Any])
+How = dict[str, Any]
+"""The options and the storage options with which a command calls a function of the API."""
 
 
 class Option(click.Option):
@@ -124,26 +126,49 @@ REQUESTS = ("max_requests_per_second", "threads", "retry_seconds")
 """The settings of commands that make many requests."""
 
 
-def settings(*names: str, of: type[CommitOptions] = CommitOptions) -> Callable[[F], F]:
-    """Give a command options for these settings, or for all; `commit_options` reads them."""
+def at_store(*names: str, of: type[CommitOptions] = CommitOptions) -> Callable[[F], F]:
+    """Give a command options for these settings, or for all, and storage options.
+
+    It gets `how`, with which it calls a function of the API: ``options`` and ``storage_options``.
+    """
     rows = of.settable(Where.COMMAND_LINE)
 
     def decorate(command: F) -> F:
+        @wraps(command)
+        def run(*, storage_options: tuple[tuple[str, str], ...], **given: Any) -> Any:
+            how = {"options": commit_options(of), "storage_options": dict(storage_options)}
+            others = {name: value for name, value in given.items() if name not in parameters}
+            return command(how=how, **others)
+
+        parameters = {row.parameter for row in rows.values()}
+        decorated: Any = storage_option(run)
         for name in reversed(names or tuple(rows)):
-            command = _option(rows[name], rows[name].about + _default(rows[name]))(command)
-        return command
+            decorated = setting(name, of=of)(decorated)
+        return cast("F", decorated)
 
     return decorate
 
 
-def setting(name: str, help_text: str) -> Callable[[F], F]:
-    """An option for a setting that means something of its own for a command."""
-    return _option(CommitOptions.rows[name], help_text)
+def setting(
+    name: str, help_text: str = "", *, of: type[CommitOptions] = CommitOptions
+) -> Callable[[F], F]:
+    """An option for a setting; `help_text` if it means something of its own for a command."""
+    row = of.rows[name]
+    if row.kind is None:
+        raise ValueError(f"{name} cannot be set on the command line")
+    return option(
+        f"--{row.spelled}/--no-{row.spelled}" if row.is_flag else f"--{row.spelled}",
+        row.parameter,
+        type=(_Truth if row.is_flag else Value)(row.kind, row.least),
+        multiple=row.is_many,
+        default=None,
+        group=row.group,
+        help=help_text or row.about + _default(row),
+    )
 
 
-def commit_options(of: type[CommitOptions] = CommitOptions, **facts: Any) -> CommitOptions:
-    """Return the options of this command: those of the environment, overridden by the command's settings
-    and by `facts`."""
+def commit_options(of: type[CommitOptions] = CommitOptions) -> CommitOptions:
+    """Return the options of this command: those of the environment, overridden by the command's own."""
     context = click.get_current_context()
     given = {
         row.name: context.params[row.parameter]
@@ -152,25 +177,10 @@ def commit_options(of: type[CommitOptions] = CommitOptions, **facts: Any) -> Com
     }
     own = {one.envvar for one in context.command.params} - {row.variable for row in of.rows.values()}
     environment = {key: text for key, text in os.environ.items() if key not in own}
-    return of.from_env(environment).changed(**{**given, **facts})
+    return of.from_env(environment).changed(**given)
 
 
 _GIVEN = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
-
-
-def _option(row: Setting, help_text: str) -> Callable[[F], F]:
-    if row.kind is None:
-        raise ValueError(f"{row.name} cannot be set on the command line")
-    both = f"/--no-{row.spelled}" if row.is_flag else ""
-    return option(
-        f"--{row.spelled}{both}",
-        row.parameter,
-        type=(_Truth if row.is_flag else Value)(row.kind, row.least),
-        multiple=row.is_many,
-        default=None,
-        group=row.group,
-        help=help_text,
-    )
 
 
 def _default(row: Setting) -> str:

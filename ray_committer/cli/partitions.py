@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -61,8 +61,7 @@ if TYPE_CHECKING:
     metavar="URI",
     help="With --format hms: the address of the metastore, such as thrift://host:9083.",
 )
-@shared.settings("retry_seconds")
-@shared.storage_option
+@shared.at_store("retry_seconds")
 def partitions(
     destination: str,
     format: str,  # noqa: A002 - the name of the option
@@ -71,8 +70,7 @@ def partitions(
     partition: tuple[str, ...],
     with_locations: bool,
     metastore: str | None,
-    storage_options: tuple[tuple[str, str], ...],
-    **_settings: Any,
+    how: shared.How,
 ) -> None:
     """Tell a catalog which partitions at DEST have files, or print the statements for it.
 
@@ -81,8 +79,7 @@ def partitions(
     catalog knows what it has. The command can be repeated.
     """
     table_name(table)
-    options = shared.commit_options()
-    with open_partitions(destination, options=options, storage_options=dict(storage_options)) as found:
+    with open_partitions(destination, **how) as found:
         touched, version = _touched(found, since, partition)
         if format == "sql":
             _print_statements(found, table, found.now(touched), with_locations=with_locations)

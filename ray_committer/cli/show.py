@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 import click
 from rich.text import Text
@@ -15,7 +14,6 @@ from ray_committer.cli.html_file import html_option, write_html
 from ray_committer.cli.print import count_text, print_result, size_text
 from ray_committer.errors import JobNotFoundError, ManifestError
 from ray_committer.jobs.documents import Document, read_document
-from ray_committer.options import CommitOptions
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import IOStatistics
 from ray_committer.protocol.manifest import TaskManifest
@@ -36,15 +34,13 @@ _EMPTY = (
 @click.command(cls=Command)
 @click.argument("path", metavar="PATH")
 @html_option
-@shared.settings("retry_seconds")
-@shared.storage_option
+@shared.at_store("retry_seconds")
 @shared.output_option
 def show(
     path: str,
     html_file: str | None,
-    storage_options: tuple[tuple[str, str], ...],
     output: str,
-    **_settings: Any,
+    how: shared.How,
 ) -> None:
     """Show the _SUCCESS, summary report, task manifest or commit record at PATH, or its writer.
 
@@ -55,7 +51,7 @@ def show(
     If PATH is a data file of a table with a log, the command shows which job has added it, also if the
     file was removed later.
     """
-    found = _found(path, shared.commit_options(), dict(storage_options))
+    found = _found(path, how)
     if isinstance(found, WrittenFile):
         print_result(output, found, _lines_of_writer(found))
         return
@@ -69,16 +65,16 @@ def show(
         write_html(report_of_success(found.success, found.path), html_file)
 
 
-def _found(path: str, options: CommitOptions, storage: dict[str, str]) -> Document | WrittenFile:
+def _found(path: str, how: shared.How) -> Document | WrittenFile:
     """What the log of a table says of a data file, or a job's own file."""
     unknown: JobNotFoundError | None = None
     if _can_be_data(path):
         try:
-            return who_wrote(path, options=options, storage_options=storage)
+            return who_wrote(path, **how)
         except JobNotFoundError as e:
             unknown = e
     try:
-        return read_document(path, options=options, storage_options=storage)
+        return read_document(path, **how)
     except ManifestError as e:
         raise unknown or e from None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import Any
 
 import click
 
@@ -46,16 +45,14 @@ class _StatusCommand(Command):
     help=f"Show it again after this time ({_EVERY}), until no process is, or may be, at work on a job. "
     "The exit code is then 0, or 3 if a commit was interrupted or a job cannot be read.",
 )
-@shared.settings(*shared.REQUESTS)
-@shared.storage_option
+@shared.at_store(*shared.REQUESTS)
 @shared.output_option
 def status(
     destination: str,
     exact: bool,
     watch: float | None,
-    storage_options: tuple[tuple[str, str], ...],
     output: str,
-    **_settings: Any,
+    how: shared.How,
 ) -> None:
     """Show the state of DEST: its last commit, its jobs, and leftovers.
 
@@ -73,15 +70,14 @@ def status(
 
     On S3, the output also has the jobs that Hadoop's S3A committer left below DEST/__magic.
     """
-    options = shared.commit_options()
+    options = how["options"]
     if watch is not None:
-        options = options.changed(retry_seconds=min(options.retry_seconds, RETRY_SECONDS))
+        how["options"] = options.changed(retry_seconds=min(options.retry_seconds, RETRY_SECONDS))
     look = partial(
         destination_status,
         destination,
         exact=exact,
-        options=options,
-        storage_options=dict(storage_options),
+        **how,
     )
     shown = without_password(destination)
     if watch is not None:

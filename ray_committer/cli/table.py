@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
 
 import click
 from rich.text import Text
@@ -51,17 +50,14 @@ def table() -> None:
     help="The type of a partition column in Spark's words, such as day=date, for readers and Delta; "
     "default: as its values look.",
 )
-@shared.settings("retry_seconds")
-@shared.storage_option
+@shared.at_store("retry_seconds")
 @shared.output_option
 def init(
     destination: str,
     isolation: str,
-    keep_replaced: bool | None,
     partition_types: tuple[str, ...],
-    storage_options: tuple[tuple[str, str], ...],
     output: str,
-    **_settings: Any,
+    how: shared.How,
 ) -> None:
     """Make DEST a table with a log that names the files that are there.
 
@@ -70,12 +66,11 @@ def init(
     found = init_table(
         destination,
         isolation=isolation,
-        keep_replaced=bool(keep_replaced),
+        keep_replaced=bool(how["options"].keep_replaced),
         partition_types={
             name: kind for name, _, kind in (one.partition("=") for one in partition_types)
         },
-        options=shared.commit_options(),
-        storage_options=dict(storage_options),
+        **how,
     )
     amount = f"{count_text(found.files, 'file')}, {size_text(found.bytes)}"
     print_result(output, found, [Text(f"{destination}: is a table with a log now, with {amount}")])
@@ -84,22 +79,19 @@ def init(
 @table.command(cls=Command)
 @click.argument("destination", metavar="DEST")
 @click.option("--since", type=click.IntRange(min=0), default=0, help="Only entries after this version.")
-@shared.settings("retry_seconds")
-@shared.storage_option
+@shared.at_store("retry_seconds")
 @shared.output_option
 def log(
     destination: str,
     since: int,
-    storage_options: tuple[tuple[str, str], ...],
     output: str,
-    **_settings: Any,
+    how: shared.How,
 ) -> None:
     """Show the entries of the log of the table at DEST."""
     entries = table_log(
         destination,
         since=since,
-        options=shared.commit_options(),
-        storage_options=dict(storage_options),
+        **how,
     )
     print_result(output, {"entries": entries}, _lines(entries))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import click
 
@@ -16,20 +15,15 @@ from ray_committer.table_jobs.table import export_delta
 
 @click.command("export-delta", cls=Command)
 @click.argument("destination", metavar="DEST")
-@shared.settings("retry_seconds")
-@shared.storage_option
+@shared.at_store("retry_seconds")
 @shared.output_option
-def export(
-    destination: str, storage_options: tuple[tuple[str, str], ...], output: str, **_settings: Any
-) -> None:
+def export(destination: str, output: str, how: shared.How) -> None:
     """Make a Delta table at DEST of the same files, or bring it up to the last version.
 
     No data file is written. The first export takes all files, and each later one what jobs have changed
     since. It needs ray-committer[delta].
     """
-    done = export_delta(
-        destination, options=shared.commit_options(), storage_options=dict(storage_options)
-    )
+    done = export_delta(destination, **how)
     print_result(output, done, _lines(destination, done))
 
 

@@ -40,8 +40,7 @@ def _writes(command: F) -> F:
     """The options of each of these commands."""
     for option in (
         shared.output_option,
-        shared.storage_option,
-        shared.settings(*_SETTINGS),
+        shared.at_store(*_SETTINGS),
         shared.executor_option,
     ):
         command = option(command)
@@ -56,9 +55,8 @@ def _drop_partition(
     destination: str,
     partitions: tuple[str, ...],
     executor: ExecutorName,
-    storage_options: tuple[tuple[str, str], ...],
     output: str,
-    **_settings: Any,
+    how: shared.How,
 ) -> None:
     """Remove all files of each PARTITION, such as day=1, of the table at DEST.
 
@@ -71,8 +69,7 @@ def _drop_partition(
             destination,
             partitions,
             executor=executor,
-            options=shared.commit_options(),
-            storage_options=dict(storage_options),
+            **how,
             on_event=on_event,
             cancel=cancel,
         )
@@ -88,9 +85,8 @@ def _undo(
     destination: str,
     version: int,
     executor: ExecutorName,
-    storage_options: tuple[tuple[str, str], ...],
     output: str,
-    **_settings: Any,
+    how: shared.How,
 ) -> None:
     """Take back what the job that was committed at VERSION has changed in the table at DEST.
 
@@ -104,8 +100,7 @@ def _undo(
             destination,
             version,
             executor=executor,
-            options=shared.commit_options(),
-            storage_options=dict(storage_options),
+            **how,
             on_event=on_event,
             cancel=cancel,
         )

@@ -27,8 +27,7 @@ def _reads(command: F) -> F:
     """The options of each of these commands."""
     for option in (
         shared.output_option,
-        shared.storage_option,
-        shared.settings("retry_seconds"),
+        shared.at_store("retry_seconds"),
     ):
         command = option(command)
     return command
@@ -48,9 +47,8 @@ def _files(
     destination: str,
     version: int | None,
     partition: str,
-    storage_options: tuple[tuple[str, str], ...],
     output: str,
-    **_settings: Any,
+    how: shared.How,
 ) -> None:
     """List the files of the table at DEST, as its log names them.
 
@@ -59,8 +57,7 @@ def _files(
     found = snapshot(
         destination,
         version,
-        options=shared.commit_options(),
-        storage_options=dict(storage_options),
+        **how,
     )
     files = found.files(partition)
     value = {"version": found.version, "table_id": found.table_id, "files": list(map(_row, files))}
@@ -74,9 +71,8 @@ def _files(
 def _changes(
     destination: str,
     since: int,
-    storage_options: tuple[tuple[str, str], ...],
     output: str,
-    **_settings: Any,
+    how: shared.How,
 ) -> None:
     """List the files that each job has added to the table, or removed.
 
@@ -85,8 +81,7 @@ def _changes(
     found = changes(
         destination,
         since,
-        options=shared.commit_options(),
-        storage_options=dict(storage_options),
+        **how,
     )
     if output == "json":
         print_result(output, {"changes": list(map(_change, found))}, ())

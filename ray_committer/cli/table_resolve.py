@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import click
 from rich.text import Text
@@ -22,16 +21,14 @@ from ray_committer.table_jobs.resolve_claim import ResolvedClaim, resolve_claim
     is_flag=True,
     help="Also end a job that is committed in the log and has lost new files.",
 )
-@shared.settings("job_attempt", "retry_seconds", "conflict_wait_seconds")
-@shared.storage_option
+@shared.at_store("job_attempt", "retry_seconds", "conflict_wait_seconds")
 @shared.output_option
 def resolve(
     destination: str,
     job_id: str,
     accept_lost: bool,
-    storage_options: tuple[tuple[str, str], ...],
     output: str,
-    **_settings: Any,
+    how: shared.How,
 ) -> None:
     """Give up JOB, whose directory below DEST/_temporary was deleted, and remove its new files.
 
@@ -39,14 +36,12 @@ def resolve(
     removed only with proof that it is the one that the log names. As long as the directory of JOB is
     there, use commit or abort.
     """
-    options = shared.commit_options()
     found = resolve_claim(
         destination,
         job_id,
-        job_attempt=options.job_attempt,
+        job_attempt=how["options"].job_attempt,
         accept_lost=accept_lost,
-        options=options,
-        storage_options=dict(storage_options),
+        **how,
     )
     print_result(output, found, _lines(destination, found))
 

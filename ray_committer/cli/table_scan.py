@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Any
 
 import click
 from rich.text import Text
@@ -20,15 +19,13 @@ from ray_committer.table_jobs.scan_table import ScannedClaim, TableScan, scan_ta
 @click.command(cls=Command)
 @click.argument("destination", metavar="DEST")
 @click.option("--import", "import_foreign", is_flag=True, help="Put the foreign files into the log.")
-@shared.settings("retry_seconds", "conflict_wait_seconds")
-@shared.storage_option
+@shared.at_store("retry_seconds", "conflict_wait_seconds")
 @shared.output_option
 def scan(
     destination: str,
     import_foreign: bool,
-    storage_options: tuple[tuple[str, str], ...],
     output: str,
-    **_settings: Any,
+    how: shared.How,
 ) -> None:
     """Compare the files at DEST with the log of the table.
 
@@ -39,8 +36,7 @@ def scan(
     found = scan_table(
         destination,
         import_foreign=import_foreign,
-        options=shared.commit_options(),
-        storage_options=dict(storage_options),
+        **how,
     )
     print_result(output, {**asdict(found), "agrees": found.agrees}, _lines(found))
     sys.exit(0 if found.agrees else ValidationError.exit_code)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import click
 from rich.text import Text
@@ -30,16 +29,14 @@ SHOWN_UPLOADS = 20
     help="How long a dead job has not changed. Use more than any task computes without writing.",
 )
 @shared.dry_run_option
-@shared.settings(*shared.REQUESTS)
-@shared.storage_option
+@shared.at_store(*shared.REQUESTS)
 @shared.output_option
 def vacuum(
     destination: str,
     older_than: float,
     dry_run: bool,
-    storage_options: tuple[tuple[str, str], ...],
     output: str,
-    **_settings: Any,
+    how: shared.How,
 ) -> None:
     """Remove the leftovers of dead jobs from DEST/_temporary.
 
@@ -49,12 +46,7 @@ def vacuum(
 
     On S3, uploads that belong to no job are aborted, if no part was added to them for that time.
     """
-    how: dict[str, Any] = {
-        "older_than_seconds": older_than,
-        "dry_run": dry_run,
-        "options": shared.commit_options(),
-        "storage_options": dict(storage_options),
-    }
+    how = {**how, "older_than_seconds": older_than, "dry_run": dry_run}
     jobs, uploads = vacuum_jobs(destination, **how), vacuum_uploads(destination, **how)
     lines = (*_lines(destination, jobs, dry_run=dry_run), *_upload_lines(uploads, dry_run=dry_run))
     print_result(output, {"jobs": jobs, "uploads": uploads}, lines)

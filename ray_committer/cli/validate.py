@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from ray_committer.cli import options as shared
@@ -15,15 +13,13 @@ from ray_committer.jobs.validate import Validation, validate_job
 @click.command(cls=Command)
 @click.argument("destination", metavar="DEST")
 @shared.job_id_option
-@shared.settings("job_attempt", *shared.REQUESTS)
-@shared.storage_option
+@shared.at_store("job_attempt", *shared.REQUESTS)
 @shared.output_option
 def validate(
     destination: str,
     job_id: str | None,
-    storage_options: tuple[tuple[str, str], ...],
     output: str,
-    **_settings: Any,
+    how: shared.How,
 ) -> None:
     """Compare the files at DEST with the job's manifests, or with its _SUCCESS file.
 
@@ -34,8 +30,7 @@ def validate(
     found = validate_job(
         destination,
         job_id,
-        options=shared.commit_options(),
-        storage_options=dict(storage_options),
+        **how,
     )
     print_result(output, found, _lines(found))
 

@@ -74,9 +74,9 @@ def given_options(arguments: list[str], **environment: str) -> CommitOptions:
     found: list[CommitOptions] = []
 
     @click.command()
-    @shared.settings()
-    def probe(**_settings: object) -> None:
-        found.append(shared.commit_options())
+    @shared.at_store()
+    def probe(how: shared.How) -> None:
+        found.append(how["options"])
 
     from click.testing import CliRunner
 
