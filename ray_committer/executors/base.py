@@ -130,7 +130,7 @@ class Readiness(StrEnum):
 
 
 class CommitPool(Protocol):
-    """Workers that exist before the commit, such as those of `ray_committer.commit_pool`."""
+    """Workers that exist before the commit, such as a `ray_committer.commit_pool`."""
 
     reason: str
     """The reason for which a commit runs on them, for its report."""

@@ -48,7 +48,7 @@ class Choice:
 
 
 def open_pool(options: CommitOptions, shared: str | None = None) -> CommitPool:
-    """Start commit workers on Ray that serve many commits, or join those of the pool called `shared`."""
+    """Start commit workers on Ray that serve many commits, or join the pool called `shared`."""
     from ray_committer.executors.ray.executor import RayPool
 
     return RayPool(options, shared)

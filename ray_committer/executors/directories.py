@@ -48,7 +48,7 @@ class Directories(Protocol):
         """Return the fingerprints that more than one file or directory has, ancestors included."""
 
     def written(self, files: bytes) -> frozenset[bytes]:
-        """Return those of these fingerprints that files of the job also have."""
+        """Return the fingerprints among `files` that files of the job also have."""
 
     def find(self, wanted: frozenset[bytes]) -> list[str]:
         """Return the directories that have one of these fingerprints."""

@@ -46,13 +46,16 @@ def abort_uploads(
     completion that was under way during the undo. Nothing more is done once `is_meant` returns False,
     which is asked after files of the job were read.
     """
-    own: Iterable[Upload] = job_uploads(store, job, skips_damaged=True)
+    uploads: Iterable[Upload] = job_uploads(store, job, skips_damaged=True)
     if is_committed:
-        pending = frozenset(mark(one.path, one.id) for one in pending_uploads(store, job.destination))
+        pending = frozenset(
+            mark(upload.path, upload.id) for upload in pending_uploads(store, job.destination)
+        )
         if not pending:
             return 0
-        own = (one for one in own if mark(*one) in pending)
-    aborted, left = 0, iter(own)
+        uploads = (upload for upload in uploads if mark(*upload) in pending)
+    aborted, left = 0, iter(uploads)
+    # Asked before each batch: what was read belongs to this job only if its state has not changed since.
     while (batch := list(itertools.islice(left, BATCH))) and is_meant():
         aborted += sum(at_once(store, partial(_end, store, None if is_committed else stamp), batch))
     return aborted
@@ -63,10 +66,10 @@ def _end(store: StoreOperations, stamp: str | None, upload: Upload) -> bool:
     path, number = upload
     if abort_pending(store, path, number):
         return True
-    found = store.get_status(path) if stamp is not None else None
-    if found is not None and found.stamp == stamp:
+    status = store.get_status(path) if stamp is not None else None
+    if status is not None and status.stamp == stamp:
         with suppress(FileExistsError):
-            store.delete_version(path, found.version)
+            store.delete_version(path, status.version)
     return False
 
 
@@ -89,6 +92,7 @@ def job_uploads(
     copied: set[str] = set()
     for path, files in read_notes(store, job.tasks, skips_damaged=skips_damaged):
         if not path.endswith(SUFFIX) and files:
+            # Its manifest names the same uploads as this copy, so they need not be read again.
             copied.add(path.split("/")[-2])
         yield from _places(store, files)
     for manifest in _manifests(store, job, skips_damaged=skips_damaged):
@@ -100,7 +104,7 @@ def _manifests(
     store: StoreOperations, job: JobAttempt, *, skips_damaged: bool
 ) -> Iterator[TaskManifest]:
     listed = store.list_files(job.manifests)
-    found = [one for one in listed if one.name.endswith(MANIFEST_SUFFIX)]
+    files = [file for file in listed if file.name.endswith(MANIFEST_SUFFIX)]
 
     def read(status: FileStatus) -> TaskManifest | None:
         try:
@@ -112,7 +116,7 @@ def _manifests(
                 return None
             raise
 
-    yield from (one for one in streamed(store, read, found) if one is not None)
+    yield from (manifest for manifest in streamed(store, read, files) if manifest is not None)
 
 
 def _places(store: StoreOperations, files: Iterable[FileEntry]) -> Iterator[Upload]:

@@ -44,7 +44,7 @@ class JobStatus:
         attempts with files; None if there was none, or it failed. Of a job of S3A, its pendingsets.
     is_husk: it holds only what a process wrote that slept until the job was removed.
     declared: what its commit declares or has recorded; None before that, or if it was not read.
-    life: whether a process is at work on its commit, by one look or by those of a `Watch`.
+    life: whether a process is at work on its commit, by one look or by the looks of a `Watch`.
     worker: that process, or the one of the last heartbeat; None if only the declaration names one.
     beat: the last heartbeat; None if there is none, or if it was not needed to find a live process.
     """
@@ -158,7 +158,7 @@ class JobStatus:
     def has_ended(self) -> bool:
         """Whether it is certain that no process is at work on it; the last word of a run counts."""
         last = [self.declaration.owner, *([self.beat.owner] if self.beat else [])]
-        return all(map(has_ended, {one.run: one for one in last}.values()))
+        return all(map(has_ended, {owner.run: owner for owner in last}.values()))
 
     @property
     def is_deferred(self) -> bool:

@@ -39,8 +39,9 @@ def end_spark_uploads(store: StoreOperations, job: JobAttempt, is_meant: Callabl
     uploads, there = find_spark_uploads(store, job)
     if not (uploads or there) or not is_meant() or goes_on(store, job):
         return 0
-    aborted = at_once(store, lambda one: abort_pending(store, *one), sorted(uploads))
+    aborted = at_once(store, lambda upload: abort_pending(store, *upload), sorted(uploads))
     for directory in there:
+        # After the uploads are gone: by these files they are found again if this process dies here.
         store.delete_listed((directory,), is_meant)
         store.remove_empty_directory(parent(directory))
     return sum(aborted)
@@ -58,17 +59,17 @@ def find_spark_uploads(store: StoreOperations, job: JobAttempt) -> tuple[set[Upl
     there = [directory for directory in directories if _is_there(store, directory)]
     left = s3a_attempts(store, job.destination, job.job_id) if there else []
     if any(
-        one.job.number != job.number for one in left
+        status.job.number != job.number for status in left
     ):  # of a job of Hadoop's; Spark makes no second one
         return set(), []
     uploads = {
-        (one.path, one.id)
-        for one in pending_uploads(store, job.destination)
-        if f"-{job.job_id}" in one.path.rpartition("/")[2]
+        (upload.path, upload.id)
+        for upload in pending_uploads(store, job.destination)
+        if f"-{job.job_id}" in upload.path.rpartition("/")[2]
     }
     for directory in there:
-        found = at_once(store, partial(_described, store, magic), store.list_files(directory))
-        uploads |= {one for one in found if one is not None}
+        described = at_once(store, partial(_described, store, magic), store.list_files(directory))
+        uploads |= {upload for upload in described if upload is not None}
     return uploads, there
 
 

@@ -150,7 +150,7 @@ class Setting:
 
 
 def option(default: T, kind: Kind | None = None, about: str = "", **columns: Any) -> T:
-    """A field of a table; `columns` are those of `Setting`."""
+    """A field of a table; `columns` are the fields of `Setting`."""
     if kind is None:
         columns["where"] = Where.PYTHON
     row = Setting("", default, kind, about, **columns)

@@ -1,8 +1,8 @@
 """The two actions that put a file in place: a rename, and the completion of an upload.
 
 S3 renames nothing. A task uploads the parts of a file, and nobody sees the file until the upload is
-completed: one atomic request, like a rename. The etag of the completed file follows from those of its
-parts, so it is known before.
+completed: one atomic request, like a rename. The etag of the completed file follows from the etags of
+    its parts, so it is known before.
 
 An upload's id is used once. While it is pending, a file with the etag that we expect is another one:
 equal bytes have equal etags. When it is not pending, and such a file is there, it is ours.
@@ -38,9 +38,9 @@ class Rename(msgspec.Struct, frozen=True, gc=False):  # a dataclass takes five t
 class CompleteUpload(msgspec.Struct, frozen=True, gc=False):
     """Complete an upload, by its `id` and the etags of its `parts` in order, where no file is.
 
-    `etag` is that of the completed file, and `stamp` that of the job that its metadata names; each is
+    `etag` is the completed file's, and `stamp` the stamp of the job that its metadata names; each is
     None if it is not known. `task` is the task attempt that uploaded it, for errors, and `job` the id of
-    its job. `size` is that of the file, in bytes.
+    its job. `size` is the size of the file, in bytes.
     """
 
     dest: str

@@ -45,8 +45,8 @@ def by_directory(
 ) -> dict[bytes, dict[bytes, Expectation]]:
     """Return the packed rows whose directory falls into share `number` of `shares`.
 
-    The keys are the fingerprint of the directory, then that of the path. Etags are as `hashed_etag`
-    returns them.
+    The keys are the fingerprint of the directory, then the fingerprint of the path. Etags are as
+    `hashed_etag` returns them.
     """
     expected_by_directory: dict[bytes, dict[bytes, Expectation]] = {}
     for part in parts:

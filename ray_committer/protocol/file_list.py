@@ -78,8 +78,8 @@ NO_FILES = FileSet()
 
 
 class PackedFiles(msgspec.Struct, frozen=True, gc=False):
-    """Some files as a list holds them: `data` are their lines, compressed; `size` is that of the files.
-    The sum of two is the list of the files of both."""
+    """Some files as a list holds them: `data` are their lines, compressed; `size` is the sum of the
+    files' sizes. The sum of two is the list of the files of both."""
 
     files: int = 0
     size: int = 0

@@ -74,8 +74,8 @@ def _place(parts: list[str]) -> PendingPlace | None:
 
 
 def attempt_directory(directory: str, path: str) -> str:
-    """The directory directly below that of a job which the file at `path` is in: of its attempt, if the
-    layout has one for each."""
+    """The directory directly below the job's `directory` which the file at `path` is in: of its attempt,
+    if the layout has one for each."""
     return join(directory, path.removeprefix(f"{directory}/").partition("/")[0])
 
 

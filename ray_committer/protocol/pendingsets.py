@@ -207,7 +207,7 @@ def _check_length(length: int, parts: int, where: str) -> None:
 
 
 def _check_attempts(uploads: Iterable[_Upload], path: str, task_id: str | None) -> None:
-    """Refuse the uploads of two task attempts in one file, and those of another task."""
+    """Refuse the uploads of two task attempts in one file, and uploads of another task."""
     first = None
     for index, upload in enumerate(uploads):
         attempt = upload.task_id

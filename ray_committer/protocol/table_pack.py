@@ -28,7 +28,7 @@ Versions = Sequence[tuple[int, LogEntry]]
 def is_packable(entry: LogEntry) -> bool:
     """Whether another process is permitted to put an entry.
 
-    Only a claim that no job committed since its base can refuse. Not that of an import, which must come
+    Only a claim that no job committed since its base can refuse. Not an import's claim, which must come
     right after what its owner has read. An abort follows the state of its job, so only a process that
     has seen that state puts it.
     """

@@ -108,7 +108,7 @@ def follow(
 
 
 def quiet_at(version: int, entry: LogEntry) -> int:
-    """A version, not after that of an entry, at which no claim was in flight, as the entry alone shows.
+    """A version, not after the entry's own, at which no claim was in flight, as the entry alone shows.
 
     If no claim was in flight before the claim of a job, and no entry of another job is between its
     entries, then the last one leaves none.

@@ -40,8 +40,8 @@ class WriteMode(StrEnum):
 
 
 class RecordedAttempt(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A task attempt whose rows are committed. `columns`: those of its staging table, if they are not
-    all columns of the job."""
+    """A task attempt whose rows are committed. `columns`: the columns of its staging table, if they are
+    not all columns of the job."""
 
     table: str
     rows: int

@@ -94,7 +94,7 @@ def install(
     storage_options: take precedence over Hadoop's settings for the destination's store.
 
     If called in the main thread, it also makes Ctrl-C cancel a running commit. Each session of a driver
-    has its own settings; those of the last `install` apply to the sessions that have none.
+    has its own settings; the settings of the last `install` apply to the sessions that have none.
     """
     require_driver(spark)
     load_jar(spark)

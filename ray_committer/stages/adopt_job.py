@@ -98,8 +98,8 @@ def _end(store: StoreOperations, upload: FileEntry) -> tuple[bool, str | None]:
 def _uploads(
     store: StoreOperations, magic: MagicJob, files: Sequence[FileStatus], committed: int | None
 ) -> Iterator[FileEntry]:
-    """The uploads that some files name, without those of the attempt that is committed; what cannot be
-    read is left out."""
+    """The uploads that some files name, without the uploads of the attempt that is committed; what
+    cannot be read is left out."""
 
     def read(status: FileStatus) -> list[FileEntry]:
         place = magic.place_of(status.path)

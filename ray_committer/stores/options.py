@@ -1,6 +1,6 @@
 """The storage options that each store knows: any other one is refused by its name, and never ignored.
 
-The names are those of gcsfs and adlfs, as far as they make sense for a commit or for the files of
+The names are gcsfs's and adlfs's, as far as they make sense for a commit or for the files of
 Python's tasks. They are listed here because a session that writes to several stores needs them without
 these packages.
 """

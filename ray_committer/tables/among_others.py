@@ -110,7 +110,7 @@ class Entrant:
     def _put_beside_others(
         self, entry: LogEntry, known: Versions, version: int
     ) -> list[LogEntry] | None:
-        """Make a pack, or wait for that of another process; None if the entry must be put alone.
+        """Make a pack, or wait for another process to make it; None if the entry must be put alone.
 
         A process that was slow can be many files behind. It does not wait before it looks for the next
         one: otherwise it may never come to the end of a log that grows.

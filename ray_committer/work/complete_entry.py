@@ -49,25 +49,32 @@ def complete_entry(
 ) -> Proof | None:
     """Complete one upload; None if that was done now, else the proof that it was done before.
 
-    `old` is the recorded file that this one replaces. Errors are those of `publish_entry`.
+    `old` is the recorded file that this one replaces. Errors as `publish_entry`.
     """
     for attempt in range(1, attempts + 1):
+        # First without replacing, also where an old file is known: it may be gone by now, and the answer
+        # shows it without another request.
         answer, cause = _ask(store, action, None)
-        judgement, found = _judge(
+        judgement, file = _judge(
             store, action, answer, look=attempt == attempts or _must_look(attempt, cause)
         )
-        if judgement.verdict is Verdict.CONFLICT and found is not None and _is_old(found, old):
-            answer, cause = _ask(store, action, found.version)
-            judgement, found = _judge(
+        # Then bound to the version of the old file that was just seen, so that no other file is
+        # replaced.
+        if judgement.verdict is Verdict.CONFLICT and file is not None and _is_old(file, old):
+            answer, cause = _ask(store, action, file.version)
+            judgement, file = _judge(
                 store, action, answer, look=attempt == attempts or _must_look(attempt, cause)
             )
-            if judgement.verdict is Verdict.CONFLICT and _is_old(found, old):
+            if judgement.verdict is Verdict.CONFLICT and _is_old(file, old):
                 judgement = Judgement(Verdict.NOT_DONE)
         if judgement.verdict is Verdict.DONE:
             return judgement.proof
         is_pending = judgement.verdict is Verdict.NOT_DONE
-        if cause is not None and cause.errno in STAYS and is_pending and _is_old(found, old):
+        # The upload still waits and the old file is in its place: the caller holds this file back and
+        # goes on with the others (D5).
+        if cause is not None and cause.errno in STAYS and is_pending and _is_old(file, old):
             raise OldFileStaysError(cause) from cause
+        # Any other error is the store's last word for this request; asking again would only repeat it.
         is_hopeless = cause is not None and not isinstance(cause, _PASSING)
         if judgement.verdict is not Verdict.NOT_DONE or is_hopeless or attempt == attempts:
             raise _error(action, judgement, answer, cause) from cause
@@ -95,26 +102,29 @@ def take_back_upload(
     writers can make the same bytes, but not with the job's stamp or, since the files of Hadoop's client
     have none, under a name with the job's id.
     """
+    # Without a stamp only this look tells an older file of the same bytes from the one that an upload
+    # made meanwhile.
     before = store.get_status(action.dest) if action.stamp is None else None
-    found = end_upload(store, action.dest, action.id, before).file
-    if found is None or action.dest in overwritten:
+    file = end_upload(store, action.dest, action.id, before).file
+    if file is None or action.dest in overwritten:
         return None
-    is_ours = place_of(action, found) in (Place.SAME_ETAG, Place.SAME_STAMP)
-    is_named = found.stamp is None and action.job is not None and action.job in found.name
-    if not is_ours or not (found.stamp == action.stamp or is_named):
+    is_ours = place_of(action, file) in (Place.SAME_ETAG, Place.SAME_STAMP)
+    is_named = file.stamp is None and action.job is not None and action.job in file.name
+    if not is_ours or not (file.stamp == action.stamp or is_named):
         return action.dest
     try:
-        store.delete_version(action.dest, found.version)
+        # Bound to the version that was judged: what another program puts there now stays (D6).
+        store.delete_version(action.dest, file.version)
     except FileExistsError:
         return action.dest
     return None
 
 
-def place_of(action: CompleteUpload, found: FileStatus | None) -> Place:
+def place_of(action: CompleteUpload, file: FileStatus | None) -> Place:
     """Compare what is at the destination with the file that the upload makes."""
-    if found is None or found.is_directory:  # an object can be beside names below it
+    if file is None or file.is_directory:  # an object can be beside names below it
         return Place.EMPTY
-    return compare_place(action, found.observation(), found.stamp)
+    return compare_place(action, file.observation(), file.stamp)
 
 
 def _ask(
@@ -136,29 +146,31 @@ def _judge(
 ) -> tuple[Judgement, FileStatus | None]:
     """Judge an answer, and judge again before a conflict: another committer of the job may have
     completed the upload between the look at the upload and the one at its destination."""
-    judgement, found = judge_complete(answer, None, None), None
+    judgement, file = judge_complete(answer, None, None), None
     if judgement.verdict is Verdict.DONE or (answer is Answer.UNCLEAR and not look):
-        return judgement, found
+        return judgement, file
     for _ in range(2):
         is_pending: bool | None = None
         try:
+            # The upload before the destination: if it is completed between the two looks, the file is
+            # seen, and never neither of them.
             if answer is not Answer.NO_UPLOAD:
                 is_pending = store.is_pending(action.dest, action.id)
-            found = store.get_status(action.dest)
+            file = store.get_status(action.dest)
         except OSError as e:
             raise CommitStateUnknownError(
                 f"{mark(action.dest)}: it is not known whether the file arrived: the store cannot show "
                 f"it ({why(e)})",
                 "fix that and run the same command",
             ) from e
-        judgement = judge_complete(answer, place_of(action, found), is_pending)
+        judgement = judge_complete(answer, place_of(action, file), is_pending)
         if judgement.verdict is not Verdict.CONFLICT:
             break
-    return judgement, None if found is not None and found.is_directory else found
+    return judgement, None if file is not None and file.is_directory else file
 
 
-def _is_old(found: FileStatus | None, old: ReplacedFile | None) -> bool:
-    return found is not None and old is not None and (found.size, found.etag) == (old.size, old.etag)
+def _is_old(file: FileStatus | None, old: ReplacedFile | None) -> bool:
+    return file is not None and old is not None and (file.size, file.etag) == (old.size, old.etag)
 
 
 def _named(action: CompleteUpload) -> str:

@@ -45,7 +45,9 @@ def end_upload(
         was_pending = True
     else:
         raise StoreUnavailableError(path, f"upload {upload} is still there after {ABORTS} aborts")
-    found = store.get_status(path)
-    if found is not None and (found.is_directory or (was_pending and found == before)):
-        found = None
-    return Ended(was_pending, found)
+    # After the upload is gone: nothing can complete it any more, so what is there now is all that came
+    # of it.
+    file = store.get_status(path)
+    if file is not None and (file.is_directory or (was_pending and file == before)):
+        file = None
+    return Ended(was_pending, file)

@@ -42,23 +42,32 @@ def rename_entry(
     lost or cannot be moved, or if the store does not show whether it was moved. `OldFileStaysError` if
     `old` is still in its place, and cannot be replaced.
     """
+    # No look before the rename: it never replaces, so it may be tried at any time, by several processes
+    # at once, and most often it is the only request for this file.
     for attempt in range(1, attempts + 1):
         try:
             store.rename(entry.source, entry.dest, entry.version)
             return None
         except OSError as e:
             cause, is_hopeless = e, isinstance(e, _HOPELESS)
+            # Whatever the error was: a request without an answer may have been carried out, and
+            # FileExistsError can mean that another process of this job has moved the file.
             judgement, dest = _judge_again(store, entry, e, old)
+            # Only now, and only for the file that the record names: what another program has put there
+            # since is a conflict, not replaced.
             if old is not None and _gives_way(judgement, dest, old):
                 refused = _replace(store, entry, old)
                 if refused is None:
                     return None
                 cause, is_hopeless = refused, False
                 judgement, dest = _judge_again(store, entry, refused, old)  # it may be done by now
+                # The store's own word that this old file stays; the caller holds the new file back and
+                # goes on with the others (D5).
                 if refused.errno in STAYS and _gives_way(judgement, dest, old):
                     raise OldFileStaysError(refused) from refused
             if judgement.verdict is Verdict.DONE:
                 return judgement.proof
+            # Both ends have just shown that the file was not moved, so the rename may be asked again.
             is_open = judgement.verdict is Verdict.NOT_DONE and not is_hopeless
             if not is_open and not _gives_way(judgement, dest, old):
                 raise _error(entry, judgement, cause) from cause
@@ -90,6 +99,8 @@ def _require_unchanged(entry: Rename, source: FileStatus) -> None:
 
 
 def _judge(store: StoreOperations, entry: Rename, cause: OSError) -> tuple[Judgement, FileStatus | None]:
+    # The source first: a file that a worker moves between the two looks shows at both ends, and is never
+    # taken for lost.
     try:
         source, dest = store.get_status(entry.source), store.get_status(entry.dest)
     except OSError as e:
@@ -100,6 +111,8 @@ def _judge(store: StoreOperations, entry: Rename, cause: OSError) -> tuple[Judge
         ) from cause
     if any(status is not None and status.is_directory for status in (source, dest)):
         return Judgement(Verdict.CONFLICT), None
+    # The version was saved before the first rename: another one is a late attempt's file, whose rows no
+    # manifest names.
     if dest is None and source is not None and source.version != (entry.version or source.version):
         raise CommitStateUnknownError(
             f"{mark(entry.source)}: was written again after its manifest was loaded, so it was not "
@@ -120,6 +133,7 @@ def _judge_again(
     its two ends."""
     for _ in range(2):
         judgement, dest = _judge(store, entry, cause)
+        # An old file of the same size proves nothing about the new one.
         if judgement.proof is Proof.SIZE_ONLY and _is_old(dest, old):
             judgement = Judgement(Verdict.LOST)
         if judgement.verdict in (Verdict.DONE, Verdict.NOT_DONE) or _gives_way(judgement, dest, old):
@@ -146,7 +160,7 @@ def _replace(store: StoreOperations, entry: Rename, old: ReplacedFile) -> OSErro
     """Replace the recorded old file by the new one, if the new file is what its manifest says.
 
     On a store with versions, only the recorded version of the old file is replaced. Returns None, or the
-    error: that of the store, or that the new file is gone, because a lost worker may have moved it.
+    error: the store's, or that the new file is gone, because a lost worker may have moved it.
     """
     source = store.get_status(entry.source)
     if source is None:

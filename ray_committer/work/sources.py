@@ -26,9 +26,10 @@ class WrongSources:
     named: tuple[str, ...]
 
 
-def wrong_sources(path: str, found: Sequence[tuple[Entry, str | None]]) -> WrongSources | None:
-    """What is wrong with `found` files of the manifest at `path`, in words; None if nothing is."""
-    wrong = [(entry, what) for entry, what in found if what is not None]
+def wrong_sources(path: str, described: Sequence[tuple[Entry, str | None]]) -> WrongSources | None:
+    """What is wrong with files of the manifest at `path`, each `described` in words unless it is right;
+    None if nothing is."""
+    wrong = [(entry, what) for entry, what in described if what is not None]
     named = tuple(f"{mark(entry.source)}: {what}" for entry, what in wrong[:SHOWN])
     return WrongSources(path, len(wrong), named) if wrong else None
 
@@ -36,7 +37,7 @@ def wrong_sources(path: str, found: Sequence[tuple[Entry, str | None]]) -> Wrong
 def check_sources(worker: Worker, path: str, loaded: Sequence[Entry]) -> WrongSources | None:
     """Find the files of the manifest at `path` that are missing or changed, where a listing is cheap."""
     directories = directories_to_list(worker.store, loaded)
-    return compare(path, loaded, [list_directory(worker.store, one) for one in directories])
+    return compare(path, loaded, [list_directory(worker.store, directory) for directory in directories])
 
 
 def directories_to_list(store: StoreOperations, loaded: Sequence[Entry]) -> set[str]:
@@ -51,28 +52,32 @@ def compare(
     """What is wrong with the files of the manifest at `path`, if anything was listed."""
     if not listings:
         return None
-    found = {status.path: status for listing in listings for status in listing}
-    return wrong_sources(path, [(entry, _is_wrong(entry, found.get(entry.source))) for entry in loaded])
+    statuses = {status.path: status for listing in listings for status in listing}
+    return wrong_sources(
+        path, [(entry, _is_wrong(entry, statuses.get(entry.source))) for entry in loaded]
+    )
 
 
-def has_another_size(entry: Entry, found: FileStatus | None) -> str | None:
+def has_another_size(entry: Entry, status: FileStatus | None) -> str | None:
     """Describe a file that is missing, or that is longer or shorter than its manifest says."""
-    if found is None:
+    if status is None:
         return "is not there"
-    if found.is_directory:
+    if status.is_directory:
         return "is a directory"
-    if found.is_special:
+    if status.is_special:
         return "is not a regular file"
-    if found.size != entry.expected.size:
-        return f"has {found.size} bytes, not {entry.expected.size}"
+    if status.size != entry.expected.size:
+        return f"has {status.size} bytes, not {entry.expected.size}"
     return None
 
 
-def _is_wrong(entry: Entry, found: FileStatus | None) -> str | None:
-    what = has_another_size(entry, found)
-    if what is not None or found is None:
+def _is_wrong(entry: Entry, status: FileStatus | None) -> str | None:
+    what = has_another_size(entry, status)
+    if what is not None or status is None:
         return what
-    return None if prove(entry.expected, found.observation()) else "was changed after its task committed"
+    return (
+        None if prove(entry.expected, status.observation()) else "was changed after its task committed"
+    )
 
 
 def list_directory(store: StoreOperations, directory: str) -> list[FileStatus]:

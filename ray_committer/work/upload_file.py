@@ -55,12 +55,12 @@ class TaskUploads:
 
     def entries(self) -> list[FileEntry]:
         """The entries of all files; `TaskCommitError` names one that was not closed."""
-        found = []
+        entries = []
         for path, file in sorted(self._files.items()):
             if file.entry is None:
                 raise TaskCommitError(f"{mark(path)}: was opened but not closed", "close it in the task")
-            found.append(file.entry)
-        return found
+            entries.append(file.entry)
+        return entries
 
     def abort(self) -> None:
         """Abort all uploads; idempotent."""
@@ -170,15 +170,15 @@ def read_notes(
     `skips_damaged` ones."""
     names = [status.path for status in store.list_files(tasks)]
     paths = [path for path in names if is_own_file(path.rpartition("/")[2])]
-    found = streamed(store, partial(_read_note, store, skips_damaged=skips_damaged), paths)
-    yield from zip(paths, found, strict=True)
+    notes_read = streamed(store, partial(_read_note, store, skips_damaged=skips_damaged), paths)
+    yield from zip(paths, notes_read, strict=True)
 
 
 def closed_uploads(store: StoreOperations, directory: str) -> list[FileEntry]:
     """The entries of the files that a task attempt has closed, from its notes; only for who knows that
     no write has failed: a file of one part is noted with that part before it is uploaded."""
     notes = read_notes(store, directory, skips_damaged=False)
-    closed = {entry.u: entry for _, found in notes for entry in found if entry.p}
+    closed = {entry.u: entry for _, noted in notes for entry in noted if entry.p}
     return sorted(closed.values(), key=lambda entry: entry.d)
 
 

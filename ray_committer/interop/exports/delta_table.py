@@ -160,7 +160,7 @@ def _properties(change: Change, app_id: str) -> CommitProperties:
 
 @contextmanager
 def _library(shown: str) -> Iterator[None]:
-    """Raise this package's errors for those of the library."""
+    """Raise this package's errors for the library's."""
     try:
         yield
     except CommitFailedError as e:
