@@ -61,7 +61,7 @@ def find_or_adopt(
     *,
     to_commit: bool,
     is_dry_run: bool,
-) -> tuple[JobAttempt, JobStatus, bool]:
+) -> tuple[JobStatus, bool]:
     """Find the attempt and its state. A job that was not set up here can be one that Hadoop's S3A
     committer left: if it is to be committed, it is adopted; True is returned with it.
 
@@ -69,16 +69,16 @@ def find_or_adopt(
     """
     error: JobNotFoundError | None = None
     try:
-        job, state = _find(store, destination, job_id, number, to_commit=to_commit)
+        state = _find(store, destination, job_id, number, to_commit=to_commit)
         if state.is_set_up or job_id is None:
-            return job, state, False
+            return state, False
     except JobNotFoundError as e:
         error = e
     left = find_s3a(store, destination, job_id, number) if job_id else None
     if left is None or (to_commit and not left.manifests):
         if error is not None:
             raise error
-        return job, state, False
+        return state, False
     if is_dry_run:
         status = shlex.join(["ray-committer", "status", shown_url(store.spec, destination)])
         raise SettingsError(
@@ -88,7 +88,7 @@ def find_or_adopt(
         )
     if to_commit:
         adopt_job(store, left)
-    return *_find(store, destination, job_id, left.job.number, to_commit=to_commit), True
+    return _find(store, destination, job_id, left.job.number, to_commit=to_commit), True
 
 
 def _find(
@@ -98,7 +98,7 @@ def _find(
     number: int | None,
     *,
     to_commit: bool,
-) -> tuple[JobAttempt, JobStatus]:
+) -> JobStatus:
     """Find the attempt and its state.
 
     With `to_commit` also check the other attempts, unless this one is recorded: then it is the one that
@@ -112,7 +112,7 @@ def _find(
             _refuse_mislaid(store, destination)
         logged = _logged(store, destination, job_id, number) if job_id is not None else None
         if logged is not None:
-            return logged, JobStatus(logged, exists=False)
+            return JobStatus(logged, exists=False)
         # The log is asked before `_SUCCESS`: the next job replaces that file, and no entry of the log
         # (D8).
         success = _success(store, destination, strict=job_id is None)
@@ -125,12 +125,12 @@ def _find(
     state = read_job_and_manifests(store, job, tree)
     documented = None if state.exists else find_documented_attempt(store, job)
     if documented is not None:
-        job, state = documented, read_job(store, documented)
+        state = read_job(store, documented)
     if state.exists and not state.is_decided:
-        _confirm(store, job, is_named=job_id is not None)
+        _confirm(store, state.job, is_named=job_id is not None)
     if to_commit and number is not None and state.phase not in WITH_RECORD:
-        refuse_other_attempts(store, job, tree)
-    return job, state
+        refuse_other_attempts(store, state.job, tree)
+    return state
 
 
 def _logged(

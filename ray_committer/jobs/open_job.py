@@ -87,7 +87,7 @@ def open_job(
         finding = time_stage(names.FIND_JOB, on_event, started.journal, shown_url(spec, destination))
         with finding, _state_unknown(destination):
             store = _open(spec, options, job_id)
-            job, state, is_adopted = find_or_adopt(
+            state, is_adopted = find_or_adopt(
                 guarded_here(store, options),
                 destination,
                 job_id,
@@ -95,7 +95,7 @@ def open_job(
                 to_commit=to_commit,
                 is_dry_run=is_dry_run,
             )
-        with _context(store, job, executor, options, cancel, started) as context:
+        with _context(store, state.job, executor, options, cancel, started) as context:
             yield OpenJob(
                 replace(context, is_adopted=is_adopted),
                 state,
