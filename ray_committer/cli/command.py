@@ -99,7 +99,7 @@ class Group(_HelpfulGroup):
     It prints the JSON document of each command, also if the command fails.
 
     `summaries` has a line of help for each command. The command is in the module with its name in this
-    package, or in that of `modules`, which is imported only when the command is run.
+    package, or in the module that `modules` names; it is imported only when the command is run.
     """
 
     command_class = Command

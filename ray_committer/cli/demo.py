@@ -94,8 +94,8 @@ def kill_in_the_middle(arguments: list[str], table: str) -> None:
         raise RayCommitterError(
             "the commit ended before it could be killed", "look at what it printed above"
         )
-    found = len(list(_visible(table)))
-    click.echo(f"\nkilled: {found:,} of {FILES:,} files are in their places")
+    moved = len(list(_visible(table)))
+    click.echo(f"\nkilled: {moved:,} of {FILES:,} files are in their places")
 
 
 def _start(arguments: list[str] | tuple[str, ...]) -> subprocess.Popen[bytes]:
@@ -111,11 +111,12 @@ def _visible(table: str) -> Iterator[Path]:
 
 def check(table: str) -> str:
     """What was found; `RayCommitterError` if a file is missing, is another, or was not to be there."""
-    found = {os.path.relpath(path, table): path.read_bytes() for path in _visible(table)}
-    wrong = [name for name, data in found.items() if data != content(name)]
-    if wrong or len(found) != FILES or Path(table, "_temporary").exists():
+    contents = {os.path.relpath(path, table): path.read_bytes() for path in _visible(table)}
+    wrong = [name for name, data in contents.items() if data != content(name)]
+    if wrong or len(contents) != FILES or Path(table, "_temporary").exists():
         raise RayCommitterError(
-            f"{table}: has {len(found):,} of {FILES:,} files, {len(wrong)} of them with other content",
+            f"{table}: has {len(contents):,} of {FILES:,} files, {len(wrong)} of them with other "
+            f"content",
             "please report this, with what was printed above",
         )
     return f"Checked: each of the {FILES:,} files is there once with its content, and nothing else."

@@ -89,9 +89,9 @@ def print_report(text: str | bytes, outcome: str | None, *, err: bool = False) -
 
 def _asks_for_json(arguments: Sequence[str]) -> bool:
     given = [os.environ.get(f"{ENVIRONMENT_PREFIX}OUTPUT")]
-    for one, after in pairwise([*arguments, ""]):
-        if one == "--output":
+    for word, after in pairwise([*arguments, ""]):
+        if word == "--output":
             given.append(after)
-        elif one.startswith("--output="):
-            given.append(one.partition("=")[2])
+        elif word.startswith("--output="):
+            given.append(word.partition("=")[2])
     return given[-1] == "json"

@@ -91,8 +91,8 @@ def _value(job: Job, setup: Setup) -> dict[str, Any]:
     dollars = formulas.dollars(requests, setup.store)
     enough = None
     if setup.workers:
-        workers, found = formulas.enough_workers(job, setup)
-        enough = {"workers": workers, **_rounded(found)}
+        workers, estimate = formulas.enough_workers(job, setup)
+        enough = {"workers": workers, **_rounded(estimate)}
     return {
         **asdict(job),
         "workers": setup.workers,
@@ -106,8 +106,8 @@ def _value(job: Job, setup: Setup) -> dict[str, Any]:
     }
 
 
-def _rounded(found: Estimate) -> dict[str, Any]:
-    return {"seconds": round(found.seconds, 3), "waits_for": found.waits_for}
+def _rounded(estimate: Estimate) -> dict[str, Any]:
+    return {"seconds": round(estimate.seconds, 3), "waits_for": estimate.waits_for}
 
 
 def _lines(job: Job, setup: Setup, value: Mapping[str, Any], *, is_assumed: bool) -> Iterator[str]:

@@ -36,48 +36,48 @@ def history(
 ) -> None:
     """List the past commits of DEST, the newest first.
 
-    They come from the summary reports in --summary-directory, which also has those of failed commits,
+    They come from the summary reports in --summary-directory, which also has reports of failed commits,
     from the log of a table, and from DEST/_SUCCESS, which has only the last one. A report names its
-    destination, so a directory can have those of many. A file that cannot be read is shown as such.
+    destination, so a directory can have reports of many. A file that cannot be read is shown as such.
     """
-    found = past_commits(destination, limit=limit, **how)
+    commits = past_commits(destination, limit=limit, **how)
     has_all = how["options"].summary_directory is not None
-    print_result(output, {"commits": found}, _lines(destination, found, has_all=has_all))
+    print_result(output, {"commits": commits}, _lines(destination, commits, has_all=has_all))
 
 
-def _lines(destination: str, found: Sequence[PastCommit], *, has_all: bool) -> Iterator[Text | str]:
-    if not found:
+def _lines(destination: str, commits: Sequence[PastCommit], *, has_all: bool) -> Iterator[Text | str]:
+    if not commits:
         yield f"{destination}: no commit is on record"
-    yield from map(_line, found)
+    yield from map(_line, commits)
     if not has_all:
         yield "commits with a --summary-directory leave a report each, also those that fail"
 
 
-def _line(one: PastCommit) -> Text:
-    if one.problem is not None:
-        return Text(f"{_when(one)}  {one.source}: not read: {one.problem}", style="yellow")
-    job = one.job_id or "a job that is not named"
-    named = f"{job}, attempt {one.job_attempt}" if one.job_attempt else job
-    if one.succeeded is False and one.stage == ABORT and not one.error:
-        return Text(f"{_when(one)}  {named}: aborted", style="yellow")
-    where = f" in {stage_name(one.stage)}" if one.stage else ""
-    why = f": {one.error}" if one.error else ""
-    if not one.succeeded:
-        what = "FAILED" if one.succeeded is False else "UNKNOWN whether committed, failed"
-        return Text(f"{_when(one)}  {named}: {what}{where}{why}", style="red")
-    if one.error:
+def _line(commit: PastCommit) -> Text:
+    if commit.problem is not None:
+        return Text(f"{_when(commit)}  {commit.source}: not read: {commit.problem}", style="yellow")
+    job = commit.job_id or "a job that is not named"
+    named = f"{job}, attempt {commit.job_attempt}" if commit.job_attempt else job
+    if commit.succeeded is False and commit.stage == ABORT and not commit.error:
+        return Text(f"{_when(commit)}  {named}: aborted", style="yellow")
+    where = f" in {stage_name(commit.stage)}" if commit.stage else ""
+    why = f": {commit.error}" if commit.error else ""
+    if not commit.succeeded:
+        what = "FAILED" if commit.succeeded is False else "UNKNOWN whether committed, failed"
+        return Text(f"{_when(commit)}  {named}: {what}{where}{why}", style="red")
+    if commit.error:
         what = f"committed, but not to its end, failed{where}{why}"
-        return Text(f"{_when(one)}  {named}: {what}", style="yellow")
+        return Text(f"{_when(commit)}  {named}: {what}", style="yellow")
     facts = ["committed"]
-    facts += [] if one.files is None else [count_text(one.files, "file"), size_text(one.bytes)]
-    facts += [] if one.seconds is None else [f"in {seconds_text(one.seconds)}"]
-    facts += [f"version {one.table_version:,}"] if one.table_version else []
-    facts += [f"run id {one.run_id}"] if one.run_id else []
-    facts += [f"by {one.committer}"] if one.files is None and one.committer else []
-    return Text(f"{_when(one)}  {named}: {', '.join(facts)}")
+    facts += [] if commit.files is None else [count_text(commit.files, "file"), size_text(commit.bytes)]
+    facts += [] if commit.seconds is None else [f"in {seconds_text(commit.seconds)}"]
+    facts += [f"version {commit.table_version:,}"] if commit.table_version else []
+    facts += [f"run id {commit.run_id}"] if commit.run_id else []
+    facts += [f"by {commit.committer}"] if commit.files is None and commit.committer else []
+    return Text(f"{_when(commit)}  {named}: {', '.join(facts)}")
 
 
-def _when(one: PastCommit) -> str:
-    if one.at_milliseconds is None:
+def _when(commit: PastCommit) -> str:
+    if commit.at_milliseconds is None:
         return f"{'at an unknown time':<23}"
-    return f"{datetime.fromtimestamp(one.at_milliseconds / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return f"{datetime.fromtimestamp(commit.at_milliseconds / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -49,9 +49,9 @@ def main() -> None:
 
 def names(command: click.Command = main) -> frozenset[str]:
     """The names of all options of a command and of the commands below it."""
-    found = {str(one.name) for one in command.params if isinstance(one, click.Option)}
+    options = {str(option.name) for option in command.params if isinstance(option, click.Option)}
     if isinstance(command, click.Group):
         context = click.Context(command)
         below = (command.get_command(context, name) for name in command.list_commands(context))
-        found.update(*(names(one) for one in below if one is not None))
-    return frozenset(found)
+        options.update(*(names(child) for child in below if child is not None))
+    return frozenset(options)

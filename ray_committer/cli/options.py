@@ -137,8 +137,8 @@ def at_store(*names: str, of: type[CommitOptions] = CommitOptions) -> Callable[[
         @wraps(command)
         def run(*, storage_options: tuple[tuple[str, str], ...], **given: Any) -> Any:
             how = {"options": commit_options(of), "storage_options": dict(storage_options)}
-            others = {name: value for name, value in given.items() if name not in parameters}
-            return command(how=how, **others)
+            rest = {name: value for name, value in given.items() if name not in parameters}
+            return command(how=how, **rest)
 
         parameters = {row.parameter for row in rows.values()}
         decorated: Any = storage_option(run)
@@ -168,15 +168,17 @@ def setting(
 
 
 def commit_options(of: type[CommitOptions] = CommitOptions) -> CommitOptions:
-    """Return the options of this command: those of the environment, overridden by the command's own."""
+    """Return the options of this command: the environment's, overridden by the command's own."""
     context = click.get_current_context()
     given = {
         row.name: context.params[row.parameter]
         for row in of.settable(Where.COMMAND_LINE).values()
         if context.get_parameter_source(row.parameter) in _GIVEN
     }
-    own = {one.envvar for one in context.command.params} - {row.variable for row in of.rows.values()}
-    environment = {key: text for key, text in os.environ.items() if key not in own}
+    variables = {parameter.envvar for parameter in context.command.params} - {
+        row.variable for row in of.rows.values()
+    }
+    environment = {key: text for key, text in os.environ.items() if key not in variables}
     return of.from_env(environment).changed(**given)
 
 

@@ -79,20 +79,20 @@ def partitions(
     catalog knows what it has. The command can be repeated.
     """
     table_name(table)
-    with open_partitions(destination, **how) as found:
-        touched, version = _touched(found, since, partition)
+    with open_partitions(destination, **how) as there:
+        touched, version = _touched(there, since, partition)
         if format == "sql":
-            _print_statements(found, table, found.now(touched), with_locations=with_locations)
+            _print_statements(there, table, there.now(touched), with_locations=with_locations)
         else:
             with closing(_open(format, table, metastore)) as catalog:
-                told = tell_catalog(found, catalog, touched, with_locations=with_locations)
-            _print_told(table, told)
+                changes = tell_catalog(there, catalog, touched, with_locations=with_locations)
+            _print_told(table, changes)
     if version is not None:
         click.echo(f"-- up to version {version} of the table: the next --since")
 
 
 def _touched(
-    found: TablePartitions, since: int | None, partition: tuple[str, ...]
+    there: TablePartitions, since: int | None, partition: tuple[str, ...]
 ) -> tuple[Collection[str] | None, int | None]:
     """The directories in question, None for all; and the last version, if jobs are in question."""
     named = [path.strip("/") for path in partition]
@@ -106,7 +106,7 @@ def _touched(
         return named or None, None
     if named:
         raise click.UsageError("--since and --partition cannot be used together")
-    jobs = found.touched_since(since)
+    jobs = there.touched_since(since)
     return jobs.directories, jobs.version
 
 
@@ -123,18 +123,18 @@ def _open(format: str, table: str, metastore: str | None) -> GlueTable | Metasto
     return MetastoreTable(table, metastore)
 
 
-def _print_told(table: str, told: PartitionChanges) -> None:
-    here, gone = count_text(len(told.there), "partition"), count_text(len(told.gone), "partition")
+def _print_told(table: str, changes: PartitionChanges) -> None:
+    here, gone = count_text(len(changes.there), "partition"), count_text(len(changes.gone), "partition")
     click.echo(f"{table}: {here} with files, {gone} without")
 
 
 def _print_statements(
-    found: TablePartitions, table: str, changes: PartitionChanges, *, with_locations: bool
+    there: TablePartitions, table: str, changes: PartitionChanges, *, with_locations: bool
 ) -> None:
     common_columns(changes)
 
-    def location(one: Partition) -> str | None:
-        return found.place(one) if with_locations or not one.is_found_by_values else None
+    def location(partition: Partition) -> str | None:
+        return there.place(partition) if with_locations or not partition.is_found_by_values else None
 
     for text in statements(table, PartitionChanges(there=changes.there), location):
         click.echo(text)

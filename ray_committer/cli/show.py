@@ -51,18 +51,18 @@ def show(
     If PATH is a data file of a table with a log, the command shows which job has added it, also if the
     file was removed later.
     """
-    found = _found(path, how)
-    if isinstance(found, WrittenFile):
-        print_result(output, found, _lines_of_writer(found))
+    document = _found(path, how)
+    if isinstance(document, WrittenFile):
+        print_result(output, document, _lines_of_writer(document))
         return
-    value = {"path": found.path, "kind": found.kind, "content": found.content()}
-    print_result(output, value, _lines(found))
+    value = {"path": document.path, "kind": document.kind, "content": document.content()}
+    print_result(output, value, _lines(document))
     if html_file is not None:
-        if found.success is None:
+        if document.success is None:
             raise ManifestError(
-                f"{mark(found.path)}: contains no result of a commit, so there is no report"
+                f"{mark(document.path)}: contains no result of a commit, so there is no report"
             )
-        write_html(report_of_success(found.success, found.path), html_file)
+        write_html(report_of_success(document.success, document.path), html_file)
 
 
 def _found(path: str, how: shared.How) -> Document | WrittenFile:
@@ -86,26 +86,26 @@ def _can_be_data(path: str) -> bool:
     return not is_own and f"/{TEMPORARY}/" not in path
 
 
-def _lines_of_writer(found: WrittenFile) -> Iterator[str]:
-    job = found.job_id if not found.job_attempt else f"{found.job_id}, attempt {found.job_attempt}"
+def _lines_of_writer(file: WrittenFile) -> Iterator[str]:
+    job = file.job_id if not file.job_attempt else f"{file.job_id}, attempt {file.job_attempt}"
     yield (
-        f"{found.path}: written by job {job} ({found.mode}), version {found.version} of the table at "
-        f"{found.table}"
+        f"{file.path}: written by job {job} ({file.mode}), version {file.version} of the table at "
+        f"{file.table}"
     )
-    if found.run_id is not None:
-        yield f"Its run id is {found.run_id}."
-    if found.removed is not None:
-        yield f"It was removed at version {found.removed}."
+    if file.run_id is not None:
+        yield f"Its run id is {file.run_id}."
+    if file.removed is not None:
+        yield f"It was removed at version {file.removed}."
 
 
-def _lines(found: Document) -> Iterator[Text | str]:
-    if found.manifest is not None:
-        return _manifest_lines(found.path, found.manifest)
-    if found.record is not None:
-        return _record_lines(found.path, found.record)
-    if found.success is not None:
-        return _success_lines(found.path, found.success)
-    return iter((found.path, *_EMPTY))
+def _lines(document: Document) -> Iterator[Text | str]:
+    if document.manifest is not None:
+        return _manifest_lines(document.path, document.manifest)
+    if document.record is not None:
+        return _record_lines(document.path, document.record)
+    if document.success is not None:
+        return _success_lines(document.path, document.success)
+    return iter((document.path, *_EMPTY))
 
 
 def _success_lines(path: str, success: SuccessData) -> Iterator[Text | str]:

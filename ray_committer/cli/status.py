@@ -83,5 +83,5 @@ def status(
     if watch is not None:
         watch_destination(shown, look, every=watch, output=output)
     else:
-        found = look()
-        print_result(output, found, status_lines(shown, found))
+        status = look()
+        print_result(output, status, status_lines(shown, status))

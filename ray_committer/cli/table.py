@@ -32,7 +32,7 @@ def table() -> None:
 @click.argument("destination", metavar="DEST")
 @click.option(
     "--isolation",
-    type=click.Choice([one.value for one in Isolation]),
+    type=click.Choice([level.value for level in Isolation]),
     default=Isolation.SERIALIZABLE.value,
     show_default=True,
     help="When a job is refused because another one has changed what it has read.",
@@ -63,17 +63,17 @@ def init(
 
     Every later commit to DEST uses the log. No job can be at work there.
     """
-    found = init_table(
+    claim = init_table(
         destination,
         isolation=isolation,
         keep_replaced=bool(how["options"].keep_replaced),
         partition_types={
-            name: kind for name, _, kind in (one.partition("=") for one in partition_types)
+            name: kind for name, _, kind in (column.partition("=") for column in partition_types)
         },
         **how,
     )
-    amount = f"{count_text(found.files, 'file')}, {size_text(found.bytes)}"
-    print_result(output, found, [Text(f"{destination}: is a table with a log now, with {amount}")])
+    amount = f"{count_text(claim.files, 'file')}, {size_text(claim.bytes)}"
+    print_result(output, claim, [Text(f"{destination}: is a table with a log now, with {amount}")])
 
 
 @table.command(cls=Command)
@@ -104,19 +104,19 @@ add_maintenance(table)
 
 
 def _lines(entries: list[LoggedEntry]) -> Iterator[Text | str]:
-    for one in entries:
-        moment = datetime.fromtimestamp(one.at_milliseconds / 1000, UTC)
-        job = one.job_id if not one.job_attempt else f"{one.job_id}, attempt {one.job_attempt}"
+    for entry in entries:
+        moment = datetime.fromtimestamp(entry.at_milliseconds / 1000, UTC)
+        job = entry.job_id if not entry.job_attempt else f"{entry.job_id}, attempt {entry.job_attempt}"
         yield Text(
-            f"{one.version:>6}  {moment:%Y-%m-%d %H:%M:%S} UTC  {one.kind:<6}  {job}{_detail(one)}"
+            f"{entry.version:>6}  {moment:%Y-%m-%d %H:%M:%S} UTC  {entry.kind:<6}  {job}{_detail(entry)}"
         )
 
 
-def _detail(one: LoggedEntry) -> str:
-    amount = f"{count_text(one.files, 'file')}, {size_text(one.bytes)}"
-    if one.kind == "claim":
-        run = f", run id {one.run_id}" if one.run_id is not None else ""
-        undone = f", takes back version {one.undoes}" if one.undoes is not None else ""
-        return f": {one.mode} in {partitions_text(one.partitions)}, {amount}{run}{undone}"
-    removed = f", {amount} {'kept' if one.kept else 'removed'}" if one.files else ""
-    return f": version {one.claim}{removed}"
+def _detail(entry: LoggedEntry) -> str:
+    amount = f"{count_text(entry.files, 'file')}, {size_text(entry.bytes)}"
+    if entry.kind == "claim":
+        run = f", run id {entry.run_id}" if entry.run_id is not None else ""
+        undone = f", takes back version {entry.undoes}" if entry.undoes is not None else ""
+        return f": {entry.mode} in {partitions_text(entry.partitions)}, {amount}{run}{undone}"
+    removed = f", {amount} {'kept' if entry.kept else 'removed'}" if entry.files else ""
+    return f": version {entry.claim}{removed}"

@@ -54,14 +54,14 @@ def _files(
 
     A file of an old version can be gone.
     """
-    found = snapshot(
+    files_at = snapshot(
         destination,
         version,
         **how,
     )
-    files = found.files(partition)
-    value = {"version": found.version, "table_id": found.table_id, "files": list(map(_row, files))}
-    print_result(output, value, _lines_of_files(found.version, files))
+    files = files_at.files(partition)
+    value = {"version": files_at.version, "table_id": files_at.table_id, "files": list(map(_row, files))}
+    print_result(output, value, _lines_of_files(files_at.version, files))
 
 
 @click.command("changes", cls=Command)
@@ -78,15 +78,17 @@ def _changes(
 
     The next call gets the version of the last job that this one shows.
     """
-    found = changes(
+    table_changes = changes(
         destination,
         since,
         **how,
     )
     if output == "json":
-        print_result(output, {"changes": list(map(_change, found))}, ())
+        print_result(output, {"changes": list(map(_change, table_changes))}, ())
     else:
-        print_result(output, None, (line for one in found for line in _lines_of_change(one)))
+        print_result(
+            output, None, (line for change in table_changes for line in _lines_of_change(change))
+        )
 
 
 def _lines_of_files(version: int, files: Sequence[ListedFile]) -> Iterator[str]:
@@ -95,22 +97,22 @@ def _lines_of_files(version: int, files: Sequence[ListedFile]) -> Iterator[str]:
     yield from (f"{file.z:>12,}  {file.p}" for file in files)
 
 
-def _lines_of_change(one: TableChange) -> Iterator[str]:
-    job = one.job_id if not one.job_attempt else f"{one.job_id}, attempt {one.job_attempt}"
-    yield f"version {one.version}: {one.mode} by job {job}"
-    yield from (f"  - {file.p}" for file in one.removed)
-    yield from (f"  + {file.p}" for file in one.added)
+def _lines_of_change(change: TableChange) -> Iterator[str]:
+    job = change.job_id if not change.job_attempt else f"{change.job_id}, attempt {change.job_attempt}"
+    yield f"version {change.version}: {change.mode} by job {job}"
+    yield from (f"  - {file.p}" for file in change.removed)
+    yield from (f"  + {file.p}" for file in change.added)
 
 
-def _change(one: TableChange) -> dict[str, Any]:
+def _change(change: TableChange) -> dict[str, Any]:
     return {
-        "version": one.version,
-        "job_id": one.job_id,
-        "job_attempt": one.job_attempt,
-        "mode": one.mode,
-        "added": list(map(_row, one.added)),
-        "removed": list(map(_row, one.removed)),
-        "table_id": one.table_id,
+        "version": change.version,
+        "job_id": change.job_id,
+        "job_attempt": change.job_attempt,
+        "mode": change.mode,
+        "added": list(map(_row, change.added)),
+        "removed": list(map(_row, change.removed)),
+        "table_id": change.table_id,
     }
 
 

@@ -36,21 +36,21 @@ def resolve(
     removed only with proof that it is the one that the log names. As long as the directory of JOB is
     there, use commit or abort.
     """
-    found = resolve_claim(
+    resolved = resolve_claim(
         destination,
         job_id,
         job_attempt=how["options"].job_attempt,
         accept_lost=accept_lost,
         **how,
     )
-    print_result(output, found, _lines(destination, found))
+    print_result(output, resolved, _lines(destination, resolved))
 
 
-def _lines(destination: str, found: ResolvedClaim) -> Iterator[Text | str]:
-    what = "is committed" if found.is_committed else "is given up"
+def _lines(destination: str, resolved: ResolvedClaim) -> Iterator[Text | str]:
+    what = "is committed" if resolved.is_committed else "is given up"
     yield Text(
-        f"{destination}: job {found.job_id} {what} (version {found.version}), "
-        f"{count_text(found.removed, 'file')} removed"
+        f"{destination}: job {resolved.job_id} {what} (version {resolved.version}), "
+        f"{count_text(resolved.removed, 'file')} removed"
     )
-    for text in found.kept:
+    for text in resolved.kept:
         yield Text(f"  kept: {text}")

@@ -33,29 +33,30 @@ def scan(
     Jobs can be at work: their files are neither. The exit code is 0 if the files and the log agree, and
     5 otherwise.
     """
-    found = scan_table(
+    result = scan_table(
         destination,
         import_foreign=import_foreign,
         **how,
     )
-    print_result(output, {**asdict(found), "agrees": found.agrees}, _lines(found))
-    sys.exit(0 if found.agrees else ValidationError.exit_code)
+    print_result(output, {**asdict(result), "agrees": result.agrees}, _lines(result))
+    sys.exit(0 if result.agrees else ValidationError.exit_code)
 
 
-def _lines(found: TableScan) -> Iterator[Text | str]:
+def _lines(result: TableScan) -> Iterator[Text | str]:
     yield Text(
-        f"{found.destination}: version {found.version}, {count_text(found.compared, 'file')} in the log"
+        f"{result.destination}: version {result.version}, {count_text(result.compared, 'file')} in the "
+        f"log"
     )
-    yield from _named("missing, although the log names them", found.missing)
-    yield from _named("changed", found.changed)
-    yield from _named("foreign, which no entry of the log names", found.foreign)
-    yield from _named("orphans of jobs that were given up", found.orphans)
-    yield from (Text(f"  {command}") for command in found.orphan_commands)
-    if found.imported:
-        yield f"{count_text(found.imported, 'foreign file')} put into the log"
-    for claim in found.claims:
+    yield from _named("missing, although the log names them", result.missing)
+    yield from _named("changed", result.changed)
+    yield from _named("foreign, which no entry of the log names", result.foreign)
+    yield from _named("orphans of jobs that were given up", result.orphans)
+    yield from (Text(f"  {command}") for command in result.orphan_commands)
+    if result.imported:
+        yield f"{count_text(result.imported, 'foreign file')} put into the log"
+    for claim in result.claims:
         yield from _claim(claim)
-    yield "the files and the log agree" if found.agrees else "the files and the log do not agree"
+    yield "the files and the log agree" if result.agrees else "the files and the log do not agree"
 
 
 def _named(what: str, texts: Sequence[str]) -> Iterator[Text | str]:

@@ -74,13 +74,15 @@ def _upload_lines(uploads: list[VacuumedUpload], *, dry_run: bool) -> Iterator[T
     """The uploads that belong to no job, of which the first are named."""
     if not uploads:
         return
-    removed = [one for one in uploads if one.removed]
+    removed = [upload for upload in uploads if upload.removed]
     what = "would be aborted" if dry_run else "aborted"
-    size = size_text(sum(one.bytes for one in removed))
+    size = size_text(sum(upload.bytes for upload in removed))
     yield f"{len(removed):,} of {count_text(len(uploads), 'upload')} of no job {what}, {size}"
-    for one in uploads[:SHOWN_UPLOADS]:
-        yield Text(f"{one.path}: {what if one.removed else f'kept, {one.reason}'}")
-        by = f", begun by {one.began_by}" if one.began_by else ""
-        yield Text(f"  {size_text(one.bytes)}; {age_text(one.age_seconds)}{by}; upload {one.upload_id}")
+    for upload in uploads[:SHOWN_UPLOADS]:
+        yield Text(f"{upload.path}: {what if upload.removed else f'kept, {upload.reason}'}")
+        by = f", begun by {upload.began_by}" if upload.began_by else ""
+        yield Text(
+            f"  {size_text(upload.bytes)}; {age_text(upload.age_seconds)}{by}; upload {upload.upload_id}"
+        )
     if len(uploads) > SHOWN_UPLOADS:
         yield f"and {len(uploads) - SHOWN_UPLOADS:,} more; --output json shows all"

@@ -27,21 +27,24 @@ def validate(
     Otherwise only the names in _SUCCESS are compared: at most 100, without sizes. Exit code 5 means that
     something differs.
     """
-    found = validate_job(
+    validation = validate_job(
         destination,
         job_id,
         **how,
     )
-    print_result(output, found, _lines(found))
+    print_result(output, validation, _lines(validation))
 
 
-def _lines(found: Validation) -> list[str]:
-    job = f"{found.destination}: job {found.job_id}"
-    if found.is_complete:
-        return [f"{job}: {count_text(found.compared, 'file')} compared with its manifests; none differs"]
-    named = f"the {count_text(found.compared, 'file')} that _SUCCESS names"
+def _lines(validation: Validation) -> list[str]:
+    job = f"{validation.destination}: job {validation.job_id}"
+    if validation.is_complete:
+        return [
+            f"{job}: {count_text(validation.compared, 'file')} compared with its manifests; none differs"
+        ]
+    named = f"the {count_text(validation.compared, 'file')} that _SUCCESS names"
     return [
-        f"{job}: {named} {'is' if found.compared == 1 else 'are'} there",
-        f"  of {count_text(found.files, 'file')} in all; sizes and other files were not compared, since",
+        f"{job}: {named} {'is' if validation.compared == 1 else 'are'} there",
+        f"  of {count_text(validation.files, 'file')} in all; sizes and other files were not compared, "
+        f"since",
         "  the manifests are gone: a commit with --no-cleanup keeps them",
     ]
