@@ -19,18 +19,22 @@ def _forwards_all(cls: type[ForwardingStore]) -> type[ForwardingStore]:
 
 
 def _forwarder(operation: Operation) -> Callable[..., Any]:
-    name, default = operation.name, operation.default
+    name, default, asks_kernel = operation.name, operation.default, operation.kernel_answers
 
     @wraps(default, updated=())  # it is not abstract
-    def forward(self: ForwardingStore, *args: Any, **kwargs: Any) -> Any:
+    def pass_on(self: ForwardingStore, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self._store, name)(*args, **kwargs)
+
+    @wraps(default, updated=())
+    def request(self: ForwardingStore, *args: Any, **kwargs: Any) -> Any:
         if name in self._left_out:
             return default(self, *args, **kwargs)
-        request = getattr(self._store, name)
-        if name in self._free:
-            return request(*args, **kwargs)
-        return self._request(operation, request, args, kwargs)
+        own = getattr(self._store, name)
+        if asks_kernel and self.capabilities.renames_are_local:
+            return own(*args, **kwargs)
+        return self._request(operation, own, args, kwargs)
 
-    return forward
+    return request if operation.statistic else pass_on
 
 
 @_forwards_all
@@ -46,11 +50,6 @@ class ForwardingStore(StoreOperations):
         self.capabilities = store.capabilities
         self._store = store
         self._left_out = frozenset(one.name for one in OPERATIONS.values() if not store.has(one.default))
-        self._free = frozenset(
-            one.name
-            for one in OPERATIONS.values()
-            if one.statistic is None or (one.kernel_answers and store.capabilities.renames_are_local)
-        )
 
     def has(self, operation: Callable[..., Any]) -> bool:
         """Return whether the wrapped store has an operation of its own."""

@@ -12,7 +12,7 @@ import itertools
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -107,9 +107,11 @@ class WrappedStore(ForwardingStore):
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
     ) -> Any:
-        steps = self._in_two_steps() if operation.name == "rename" else nullcontext()
-        with self._call(operation.name, *_paths(args[: operation.paths])), steps:
-            return request(*args, **kwargs)
+        with self._call(operation.name, *_paths(args[: operation.paths])):
+            if operation.name != "rename":
+                return request(*args, **kwargs)
+            with self._in_two_steps():
+                return request(*args, **kwargs)
 
 
 def _paths(arguments: Iterable[Any]) -> Iterator[str]:
