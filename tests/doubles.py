@@ -103,7 +103,7 @@ class Double:
         if self.other is None:
             assert store.get_status(self.job.temporary) is None
             assert pending_uploads(store) == []
-        elif store.capabilities.completes_uploads:
+        elif store.has(StoreOperations.publish):
             assert pending_uploads(store) == [join(self.job.destination, name) for name in OTHER_JOB]
         else:
             assert list(all_files(store, self.other.tasks).values()) == list(OTHER_JOB.values())
@@ -132,7 +132,7 @@ def doubles(directory: Path) -> dict[str, Double]:
 
 def pending_uploads(store: StoreOperations) -> list[str]:
     """The files whose uploads are pending; none on a store with renames."""
-    if not store.capabilities.completes_uploads:
+    if not store.has(StoreOperations.publish):
         return []
     return [one.path for one in base.pending_uploads(store, "/")]
 

@@ -22,15 +22,14 @@ from ray_committer.stores.base import StoreOperations, Versions
 
 def places_of(store: StoreOperations) -> Places:
     """The places of jobs on a store."""
-    kind = store.capabilities
-    if kind.moves_directories:
+    if store.has(StoreOperations.move_directory):
         return MovedDirectories(store)
-    return Uploads(store) if kind.completes_uploads else FlatObjects(store)
+    return Uploads(store) if store.has(StoreOperations.publish) else FlatObjects(store)
 
 
 def output_of(store: StoreOperations) -> RenamedOutput:
     """The output of tasks on a store."""
-    return (UploadedOutput if store.capabilities.completes_uploads else RenamedOutput)(store)
+    return (UploadedOutput if store.has(StoreOperations.publish) else RenamedOutput)(store)
 
 
 def needed(store: StoreOperations, directories: Iterable[str]) -> tuple[str, ...]:
@@ -41,14 +40,13 @@ def needed(store: StoreOperations, directories: Iterable[str]) -> tuple[str, ...
 
 def old_files_of(store: StoreOperations) -> OldFiles:
     """How old files go on a store."""
-    kind = store.capabilities
-    if kind.completes_uploads:
+    if store.has(StoreOperations.publish):
         return UnmovableFiles(store)
-    if kind.versions is not Versions.NONE:
+    if store.capabilities.versions is not Versions.NONE:
         return VersionedFiles(store)
     return FilesAside(store) if store.has(StoreOperations.set_aside) else PlainFiles(store)
 
 
 def own_files_of(store: StoreOperations) -> RenamedFiles:
     """How a job's own files come to their names on a store."""
-    return (WrittenFiles if store.capabilities.completes_uploads else RenamedFiles)(store)
+    return (WrittenFiles if store.has(StoreOperations.publish) else RenamedFiles)(store)

@@ -12,6 +12,7 @@ from ray_committer.promises.promise import (
     check,
     refused,
 )
+from ray_committer.stores.base import StoreOperations
 
 ROUNDS = 3
 
@@ -44,7 +45,7 @@ def _listings(own: OwnDirectory) -> str:
         first, second = f"a{number}", f"b{number}"
         own.put(first, b"1")
         _check_listed(own, "write", there=first)
-        if own.store.capabilities.completes_uploads:
+        if own.store.has(StoreOperations.publish):
             continue
         own.store.rename(own.at(first), own.at(second))
         _check_listed(own, "rename", there=second, gone=first)

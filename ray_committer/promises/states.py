@@ -12,7 +12,7 @@ from ray_committer.promises.promise import (
     race,
     refused,
 )
-from ray_committer.stores.base import STATE_SUFFIX, StoredState
+from ray_committer.stores.base import STATE_SUFFIX, StoredState, StoreOperations
 
 TURNS = 3
 
@@ -66,7 +66,7 @@ def _first_replaces_none(own: OwnDirectory) -> str:
 def _put_first(own: OwnDirectory) -> StoredState:
     """Put a first state as set-up does."""
     path = own.at("state")
-    if not own.store.capabilities.moves_directories:
+    if not own.store.has(StoreOperations.move_directory):
         return own.store.advance(path, None, _FIRST)
     own.put(f"new/{_FIRST}", b"")
     own.store.move_directory(own.at("new"), path)

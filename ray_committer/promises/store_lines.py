@@ -36,7 +36,7 @@ def examine_store(
     """
     scratch = Scratch(store, destination)
     promises = promises_of(store)
-    uploads = store.capabilities.completes_uploads
+    uploads = store.has(StoreOperations.publish)
     lines = [_safely("rights", partial(rights, store, scratch.path))] if uploads else []
     lines.append(_safely("write", scratch.make))
     try:
@@ -59,7 +59,7 @@ def what_it_is(store: StoreOperations, shown: str) -> Line:
     if store.capabilities.risk is not None:
         advice = "use a store that is known to rename safely"
         return Line("store", Verdict.WARNING, store.capabilities.risk, advice)
-    if store.capabilities.completes_uploads:
+    if store.has(StoreOperations.publish):
         how = "uploads are completed on conditions, and nothing is copied or renamed"
         return Line("store", Verdict.OK, f"{shown}: {how}")
     return Line("store", Verdict.OK, f"{shown}: renames are atomic, conditional and never copy")
@@ -119,7 +119,7 @@ def _latency(scratch: Scratch) -> Line:
     """Measure the milliseconds of a rename and of a listing, one at a time."""
     sandbox = scratch.directory("latency")
     ends = (sandbox.put("a", b"1"), sandbox.at("b"))
-    if sandbox.store.capabilities.completes_uploads:
+    if sandbox.store.has(StoreOperations.publish):
         what, changes = "write", [_seconds(sandbox.store.write, ends[0], b"1") for _ in range(ROUNDS)]
     else:
         what = "rename"

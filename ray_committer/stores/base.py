@@ -102,18 +102,12 @@ class StoreCapabilities:
     has_directories: bool = True
     """A file needs its parent directory. If False, `mkdirs` leaves a mark, and only a job's own
     directories are made."""
-    moves_directories: bool = True
-    """A directory is renamed with its content in one step: the store has `move_directory`. If False, the
-    store can put an object in place only if none is there, or only if a certain version is there."""
     deletes_trees: bool = False
     """A directory is deleted with its content by one request, or by a few that each end in time, unless
     it is on a network file system. If False, each name below it needs a request."""
     rename_makes_parents: bool = False
     """A rename makes missing parents of its destination. If False, it is refused, as it should be."""
     versions: Versions = Versions.NONE
-    completes_uploads: bool = False
-    """Nothing can be renamed: a task's files are uploads, which a commit completes, and a write is
-    atomic: the store has `publish`; `rename` and `replace` are refused."""
     risk: str | None = None
     """The risk of the store, in words that every commit's report repeats; None for a safe store."""
 
@@ -483,6 +477,39 @@ def unsupported(name: str, path: str) -> OSError:
     return OSError(errno.ENOTSUP, f"the store has no operation {name}", path)
 
 
+_Operations = tuple[Callable[..., Any], ...]
+_COMPLETES_UPLOADS: _Operations = (
+    StoreOperations.publish,
+    StoreOperations.begin_upload,
+    StoreOperations.put_part,
+    StoreOperations.create,
+    StoreOperations.is_pending,
+    StoreOperations.abort_upload,
+    StoreOperations.list_uploads,
+    StoreOperations.uploaded_parts,
+    StoreOperations.delete_objects,
+)
+_RENAMES: _Operations = (StoreOperations.rename, StoreOperations.replace)
+_WRITES_PARTS: _Operations = (StoreOperations.begin_file, StoreOperations.append_part)
+
+
+def missing_operations(store: StoreOperations) -> list[str]:
+    """Return the names of the operations without which those that the store has cannot be used.
+
+    A store has all operations of uploads, or it renames. It moves directories, or it deletes what is
+    listed and what has a certain version.
+    """
+    has_uploads = any(map(store.has, _COMPLETES_UPLOADS))
+    needed: list[Callable[..., Any]] = [*(_COMPLETES_UPLOADS if has_uploads else _RENAMES)]
+    if not store.has(StoreOperations.move_directory):
+        needed += (StoreOperations.delete_listed, StoreOperations.delete_version)
+    elif store.capabilities.versions is not Versions.NONE:
+        needed.append(StoreOperations.delete_version)
+    if any(map(store.has, _WRITES_PARTS)):
+        needed += _WRITES_PARTS
+    return [one.__name__ for one in needed if not store.has(one)]
+
+
 def is_there(store: StoreOperations, listed: FileStatus) -> bool:
     """Whether what `StoreOperations.list_status` has shown is there; on a store without directories, a
     server that keeps objects as files can show directories whose objects are gone."""
@@ -492,7 +519,7 @@ def is_there(store: StoreOperations, listed: FileStatus) -> bool:
 
 def only_there(store: StoreOperations, listed: Iterable[FileStatus]) -> list[FileStatus]:
     """What is there of what `StoreOperations.list_exact` has shown: on S3 it shows nothing else."""
-    is_exact = store.capabilities.completes_uploads
+    is_exact = store.has(StoreOperations.list_exact)
     return [one for one in listed if is_exact or is_there(store, one)]
 
 

@@ -53,7 +53,7 @@ class ForwardingStore(StoreOperations):
 
     def has(self, operation: Callable[..., Any]) -> bool:
         """Return whether the wrapped store has an operation of its own."""
-        return self._store.has(operation)
+        return operation.__name__ not in self._left_out
 
     def _request(
         self,

@@ -16,7 +16,7 @@ from ray_committer.limits.waiting import RETRY_SECONDS
 from ray_committer.protocol.uri import Location, format_uri, normal_path, parse_uri
 from ray_committer.stores.addresses import LOOKS_LIKE_PASSWORD, without_password
 from ray_committer.stores.adls.names import is_same_container, normal_authority
-from ray_committer.stores.base import StoreOperations, StoreSpec
+from ray_committer.stores.base import StoreOperations, StoreSpec, missing_operations
 from ray_committer.stores.local import LocalStore
 from ray_committer.stores.options import refuse_unknown, with_flags
 
@@ -66,6 +66,7 @@ _DATABASES = ("postgresql", "postgres", "sqlite")
 OPEN_SECONDS = 60.0
 _OWN_STORES = "ray_committer.stores"
 """The entry point group of packages that have a store of their own, by its scheme."""
+_ANOTHER_VERSION = "install a version of its package that fits this version of ray-committer"
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:/")
 _CHAIN = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+::.*:/")
 
@@ -317,7 +318,20 @@ def _open_own(entry_point: EntryPoint, spec: StoreSpec, shown: str) -> StoreOper
             f"{shown}: the entry point {entry_point.value} is not a function that opens a store",
             "name one in the package, as MODULE:FUNCTION",
         )
-    store: StoreOperations = opened(spec)
+    try:
+        store = opened(spec)
+    except TypeError as e:  # such as a class without a method that each store must have
+        raise StoreRefusedError(
+            f"{shown}: its store {entry_point.value} cannot be opened: {e}", _ANOTHER_VERSION
+        ) from e
+    if not isinstance(store, StoreOperations):
+        what = f"{type(store).__name__}, which is not a subclass of StoreOperations"
+        raise StoreRefusedError(f"{shown}: its store {entry_point.value} is a {what}", _ANOTHER_VERSION)
+    if missing := missing_operations(store):
+        raise StoreRefusedError(
+            f"{shown}: its store {entry_point.value} lacks operations: {', '.join(missing)}",
+            _ANOTHER_VERSION,
+        )
     return store
 
 

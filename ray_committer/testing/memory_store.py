@@ -87,7 +87,6 @@ class MemoryStore(StoreOperations):
             max_path_length=4095,
             max_name_length=255,
             has_directories=real_directories,
-            moves_directories=real_directories,
             versions=_VERSIONS.get(identity, Versions.NONE),
         )
         self.identity = identity

@@ -24,7 +24,7 @@ from ray_committer.promises.uploads import ONE_COMPLETES
 from ray_committer.protocol.actions import Answer, CompleteUpload
 from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.paths import join, new_job_attempt, parent
-from ray_committer.stores.base import StoreOperations, pending_uploads
+from ray_committer.stores.base import StoreOperations, missing_operations, pending_uploads
 from ray_committer.testing.faults import SimulatedCrash, StoreCall, WrappedStore, crash_at
 from ray_committer.testing.harness import put_file, run_commit, visible_files, write_job
 
@@ -83,6 +83,9 @@ class StoreContract:
         """The distance between the requests at which a commit dies; 1 for every request."""
         return 1
 
+    def test_the_store_has_all_operations_of_its_kind(self, store: StoreOperations) -> None:
+        assert missing_operations(store) == []
+
     @pytest.mark.parametrize("promise", PROMISES, ids=attrgetter("name"))
     def test_the_store_keeps_its_promise(
         self, store: StoreOperations, root: str, promise: Promise
@@ -108,7 +111,7 @@ class StoreContract:
         if name in self.refused_names:
             pytest.skip("the store itself has no such names")
         before = OwnDirectory(store, root).file(f"from {name}/{name}", name.encode())
-        if store.capabilities.completes_uploads:
+        if store.has(StoreOperations.publish):
             _complete(store, f"{root}/to {name}/{name}", name.encode())
             assert store.delete_file(before.path)
         else:

@@ -112,7 +112,7 @@ def check_entry(
 def _check_rename(
     entry: Rename, job: JobAttempt, attempt: str, roots: tuple[str, ...], store: StoreOperations
 ) -> None:
-    if store.capabilities.completes_uploads:
+    if not store.has(StoreOperations.rename):
         raise PreflightError(
             f"{mark(entry.source)}: is a file to be renamed, and S3 has no rename",
             "write it as an upload: with attempt.open(), a writer of this package, or a magic committer",
@@ -134,7 +134,7 @@ def _check_rename(
 def _check_upload(
     entry: CompleteUpload, job: JobAttempt, roots: tuple[str, ...], store: StoreOperations
 ) -> None:
-    if not store.capabilities.completes_uploads:
+    if not store.has(StoreOperations.publish):
         raise PreflightError(f"{mark(entry.dest)}: is an upload, which this store cannot complete")
     if (len(entry.parts) - 1) * LEAST_PART_BYTES > entry.size:
         raise PreflightError(

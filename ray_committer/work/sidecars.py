@@ -55,12 +55,12 @@ def new_sidecar(
 def _has_copy(store: StoreOperations, manifest: TaskManifest) -> bool:
     """Whether the task has saved a copy that no other attempt replaces, before it saved `manifest`: on a
     store that completes uploads, each task of a job that was set up here does."""
-    return store.capabilities.completes_uploads and stamp_of(manifest) is not None
+    return store.has(StoreOperations.publish) and stamp_of(manifest) is not None
 
 
 def freezes_copies(store: StoreOperations, path: str) -> bool:
     """Whether only a copy of the manifest at `path` is safe from replacement by a task."""
-    return not store.capabilities.moves_directories or store.network_file_system(path) is not None
+    return not store.has(StoreOperations.move_directory) or store.network_file_system(path) is not None
 
 
 def save_sidecar(worker: Worker, directory: str, name: str, sidecar: bytes) -> str:

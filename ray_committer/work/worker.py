@@ -198,7 +198,7 @@ class Worker:
         save them; it may be frozen between the two looks. On a store that completes uploads, the task
         has saved a copy that is read if another attempt has replaced its manifest."""
         job, name = self.job, kept_name(ref)
-        if self.store.capabilities.completes_uploads and ref.sidecar is None:
+        if self.store.has(StoreOperations.publish) and ref.sidecar is None:
             attempt = ref.task_attempt_directory or job.task_attempt(ref.task_attempt_id or "unnamed")
             return (join(job.manifests, name), join(attempt, copy_name(ref.digest)))
         return tuple(join(one, name) for one in (job.frozen, job.manifests, job.frozen))

@@ -234,7 +234,7 @@ def test_what_has_ended_is_not_there_any_more(place: Place):
         ray_committer.commit_job(url, job.job_id, executor="inline", **named)
 
     job = written(3)
-    operation = "publish" if store.capabilities.completes_uploads else "rename"
+    operation = "publish" if store.has(StoreOperations.publish) else "rename"
     moves = itertools.count()
 
     def die(call: StoreCall) -> None:

@@ -96,7 +96,7 @@ def lost(operation: str, times: int = 1) -> Callable[[StoreCall], None]:
 
 def change_of(store: StoreOperations) -> str:
     """The request that gives a job its first state."""
-    return "move_directory" if store.capabilities.moves_directories else "advance"
+    return "move_directory" if store.has(StoreOperations.move_directory) else "advance"
 
 
 def names_in(store: StoreOperations, directory: str) -> list[str]:

@@ -86,7 +86,7 @@ def a_change_without_an_answer_is_taken_for_a_failure() -> Swaps:
         *,
         content: str = "",
     ) -> Seen:
-        moves = store.capabilities.moves_directories
+        moves = store.has(StoreOperations.move_directory)
         path = job.state if moves else join(job.state, CURRENT)
         new = seen.state.to(phase, nonce or new_nonce())
         try:

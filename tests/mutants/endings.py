@@ -12,6 +12,7 @@ from ray_committer.spark.hadoop.conf import OF_ANY_WRITE
 from ray_committer.stages.cleanup_job import cleanup_job
 from ray_committer.stages.old_data.old_success import forget_earlier_success
 from ray_committer.stages.take_away import is_still, sweep_gone, take_away
+from ray_committer.stores.base import StoreOperations
 from tests.mutants.swap import Swaps
 
 
@@ -19,7 +20,7 @@ def a_job_is_deleted_where_it_is() -> Swaps:
     """A process that slept deletes files of the job that was set up under the id of its own."""
 
     def broken(store, job, expected):
-        if store.capabilities.moves_directories:
+        if store.has(StoreOperations.move_directory):
             store.delete_directory(job.directory)
             return None
         return job

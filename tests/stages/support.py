@@ -282,7 +282,7 @@ def record(store: StoreOperations, job: JobAttempt = JOB, **fields: Any) -> Comm
     found = record_of(
         loaded(context(store, job=job)).manifests, job_id=job.job_id, job_attempt=job.number, **fields
     )
-    if store.capabilities.moves_directories:
+    if store.has(StoreOperations.move_directory):
         freeze(store, job)
     bring_to(store, Phase.RECORDED, job=job, record=found)
     return found

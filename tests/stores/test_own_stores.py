@@ -66,6 +66,28 @@ else:
     assert open_store(spec) is first
     print(len(OPENED))
 """
+LEAST = (*StoreOperations.__abstractmethods__, "rename", "replace", "move_directory")
+"""The methods of a store with directories that has no others."""
+
+
+def module_of(*methods: str) -> str:
+    """A package with a store of some methods, all of local files."""
+    head = """
+from ray_committer.stores.base import StoreCapabilities, StoreOperations
+from ray_committer.stores.local import LocalStore
+
+class LeastStore(StoreOperations):
+    capabilities = StoreCapabilities(listing_is_cheap=True, max_path_length=4095, max_name_length=255)
+
+    def __init__(self, spec):
+        self.spec, self.files = spec, LocalStore(spec)
+
+def open_my_store(spec):
+    return LeastStore(spec)
+"""
+    body = "def {0}(self, *args, **more): return self.files.{0}(*args, **more)\n"
+    lines = "".join(f"    {body.format(name)}" for name in methods)
+    return head.replace("\ndef open", f"{lines}\ndef open")
 
 
 @pytest.fixture(autouse=True)
@@ -98,8 +120,9 @@ def python(site: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=with_packages(site), capture_output=True, text=True, check=False)
 
 
-def test_a_job_on_an_own_store_is_committed_by_the_command(tmp_path: Path):
-    install(tmp_path / "site")
+@pytest.mark.parametrize("module", [MODULE, module_of(*LEAST)], ids=["local files", "least methods"])
+def test_a_job_on_an_own_store_is_committed_by_the_command(tmp_path: Path, module: str):
+    install(tmp_path / "site", module=module)
     table = tmp_path / "table"
     job = new_job_attempt(str(table), "job_1", 0)
     write_job(LocalStore(StoreSpec("mine", "disk")), job, {0: {"a": b"1"}, 1: {"p=1/b": b"2"}})
@@ -194,6 +217,30 @@ def test_an_own_store_that_cannot_be_loaded_is_named(tmp_path: Path, monkeypatch
     with pytest.raises(
         StoreRefusedError, match=r"mine://disk: its store my_package:open_my_store cannot"
     ):
+        open_store(spec)
+
+
+@pytest.mark.parametrize(
+    ("module", "why"),
+    [
+        (
+            module_of(*(one for one in LEAST if one != "mkdirs")),
+            "cannot be opened: .*LeastS.*mkdirs",
+        ),
+        (module_of(*(one for one in LEAST if one != "replace")), "lacks operations: replace;"),
+        (module_of(*LEAST[:-1]), "lacks operations: delete_listed, delete_version;"),
+        (module_of(*LEAST, "append_part", "begin_upload"), "lacks operations: publish, put_part, .*"),
+        ("def open_my_store(spec): return spec", "StoreSpec, which is not a subclass of Store"),
+    ],
+    ids=["required", "renames", "directories", "uploads", "another class"],
+)
+def test_an_own_store_without_an_operation_that_it_needs_is_refused(
+    tmp_path: Path, monkeypatch, module: str, why: str
+):
+    install(tmp_path, module=module)
+    monkeypatch.syspath_prepend(tmp_path)
+    spec, _ = resolve_destination("mine://disk/table")
+    with pytest.raises(StoreRefusedError, match=f"mine://disk: its store my_package:.*{why}"):
         open_store(spec)
 
 

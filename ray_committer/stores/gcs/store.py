@@ -55,7 +55,6 @@ FLAT = StoreCapabilities(
     max_name_length=1024,
     refused_characters="\r\n",
     has_directories=False,
-    moves_directories=False,
     versions=Versions.LISTED,
 )
 HIERARCHICAL = StoreCapabilities(
@@ -63,7 +62,6 @@ HIERARCHICAL = StoreCapabilities(
     max_path_length=1 + 1024,
     max_name_length=512,
     refused_characters="\r\n",
-    moves_directories=False,
     rename_makes_parents=True,
     versions=Versions.LISTED,
 )

@@ -49,9 +49,7 @@ UPLOADS = StoreCapabilities(
     max_path_length=1 + 1024,  # the object's name, and the slash before it
     max_name_length=1024,
     has_directories=False,
-    moves_directories=False,
     versions=Versions.ETAG,
-    completes_uploads=True,
 )
 
 
