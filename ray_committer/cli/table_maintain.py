@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 from rich.text import Text
@@ -18,16 +18,7 @@ from ray_committer.events import CancelToken
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.report.commit_report import CommitReport
 
-_SETTINGS = (
-    "max_requests_per_second",
-    "threads",
-    "retry_seconds",
-    "conflict_wait_seconds",
-    "durable",
-    "keep_replaced",
-)
-
-F = TypeVar("F", bound=Callable[..., Any])
+_SETTINGS = (*shared.REQUESTS, "conflict_wait_seconds", "durable", "keep_replaced")
 
 
 def add_commands(group: click.Group) -> None:
@@ -36,21 +27,12 @@ def add_commands(group: click.Group) -> None:
         group.add_command(command)
 
 
-def _writes(command: F) -> F:
-    """The options of each of these commands."""
-    for option in (
-        shared.output_option,
-        shared.at_store(*_SETTINGS),
-        shared.executor_option,
-    ):
-        command = option(command)
-    return command
-
-
 @click.command("drop-partition", cls=Command)
 @click.argument("destination", metavar="DEST")
 @click.argument("partitions", metavar="PARTITION", nargs=-1, required=True)
-@_writes
+@shared.executor_option
+@shared.at_store(*_SETTINGS)
+@shared.output_option
 def _drop_partition(
     destination: str,
     partitions: tuple[str, ...],
@@ -66,12 +48,7 @@ def _drop_partition(
 
     with _cancellable() as (on_event, cancel):
         report = drop_partition(
-            destination,
-            partitions,
-            executor=executor,
-            **how,
-            on_event=on_event,
-            cancel=cancel,
+            destination, partitions, executor=executor, **how, on_event=on_event, cancel=cancel
         )
     removed = count_text(report.replaced, "file")
     _print(output, destination, report, f"{removed} removed from {' | '.join(partitions)}")
@@ -80,7 +57,9 @@ def _drop_partition(
 @click.command("undo", cls=Command)
 @click.argument("destination", metavar="DEST")
 @click.argument("version", metavar="VERSION", type=click.IntRange(min=1))
-@_writes
+@shared.executor_option
+@shared.at_store(*_SETTINGS)
+@shared.output_option
 def _undo(
     destination: str,
     version: int,
@@ -97,12 +76,7 @@ def _undo(
 
     with _cancellable() as (on_event, cancel):
         report = undo_version(
-            destination,
-            version,
-            executor=executor,
-            **how,
-            on_event=on_event,
-            cancel=cancel,
+            destination, version, executor=executor, **how, on_event=on_event, cancel=cancel
         )
     changed = f"{count_text(report.files, 'file')} restored, {report.replaced:,} removed"
     _print(output, destination, report, f"version {version} is undone: {changed}")

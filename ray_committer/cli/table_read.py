@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import click
 
@@ -14,23 +14,11 @@ from ray_committer.protocol.file_list import ListedFile
 from ray_committer.table_jobs.snapshot import snapshot
 from ray_committer.table_jobs.table_changes import TableChange, changes
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 
 def add_commands(group: click.Group) -> None:
     """Add the commands to ``ray-committer table``."""
     for command in (_files, _changes):
         group.add_command(command)
-
-
-def _reads(command: F) -> F:
-    """The options of each of these commands."""
-    for option in (
-        shared.output_option,
-        shared.at_store("retry_seconds"),
-    ):
-        command = option(command)
-    return command
 
 
 @click.command("files", cls=Command)
@@ -42,7 +30,8 @@ def _reads(command: F) -> F:
     help="Of this version; default: the last one.",
 )
 @click.option("--partition", default="", metavar="DIR", help="Only below this directory of DEST.")
-@_reads
+@shared.at_store("retry_seconds")
+@shared.output_option
 def _files(
     destination: str,
     version: int | None,
@@ -67,7 +56,8 @@ def _files(
 @click.command("changes", cls=Command)
 @click.argument("destination", metavar="DEST")
 @click.option("--since", type=click.IntRange(min=0), required=True, help="Only jobs after this version.")
-@_reads
+@shared.at_store("retry_seconds")
+@shared.output_option
 def _changes(
     destination: str,
     since: int,

@@ -25,46 +25,25 @@ if TYPE_CHECKING:
 
 PROVIDER_PATH = "hadoop.security.credential.provider.path"
 
+_S3A = (
+    "access.key secret.key session.token requester.pays.enabled encryption.algorithm "
+    "server-side-encryption-algorithm"
+)
+_AZURE = (
+    "account.key sas.fixed.token account.oauth2.client.id account.oauth2.client.secret "
+    "encryption.context.provider.type encryption.encoded.client-provided-key "
+    "client-provided-encryption-key"
+)
+_GOOGLE = (
+    "service.account.email service.account.private.key service.account.private.key.id client.id "
+    "client.secret refresh.token"
+)
 OF_ANY_WRITE = (
     "fs.defaultFS",
     "fs.permissions.umask-mode",
-    *(
-        f"fs.s3a.{bucket}{name}"
-        for bucket in ("", "bucket.*.")
-        for name in (
-            "access.key",
-            "secret.key",
-            "session.token",
-            "requester.pays.enabled",
-            "encryption.algorithm",
-            "server-side-encryption-algorithm",
-        )
-    ),
-    *(
-        f"fs.azure.{name}{host}"
-        for host in ("", ".*")
-        for name in (
-            "account.key",
-            "sas.fixed.token",
-            "account.oauth2.client.id",
-            "account.oauth2.client.secret",
-            "encryption.context.provider.type",
-            "encryption.encoded.client-provided-key",
-            "client-provided-encryption-key",
-        )
-    ),
-    *(
-        f"{prefix}.auth.{name}"
-        for prefix in ("fs.gs", "google.cloud")
-        for name in (
-            "service.account.email",
-            "service.account.private.key",
-            "service.account.private.key.id",
-            "client.id",
-            "client.secret",
-            "refresh.token",
-        )
-    ),
+    *(f"fs.s3a.{bucket}{name}" for bucket in ("", "bucket.*.") for name in _S3A.split()),
+    *(f"fs.azure.{name}{host}" for host in ("", ".*") for name in _AZURE.split()),
+    *(f"{prefix}.auth.{name}" for prefix in ("fs.gs", "google.cloud") for name in _GOOGLE.split()),
     "fs.gs.encryption.key",
     "fs.gs.project.id",
     "fs.gs.requester.pays.*",
