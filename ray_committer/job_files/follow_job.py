@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ray_committer.job_files.job_state import Seen, StateChangedError
 
 
-def follow_job(seen: Seen, step: Callable[[Seen], Seen]) -> tuple[Seen, bool]:
+def follow_job(current: Seen, step: Callable[[Seen], Seen]) -> tuple[Seen, bool]:
     """Repeat `step`, which takes the job from the state that it is given to the next one, until it
     returns the state that it was given. Returns that state, and whether the job is still there.
 
@@ -16,15 +16,15 @@ def follow_job(seen: Seen, step: Callable[[Seen], Seen]) -> tuple[Seen, bool]:
     """
     while True:
         try:
-            after = step(seen)
+            after = step(current)
         except StateChangedError as e:
             # Gone: another process has ended the job to its last step. What the caller saw last says
             # how.
             if e.now is None:
-                return seen, False
-            seen = e.now
+                return current, False
+            current = e.now
         else:
             # By identity: the step has looked and found nothing left to do.
-            if after is seen:
-                return seen, True
-            seen = after
+            if after is current:
+                return current, True
+            current = after

@@ -47,15 +47,15 @@ class Seen:
 
 
 class StateChangedError(Exception):
-    """The state to be changed is no longer there; `now` is the job's present state.
+    """The state to be changed is no longer there; its `now` is the job's present state.
 
     `now` is None if the job is gone, also if another job of the same id, with another stamp, is there.
     """
 
-    def __init__(self, now: Seen | None, seen: Seen | None = None) -> None:
-        super().__init__(now, seen)
-        is_another = now is not None and seen is not None and now.state.stamp != seen.state.stamp
-        self.now = None if is_another else now
+    def __init__(self, current: Seen | None, last: Seen | None = None) -> None:
+        super().__init__(current, last)
+        is_another = current is not None and last is not None and current.state.stamp != last.state.stamp
+        self.now = None if is_another else current
 
 
 def read_state(store: StoreOperations, job: JobAttempt) -> Seen | None:
@@ -99,9 +99,11 @@ def adopt_state(store: StoreOperations, job: JobAttempt, phase: Phase = Phase.OP
     The tasks of such a job know no stamp. Anything read of it before this call must be read again.
     None if the job is gone.
     """
-    seen = read_state(store, job)
-    if seen is not None:
-        return seen
+    current = read_state(store, job)
+    if current is not None:
+        return current
+    # A job that Hadoop set up has no state until somebody decides it; from here on it is decided as any
+    # other.
     first = new_state(stamp=UNSTAMPED)
     try:
         return begin_state(store, job, first if phase is Phase.OPEN else first.to(phase, new_nonce()))
@@ -112,53 +114,55 @@ def adopt_state(store: StoreOperations, job: JobAttempt, phase: Phase = Phase.OP
 def advance(
     store: StoreOperations,
     job: JobAttempt,
-    seen: Seen,
+    last: Seen,
     phase: Phase,
     nonce: str | None = None,
     *,
     content: str = "",
 ) -> Seen:
-    """Change the state from `seen` to `phase`, under the given nonce or a new one.
+    """Change the state from `last` to `phase`, under the given nonce or a new one.
 
     A store that keeps the state as an object also keeps the `content` in it, until the next change.
     `StateChangedError` if another process has changed it. After every failure the state is read again
     to see whether it was changed.
     """
-    return _change(store, job, seen, seen.state.to(phase, nonce or new_nonce()), content)
+    return _change(store, job, last, last.state.to(phase, nonce or new_nonce()), content)
 
 
 def advance_if_unchanged(
-    store: StoreOperations, job: JobAttempt, seen: Seen, phase: Phase
+    store: StoreOperations, job: JobAttempt, last: Seen, phase: Phase
 ) -> Seen | None:
     """`advance`, for a change that is not needed any more if another process was faster: None then."""
     try:
-        return advance(store, job, seen, phase)
+        return advance(store, job, last, phase)
     except StateChangedError:
         return None
 
 
-def join_table(store: StoreOperations, job: JobAttempt, seen: Seen, table: TableBase) -> Seen:
+def join_table(store: StoreOperations, job: JobAttempt, last: Seen, table: TableBase) -> Seen:
     """Note the table that an open job belongs to; `StateChangedError` as `advance`."""
-    return _change(store, job, seen, seen.state.at(table, new_nonce()))
+    return _change(store, job, last, last.state.at(table, new_nonce()))
 
 
 def _change(
-    store: StoreOperations, job: JobAttempt, seen: Seen, new: JobState, content: str = ""
+    store: StoreOperations, job: JobAttempt, last: Seen, new: JobState, content: str = ""
 ) -> Seen:
     path, text = places_of(store).state(job), f"{new.token}\n{content}" if content else new.token
     try:
-        return _settled(store, job, new, lambda: store.advance(path, seen.stored, text))
+        return _settled(store, job, new, lambda: store.advance(path, last.stored, text))
     except OSError as e:
-        now = read_state(store, job)
-        if isinstance(e, _CONSUMED) or now is None or now.state.nonce != seen.state.nonce:
-            raise StateChangedError(now, seen) from e
+        current = read_state(store, job)
+        # The error says only that this request changed nothing: the state itself shows whether another
+        # process did (D1).
+        if isinstance(e, _CONSUMED) or current is None or current.state.nonce != last.state.nonce:
+            raise StateChangedError(current, last) from e
         raise
 
 
-def delete_state(store: StoreOperations, job: JobAttempt, seen: Seen) -> None:
-    """Delete the state, if it is still `seen`, on a store that keeps it as an object."""
+def delete_state(store: StoreOperations, job: JobAttempt, last: Seen) -> None:
+    """Delete the state, if it is still `last`, on a store that keeps it as an object."""
     with suppress(FileExistsError):
-        store.delete_version(places_of(store).state(job), seen.stored.version)
+        store.delete_version(places_of(store).state(job), last.stored.version)
 
 
 def _settled(
@@ -168,18 +172,19 @@ def _settled(
     answers: list[StoredState | None] = []
 
     def look() -> Seen | None:
-        now = read_state(store, job)
-        return now if now is not None and now.state.nonce == new.nonce else None
+        current = read_state(store, job)
+        return current if current is not None and current.state.nonce == new.nonce else None
 
     try:
+        # An answer can be lost: a change that was made counts, whatever the answer says (D1).
         settle(lambda: answers.append(request()), lambda: look() is not None)
     except OSError:
-        if (now := look()) is not None:
-            return now
+        if (current := look()) is not None:
+            return current
         raise
     stored = answers[0] if answers else None
-    now = look() if stored is None else Seen(new, stored)
-    if now is None:
+    current = look() if stored is None else Seen(new, stored)
+    if current is None:
         path = places_of(store).state(job)
         raise FileExistsError(errno.EEXIST, "was changed by another process", path)
-    return now
+    return current

@@ -63,11 +63,11 @@ class JobTree:
             or (status.path.startswith(f"{job.directory}/") and status.path != place)
         ]
 
-    def is_in_state(self, job: JobAttempt, seen: Seen) -> bool:
+    def is_in_state(self, job: JobAttempt, expected: Seen) -> bool:
         """Whether the attempt was in the state `seen` when this was listed."""
         place = join(job.state, CURRENT)
         return any(
-            status.path == place and status.version == seen.stored.version for status in self.files
+            status.path == place and status.version == expected.stored.version for status in self.files
         )
 
     def has_left(self, job: JobAttempt, manifests: Sequence[ManifestRef]) -> bool:

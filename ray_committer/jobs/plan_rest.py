@@ -39,22 +39,24 @@ class _Rest:
     first: tuple[PlannedRename, ...]
 
 
-def plan_rest(job: OpenJob, seen: Seen, record: CommitRecord, first: int) -> JobPlan:
+def plan_rest(job: OpenJob, current: Seen, record: CommitRecord, first: int) -> JobPlan:
     """Plan what is left of a commit that has begun."""
     context = job.context
-    refuse_aborted(context, seen.phase)
+    refuse_aborted(context, current.phase)
     refuse_foreign_paths(context, record, (*job.replaced_roots, *job.allowed_roots))
-    loaded = load_to_plan(job, seen, record)
+    loaded = load_to_plan(job, current, record)
     pending = pending_marks(context.store, (context.job.destination, *record.allowed_roots))
     work = partial(_rest_of, pending=pending, limit=first)
     rests = sorted(context.executor.run(work, enumerate(loaded.manifests)), key=attrgetter("number"))
     leaves = sorted({path for rest in rests for path in rest.directories})
     left, left_bytes = sum(rest.files for rest in rests), sum(rest.bytes for rest in rests)
     removed = len(record.replaced)
-    logged = read_jobs_in_log(context.store, context.job.destination).of(context.job, seen.state.stamp)
+    logged = read_jobs_in_log(context.store, context.job.destination).of(
+        context.job, current.state.stamp
+    )
     return new_plan(
         context,
-        seen.phase.value,
+        current.phase.value,
         record.manifests,
         directories=len(leaves),
         replaced=removed,
@@ -68,12 +70,12 @@ def plan_rest(job: OpenJob, seen: Seen, record: CommitRecord, first: int) -> Job
     )
 
 
-def load_to_plan(job: OpenJob, seen: Seen | None, record: CommitRecord | None) -> LoadedManifests:
+def load_to_plan(job: OpenJob, current: Seen | None, record: CommitRecord | None) -> LoadedManifests:
     """Load the manifests as the commit would, and save nothing."""
     context = job.context
     allowed = tuple(record.allowed_roots) if record else job.allowed_roots
     roots = (context.job.destination, *allowed)
-    stamp = seen.state.stamp if seen else UNSTAMPED
+    stamp = current.state.stamp if current else UNSTAMPED
     look = partial(load_manifests, context, record, roots, stamp=stamp, changes_nothing=True)
     return load_with_coordinator(context, look)
 

@@ -239,9 +239,9 @@ class CommitOptions(Table):
 
         Other keys of `conf` are ignored. `SettingsError` names the key, and what its value can be.
         """
-        others = [row.name for row in SPARK_ALONE]
+        alone = [row.name for row in SPARK_ALONE]
         names = {key: key.removeprefix(SPARK_PREFIX) for key in conf if key.startswith(SPARK_PREFIX)}
-        return (defaults or cls()).changed(**cls._read(Where.SPARK, conf, names, lambda: others))
+        return (defaults or cls()).changed(**cls._read(Where.SPARK, conf, names, lambda: alone))
 
     @classmethod
     def from_env(cls, environment: Mapping[str, str]) -> Self:
@@ -257,7 +257,7 @@ class CommitOptions(Table):
         where: Where,
         texts: Mapping[str, str],
         names: Mapping[str, str],
-        others: Callable[[], Collection[str]],
+        get_names: Callable[[], Collection[str]],
     ) -> dict[str, Any]:
         """The values of `texts`, whose keys have these names; the `others` are no options, but known."""
         known, values = cls.settable(where), {}
@@ -268,10 +268,10 @@ class CommitOptions(Table):
                     values[name] = known[name].read(text)
             except ValueError as e:
                 raise SettingsError(f"{key}={text}: {e}") from None
-            if name not in known and name not in others():
+            if name not in known and name not in get_names():
                 what, advice = "is specific to each job and is not a setting", "remove it"
                 if name not in cls.rows:
-                    near = get_close_matches(name, [*known, *sorted(others())], n=1, cutoff=0.5)
+                    near = get_close_matches(name, [*known, *sorted(get_names())], n=1, cutoff=0.5)
                     listed = f"use one of {', '.join(known)}"
                     what, advice = "is not an option", f"did you mean {near[0]}?" if near else listed
                 raise SettingsError(f"{key}: {what}", advice)

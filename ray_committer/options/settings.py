@@ -143,7 +143,7 @@ class Setting:
     def words(self, value: Any, shown: Callable[[str], str] = str) -> list[str]:
         """Return the words of the command line that give it `value`; directories as they are `shown`."""
         if self.is_many:
-            return [word for one in value for word in (f"--{self.spelled}", shown(one))]
+            return [word for element in value for word in (f"--{self.spelled}", shown(element))]
         if self.is_flag:
             return [f"--{'' if value else 'no-'}{self.spelled}"]
         return [f"--{self.spelled}", self.text(value)]
@@ -196,7 +196,7 @@ class Table:
 
 def table(made: type[T]) -> type[T]:
     """Complete a `Table` that is a dataclass: the attributes of the class are the defaults."""
-    rows = {one.name: replace(one.metadata["row"], name=one.name) for one in fields(made)}  # type: ignore[arg-type]
+    rows = {each.name: replace(each.metadata["row"], name=each.name) for each in fields(made)}  # type: ignore[arg-type]
     for name, row in rows.items():
         setattr(made, name, row.default)
     listed = "\n".join(f"    {name}: {row.about}" for name, row in rows.items() if row.about)

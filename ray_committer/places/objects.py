@@ -65,7 +65,9 @@ class FlatObjects(Places):
         is_aborted: bool,
     ) -> bool:
         store, undone = self.store, (join(gone.directory, UNDONE),) if is_aborted else ()
-        contents = [one for one in listed_in(store, gone.state) if one.name.endswith(CONTENT_SUFFIX)]
+        contents = [
+            status for status in listed_in(store, gone.state) if status.name.endswith(CONTENT_SUFFIX)
+        ]
         if not store.delete_listed((gone.tasks, gone.manifests, gone.frozen, *undone), is_meant):
             return False
         for status in contents:

@@ -148,11 +148,11 @@ class UnmovableFiles(VersionedFiles):
 
     def look(self, path: str) -> FileStatus | None:
         """One request, which also shows the version."""
-        found = self.store.read_state(path)
-        if found is None:
+        mark = self.store.read_state(path)
+        if mark is None:
             return None
-        size = len(found.text.encode(errors="surrogateescape"))
-        return FileStatus(path, is_directory=False, size=size, etag=found.version, version=found.version)
+        size = len(mark.text.encode(errors="surrogateescape"))
+        return FileStatus(path, is_directory=False, size=size, etag=mark.version, version=mark.version)
 
     def clear(self, old: Old) -> None:
         self.store.delete_version(old[0].path, old[0].version)

@@ -38,9 +38,9 @@ class PassedOver(msgspec.Struct, frozen=True, gc=False):
 prepare(PassedOver)
 
 
-def extra_data_of(found: PassedOver) -> dict[str, str]:
+def extra_data_of(passed: PassedOver) -> dict[str, str]:
     """What a manifest says of it: nothing if nothing was passed over."""
-    return {PASSED_OVER: msgspec.json.encode(found).decode()} if found.number else {}
+    return {PASSED_OVER: msgspec.json.encode(passed).decode()} if passed.number else {}
 
 
 def passed_over_by(manifest: TaskManifest) -> PassedOver:

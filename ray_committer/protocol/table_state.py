@@ -149,15 +149,15 @@ def ended_since(
     return ended, after
 
 
-def _after(seen: ClaimInFlight, version: int, entry: LogEntry) -> ClaimInFlight | None:
+def _after(pending: ClaimInFlight, version: int, entry: LogEntry) -> ClaimInFlight | None:
     """The claim after an entry about it; None if it has ended."""
-    is_committed = seen.committed is not None
+    is_committed = pending.committed is not None
     if isinstance(entry, TableCommit):
-        after = seen if is_committed else structs.replace(seen, committed=version)
+        after = pending if is_committed else structs.replace(pending, committed=version)
         return after if is_committed or entry.removed.files else None
     if isinstance(entry, TableDone) is not is_committed:
         what = "is" if is_committed else "is not"
-        raise TableLogError(f"entry {version} of the log: claim {seen.version} {what} committed")
+        raise TableLogError(f"entry {version} of the log: claim {pending.version} {what} committed")
     return None
 
 

@@ -89,7 +89,7 @@ def _sync_files(worker: Worker, paths: Paths) -> None:
 
 def _sync_directories(worker: Worker, paths: Paths) -> None:
     """Work: force the names in some directories, and in their ancestors, to disk; each only once."""
-    above = {one for path in paths for one in ancestors(path, "/")}.difference(paths)
+    above = {above_path for path in paths for above_path in ancestors(path, "/")}.difference(paths)
     for _ in worker.map(worker.store.sync, paths):
         pass
     for _ in worker.map(partial(_sync_unless, PermissionError, worker.store), above):

@@ -196,18 +196,18 @@ class _Directories:
             self._files.popitem()[1].close()
 
 
-def _common(schema: pa.Schema, other: pa.Schema) -> pa.Schema | None:
+def _common(schema: pa.Schema, second: pa.Schema) -> pa.Schema | None:
     """Return the schema that tables of both have in one file; None if there is none.
 
     Columns without any value have no type in Arrow, and take the type of the other. Their order is the
     first one's.
     """
-    if schema == other:
+    if schema == second:
         return schema
-    if sorted(schema.names) != sorted(other.names):
+    if sorted(schema.names) != sorted(second.names):
         return None
     try:
-        return pa.unify_schemas([schema, other])
+        return pa.unify_schemas([schema, second])
     except pa.ArrowException:
         return None
 

@@ -63,13 +63,13 @@ def a_state_is_changed_whatever_it_has_become() -> Swaps:
     def broken(
         store: StoreOperations,
         job: JobAttempt,
-        seen: Seen,
+        last: Seen,
         phase: Phase,
         nonce: str | None = None,
         *,
         content: str = "",
     ) -> Seen:
-        return advance(store, job, read_state(store, job) or seen, phase, nonce, content=content)
+        return advance(store, job, read_state(store, job) or last, phase, nonce, content=content)
 
     yield advance, broken
 
@@ -80,7 +80,7 @@ def a_change_without_an_answer_is_taken_for_a_failure() -> Swaps:
     def broken(
         store: StoreOperations,
         job: JobAttempt,
-        seen: Seen,
+        last: Seen,
         phase: Phase,
         nonce: str | None = None,
         *,
@@ -88,12 +88,12 @@ def a_change_without_an_answer_is_taken_for_a_failure() -> Swaps:
     ) -> Seen:
         moves = store.has(StoreOperations.move_directory)
         path = job.state if moves else join(job.state, CURRENT)
-        new = seen.state.to(phase, nonce or new_nonce())
+        new = last.state.to(phase, nonce or new_nonce())
         try:
             text = f"{new.token}\n{content}" if content else new.token
-            return Seen(new, store.advance(path, seen.stored, text))
+            return Seen(new, store.advance(path, last.stored, text))
         except OSError as e:
-            raise StateChangedError(read_state(store, job), seen) from e
+            raise StateChangedError(read_state(store, job), last) from e
 
     yield advance, broken
 

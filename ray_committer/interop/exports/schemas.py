@@ -66,12 +66,12 @@ def normal_schema(schema: pa.Schema, path: str, *, has_int96: bool = False) -> p
     return pa.schema([pa.field(field.name, normal(field.name, field.type)) for field in schema])
 
 
-def require_same(known: pa.Schema, found: pa.Schema, path: str) -> None:
+def require_same(known: pa.Schema, schema: pa.Schema, path: str) -> None:
     """`ExportError` if a file has a column that the Delta table does not have, or has with another type.
 
     A column that the file lacks is null in its rows, for Spark as well.
     """
-    for field in found:
+    for field in schema:
         at = known.get_field_index(field.name)
         if at < 0 or known.field(at).type != field.type:
             expected = "no such column" if at < 0 else f"the type {known.field(at).type}"

@@ -51,9 +51,11 @@ def check_uploads(
 ) -> None:
     """`ManifestError` names uploads of a job that are gone; nothing is done on a store with renames."""
     roots = output_of(context.store).uploading((context.job.destination, *allowed_roots))
-    if not roots or not any(one.files for one in manifests):
+    if not roots or not any(ref.files for ref in manifests):
         return
     there = _list(context, roots, KEPT)
+    # Equal numbers and equal sums of fingerprints: to hide one aborted upload, another one would need to
+    # have a name with the same 16 bytes. Most commits end here.
     if there.tally == _tally_of_job(context, manifests):
         _warn(context, any_is_old=bool(there.old))
         return
@@ -64,17 +66,17 @@ def check_uploads(
     wrong: list[WrongSources] = []
     work = context.until_cancelled(batches(context.executor, unlisted))
     gone_in_batch = partial(_gone_in_batch, is_adopted=context.is_adopted)
-    for found in context.executor.run(gone_in_batch, work):
-        wrong += found
+    for wrong_here in context.executor.run(gone_in_batch, work):
+        wrong += wrong_here
     context.check_cancelled()
     if wrong:
-        raise sources_error(sorted(wrong, key=lambda one: one.manifest))
+        raise sources_error(sorted(wrong, key=lambda group: group.manifest))
 
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """The tally of all pending uploads, their fingerprints unless there are too many, and those of the
-    uploads that a rule of the bucket soon aborts."""
+    """The tally of all pending uploads, their fingerprints unless there are too many, and the
+    fingerprints of the uploads that a rule of the bucket soon aborts."""
 
     tally: Tally
     marks: bytes | None
@@ -90,14 +92,19 @@ class _AbortRule:
         self._limit: int | None = None
         self._is_read = False
 
-    def concerns(self, one: PendingUpload) -> bool:
+    def concerns(self, upload: PendingUpload) -> bool:
         """Whether the rule aborts this upload in less than a day."""
-        if one.began_milliseconds is None or one.began_milliseconds > self._now - HOUR_MILLISECONDS:
+        if (
+            upload.began_milliseconds is None
+            or upload.began_milliseconds > self._now - HOUR_MILLISECONDS
+        ):
             return False
         if not self._is_read:
             days, self._is_read = self._days(), True
+            # A day of the limit is kept in reserve: the commit itself takes time, and the rule runs once
+            # a day.
             self._limit = None if days is None else self._now - (days - 1) * DAY_MILLISECONDS
-        return self._limit is not None and one.began_milliseconds < self._limit
+        return self._limit is not None and upload.began_milliseconds < self._limit
 
     def _days(self) -> int | None:
         """The days of the rule; None also if it cannot be read, which does not concern the commit."""
@@ -113,11 +120,14 @@ def _list(context: JobContext, roots: Sequence[str], limit: int | None) -> _List
     for root in roots:
         for page in upload_pages(context.store, root):
             context.check_cancelled()
-            fresh = [_name(one.path, one.id) for one in page]
+            fresh = [_name(upload.path, upload.id) for upload in page]
             tally = _sum(tally, _tally(fresh))
+            # A bucket with millions of uploads of other jobs must not fill the memory of the driver.
             if limit is None or tally[0] <= limit:
                 marks += fingerprints(fresh)
-            old.update(fingerprint(_name(one.path, one.id)) for one in page if rule.concerns(one))
+            old.update(
+                fingerprint(_name(upload.path, upload.id)) for upload in page if rule.concerns(upload)
+            )
     are_kept = limit is None or tally[0] <= limit
     return _Listed(tally, bytes(marks) if are_kept else None, frozenset(old))
 
@@ -136,8 +146,8 @@ def _tally_of_job(context: JobContext, manifests: Sequence[ManifestRef]) -> Tall
 
 def _tally_of_batch(worker: Worker, refs: tuple[ManifestRef, ...]) -> Tally:
     """Work: the tally of the uploads of some manifests."""
-    found = worker.map(lambda ref: _tally(map(_name_of, _uploads(worker, ref))), refs)
-    return reduce(_sum, found, NOTHING)
+    tallies = worker.map(lambda ref: _tally(map(_name_of, _uploads(worker, ref))), refs)
+    return reduce(_sum, tallies, NOTHING)
 
 
 def _tally(names: Iterable[str]) -> Tally:
@@ -146,14 +156,14 @@ def _tally(names: Iterable[str]) -> Tally:
     return len(sums), sum(sums)
 
 
-def _sum(one: Tally, other: Tally) -> Tally:
-    return one[0] + other[0], one[1] + other[1]
+def _sum(left: Tally, right: Tally) -> Tally:
+    return left[0] + right[0], left[1] + right[1]
 
 
 def _looked_for(
     context: JobContext, manifests: Sequence[ManifestRef], listed: bytes, old: frozenset[bytes]
 ) -> Iterator[tuple[ManifestRef, frozenset[bytes], bool]]:
-    """The manifests, each with the fingerprints of those of its uploads that were not listed, and
+    """The manifests, each with the fingerprints of its uploads that were not listed, and
     whether one of the others is `old`."""
     work = context.until_cancelled(batches(context.executor, manifests))
     for batch in context.executor.run(_marks_of_batch, work):
@@ -171,13 +181,13 @@ def _marks_of_batch(worker: Worker, refs: tuple[ManifestRef, ...]) -> list[Marks
 def _gone_in_batch(
     worker: Worker, batch: tuple[tuple[ManifestRef, frozenset[bytes]], ...], *, is_adopted: bool
 ) -> list[WrongSources]:
-    """Work: those of some uploads that the store does not have, after all."""
+    """Work: the uploads of a batch that the store does not have, after all."""
 
     def look(item: tuple[ManifestRef, frozenset[bytes]]) -> WrongSources | None:
         ref, wanted = item
         suspects = [entry for entry in _uploads(worker, ref) if _mark(entry) in wanted]
-        found = [(entry, _is_gone(worker, entry, is_adopted=is_adopted)) for entry in suspects]
-        return wrong_sources(join(worker.job.manifests, ref.name), found)
+        described = [(entry, _is_gone(worker, entry, is_adopted=is_adopted)) for entry in suspects]
+        return wrong_sources(join(worker.job.manifests, ref.name), described)
 
     return [wrong for wrong in worker.map(look, batch) if wrong is not None]
 
@@ -191,8 +201,8 @@ def _is_gone(worker: Worker, upload: CompleteUpload, *, is_adopted: bool) -> str
 
 
 def _uploads(worker: Worker, ref: ManifestRef) -> list[CompleteUpload]:
-    found = entries(worker.recorded(ref).manifest, worker.store.spec)
-    return [entry for entry in found if isinstance(entry, CompleteUpload)]
+    loaded = entries(worker.recorded(ref).manifest, worker.store.spec)
+    return [entry for entry in loaded if isinstance(entry, CompleteUpload)]
 
 
 def _mark(upload: CompleteUpload) -> bytes:

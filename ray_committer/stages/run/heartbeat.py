@@ -1,6 +1,6 @@
 """The heartbeat of a long commit, for processes that wait for it or ask for its progress.
 
-A run that fails says that it is over, because its process can live on, as that of a notebook does.
+A run that fails says that it is over, because its process can live on, as a notebook's does.
 """
 
 from __future__ import annotations
@@ -96,12 +96,14 @@ def _is_down(error: BaseException | None) -> bool:
 def _sign_off(context: JobContext, run: str) -> None:
     """Replace the last sign of life of this run, if others can still see one."""
     store, job = context.store, context.job
-    seen, beat = last_sign(store, job)
-    if seen is None or seen.phase not in (*UNDECIDED, Phase.RECORDED, Phase.SEALED):
+    current, beat = last_sign(store, job)
+    if current is None or current.phase not in (*UNDECIDED, Phase.RECORDED, Phase.SEALED):
         return
-    if beat is None and seen.state.record is not None:
-        path = job.content(seen.state.record)
-        owner = decode_claim(seen.content.encode() or store.read(path), path).owner
+    # The first heartbeat comes after ten seconds: a run that fails before that is known only by the
+    # owner in its record.
+    if beat is None and current.state.record is not None:
+        path = job.content(current.state.record)
+        owner = decode_claim(current.content.encode() or store.read(path), path).owner
         beat = Heartbeat(owner=owner, at_milliseconds=context.now_milliseconds())
     if beat is not None and beat.owner.run == run:
         over = structs.replace(beat, owner=nobody(run))

@@ -138,5 +138,5 @@ class _Tokens:
         return sync(get_loop(), _awaited, issued) if isawaitable(issued) else issued
 
 
-async def _awaited(found: Awaitable[Any]) -> Any:
-    return await found
+async def _awaited(awaitable: Awaitable[Any]) -> Any:
+    return await awaitable

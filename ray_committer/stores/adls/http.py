@@ -127,7 +127,7 @@ def error_code(answer: HttpAnswer) -> str:
     return answer.headers.get("x-ms-error-code", "")
 
 
-def error_of(status: int, code: str, path: str, other: str | None = None) -> OSError:
+def error_of(status: int, code: str, path: str, second_path: str | None = None) -> OSError:
     """Make the error for an answer; `OSError` chooses its subclass by the number."""
     match status, code:
         case 404, _:
@@ -142,7 +142,7 @@ def error_of(status: int, code: str, path: str, other: str | None = None) -> OSE
             number = errno.EEXIST
         case _:
             number = errno.EIO
-    return OSError(number, f"the store answered {status} {code}".rstrip(), path, None, other)
+    return OSError(number, f"the store answered {status} {code}".rstrip(), path, None, second_path)
 
 
 def bare_etag(etag: str | None) -> str | None:
