@@ -77,8 +77,7 @@ def jobs_listed(
     store: StoreOperations, destination: str, listed: Sequence[FileStatus]
 ) -> list[JobStatus]:
     """`jobs_at` for what `list_temporary` has listed; directories that are only listed do not count."""
-    shown = [one for one in listed if one.is_link or only_there(store, (one,))]
-    return jobs_in(store, destination, shown)
+    return jobs_in(store, destination, only_there(store, listed))
 
 
 def jobs_in(store: StoreOperations, destination: str, listed: Sequence[FileStatus]) -> list[JobStatus]:
