@@ -8,7 +8,7 @@ way, at least one of them sees the other.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -172,20 +172,17 @@ def list_gone(store: StoreOperations, destination: str) -> list[JobAttempt]:
 
 def find_gone(store: StoreOperations, job: JobAttempt, stamp: str) -> JobState | None:
     """The state in which the job with this `stamp` was taken away, if it is not deleted yet."""
-    states = (_state_if_told(store, gone) for gone in list_gone(store, job.destination))
-    return next((state for state in states if state is not None and state.stamp == stamp), None)
+    states = (state for _, state in _gone_states(store, job.destination))
+    return next((state for state in states if state.stamp == stamp), None)
 
 
 def is_gone_committed(store: StoreOperations, job: JobAttempt) -> bool:
     """Whether a committed job of this id and attempt was taken away and is not deleted yet."""
-    for gone in list_gone(store, job.destination):
-        state = _state_if_told(store, gone)
-        if state is None or state.phase is not Phase.COMMITTED:
-            continue
+    for gone, state in _gone_states(store, job.destination):
         path = gone.content(state.record or "")
         with suppress(FileNotFoundError, PermissionError):
-            claim = decode_claim(store.read(path), path)
-            if (claim.job_id, claim.job_attempt) == (job.job_id, job.number):
+            claim = decode_claim(store.read(path), path) if state.phase is Phase.COMMITTED else None
+            if claim and (claim.job_id, claim.job_attempt) == (job.job_id, job.number):
                 return True
     return False
 
@@ -213,11 +210,12 @@ def state_inside(store: StoreOperations, gone: JobAttempt) -> JobState | None:
     return parse_token(tokens[0], gone.state) if tokens else None
 
 
-def _state_if_told(store: StoreOperations, gone: JobAttempt) -> JobState | None:
-    """`state_inside`, but None if there is no permission to read it, or it is behind a link."""
-    with suppress(PermissionError, LinkedPathError):
-        return state_inside(store, gone)
-    return None
+def _gone_states(store: StoreOperations, destination: str) -> Iterator[tuple[JobAttempt, JobState]]:
+    """What was taken away, with its state; not what may not be read, or is behind a link."""
+    for gone in list_gone(store, destination):
+        with suppress(PermissionError, LinkedPathError):
+            if (state := state_inside(store, gone)) is not None:
+                yield gone, state
 
 
 def goes_on(store: StoreOperations, job: JobAttempt) -> bool:

@@ -37,7 +37,6 @@ from ray_committer.protocol.paths import (
     temporary_directory,
 )
 from ray_committer.protocol.state import WITH_RECORD
-from ray_committer.protocol.success import SuccessData
 from ray_committer.stages.adopt_job import adopt_job
 from ray_committer.stages.other_jobs.end_others import finish_first
 from ray_committer.stages.other_jobs.ended_jobs import end_in_log, not_found
@@ -110,12 +109,14 @@ def _find(
     except JobNotFoundError:
         if job_id is None:
             _refuse_mislaid(store, destination)
-        logged = _logged(store, destination, job_id, number) if job_id is not None else None
-        if logged is not None:
-            return JobStatus(logged, exists=False)
-        # The log is asked before `_SUCCESS`: the next job replaces that file, and no entry of the log
-        # (D8).
-        success = _success(store, destination, strict=job_id is None)
+            success = read_success(store, destination)
+        else:
+            # The log is asked before `_SUCCESS`: the next job replaces that file, and no entry of the
+            # log (D8).
+            ended = end_in_log(store, destination, job_id, number)
+            if ended is not None:
+                return JobStatus(new_job_attempt(destination, job_id, ended.number), exists=False)
+            success = success_if_told(store, destination)  # it need not name this job
         if success is None or success.job_id is None or job_id not in (None, success.job_id):
             raise
         noted = attempt_of(success, number or 0)
@@ -133,27 +134,12 @@ def _find(
     return state
 
 
-def _logged(
-    store: StoreOperations, destination: str, job_id: str, number: int | None
-) -> JobAttempt | None:
-    """The attempt of a job that is gone, of which the log of its table says how it has ended."""
-    ended = end_in_log(store, destination, job_id, number)
-    return None if ended is None else new_job_attempt(destination, job_id, ended.number)
-
-
 def _refuse_mislaid(store: StoreOperations, destination: str) -> None:
     """`CommitStateUnknownError` if a process that slept took away the directory of a recorded job: then
     ``_SUCCESS`` belongs to another job."""
     for rival in other_jobs(store, destination, time.time_ns() // 1_000_000):
         if rival.has_begun:
             raise CommitStateUnknownError(*finish_first(store, rival))
-
-
-def _success(store: StoreOperations, destination: str, *, strict: bool) -> SuccessData | None:
-    """The destination's ``_SUCCESS``. If it cannot be read, that is an error only with `strict`, where
-    it must name the job."""
-    read = read_success if strict else success_if_told
-    return read(store, destination)
 
 
 def _confirm(store: StoreOperations, job: JobAttempt, *, is_named: bool) -> None:

@@ -29,6 +29,7 @@ from ray_committer.protocol.record import ClaimedTable, decode_record
 from ray_committer.protocol.state import IN_THE_WAY, UNDECIDED, Phase
 from ray_committer.stores.base import FileStatus, StoreOperations, pending_uploads
 from ray_committer.work.entries import Entry, entries, store_path
+from ray_committer.work.sources import list_directory
 
 _SHOWN: dict[Phase | None, str] = {
     None: "unknown",
@@ -94,7 +95,7 @@ def survey_job(store: StoreOperations, job: JobAttempt, now_milliseconds: int) -
 
 def _survey(store: StoreOperations, status: JobStatus, now_milliseconds: int) -> Survey:
     job, seen, phase = status.job, status.seen, status.phase or Phase.OPEN
-    listed = [*_list(store, job.directory), *(_list(store, job.state) if seen else ())]
+    listed = [*list_directory(store, job.directory), *(list_directory(store, job.state) if seen else ())]
     manifests = _manifests(store, job) if phase in (*UNDECIDED, *_MOVING) else []
     times = [one.modified_milliseconds for one in (*listed, *manifests)]
     newest = max((time for time in times if time is not None), default=None)
@@ -148,13 +149,6 @@ def survey_exactly(
         is_estimate=False,
         left=sum(left for _, _, left in counted) if is_moving else None,
     )
-
-
-def _list(store: StoreOperations, directory: str) -> list[FileStatus]:
-    try:
-        return store.list_status(directory)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
 
 
 def _manifests(store: StoreOperations, job: JobAttempt) -> list[FileStatus]:

@@ -32,7 +32,8 @@ from ray_committer.job_files.read_job import read_job, read_others
 from ray_committer.places.choose import places_of
 from ray_committer.protocol.paths import MANIFESTS, TASKS, JobAttempt, join
 from ray_committer.protocol.state import WITH_RECORD, Phase
-from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.stores.base import StoreOperations
+from ray_committer.work.sources import list_directory
 
 DOCTOR_PREFIX = "doctor-"
 """The prefix of the directories of ``ray-committer doctor``; a killed doctor leaves its directory."""
@@ -154,7 +155,7 @@ def at_work(store: StoreOperations, attempt: JobAttempt, now_milliseconds: int) 
 
 def _other_remains(store: StoreOperations, found: JobStatus, limit: int) -> Remains:
     """A directory without a job attempt: empty, from the doctor, or not from this protocol."""
-    is_empty = not _list(store, found.directory)
+    is_empty = not list_directory(store, found.directory)
     empty = Remains(found, has_ended=is_empty)
     remains = _looked_at(store, empty, limit)
     is_own = found.job.job_id.startswith(DOCTOR_PREFIX) or is_empty
@@ -189,14 +190,9 @@ def _directory_times(store: StoreOperations, directory: str) -> list[int]:
     if objects is not None:  # the mark of a directory is an object
         return [one.modified_milliseconds for one in objects if one.modified_milliseconds is not None]
     own = store.get_status(directory)
-    inner = _list(store, directory)
-    attempts = [one for name in (TASKS, MANIFESTS) for one in _list(store, join(directory, name))]
+    inner = list_directory(store, directory)
+    attempts = [
+        one for name in (TASKS, MANIFESTS) for one in list_directory(store, join(directory, name))
+    ]
     found = [own, *(one for one in (*inner, *attempts) if one.is_directory)]
     return [one.modified_milliseconds for one in found if one and one.modified_milliseconds is not None]
-
-
-def _list(store: StoreOperations, directory: str) -> list[FileStatus]:
-    try:
-        return store.list_status(directory)
-    except (FileNotFoundError, NotADirectoryError):
-        return []

@@ -31,6 +31,7 @@ from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.table_jobs.table_files import Found, compare, find_listed
 from ray_committer.texts import mark
 from ray_committer.work.entries import STAYS
+from ray_committer.work.sources import list_directory
 
 FILES_ASIDE = 10_000
 ROUNDS = 10
@@ -207,10 +208,7 @@ def _list_aside(
     store: StoreOperations, directory: str, files: Sequence[ListedFile]
 ) -> list[tuple[str, Found]]:
     """What is aside in a directory, by its path, compared with what should be there."""
-    try:
-        listed = store.list_status(directory)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
+    listed = list_directory(store, directory)
     return [(status.path, compare(files[int(status.name) % FILES_ASIDE], status)) for status in listed]
 
 

@@ -33,6 +33,7 @@ from ray_committer.stores.registry import store_command
 from ray_committer.tables.other_tables import holds_table
 from ray_committer.texts import mark
 from ray_committer.work.batches import batches
+from ray_committer.work.sources import list_directory
 from ray_committer.work.worker import Worker
 
 _IS_FILE = "is a file where the job needs a directory"
@@ -227,7 +228,9 @@ def find_other_destinations(
 
 def _with_jobs(worker: Worker, paths: tuple[str, ...]) -> list[str]:
     """Work: select the directories that have a ``_temporary`` with something in it."""
-    listings = worker.map(lambda path: (path, _listed(worker.store, temporary_directory(path))), paths)
+    listings = worker.map(
+        lambda path: (path, list_directory(worker.store, temporary_directory(path))), paths
+    )
     return [path for path, statuses in listings if statuses]
 
 
@@ -287,10 +290,3 @@ def _link_to_nothing(store: StoreOperations, path: str) -> list[str]:
     link = store.first_link((path, *ancestors(path, "/")))
     status = store.get_status(link) if link is not None else None
     return [] if status is None or status.is_directory else [status.path]
-
-
-def _listed(store: StoreOperations, directory: str) -> list[FileStatus]:
-    try:
-        return store.list_status(directory)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
