@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ray_committer.jobs.estimate import Job, Store, count_requests
-from ray_committer.places.choose import needed, output_of
+from ray_committer.places.choose import needed
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import StoreSpec
@@ -110,7 +110,7 @@ def planned_requests(
         name="",
         listing_is_cheap=context.store.capabilities.listing_is_cheap,
         makes_directories=bool(needed(context.store, place)),
-        lists_uploads=bool(output_of(context.store).uploading(place)),
+        lists_uploads=bool(context.output.uploading(place)),
     )
     requests = count_requests(
         store,

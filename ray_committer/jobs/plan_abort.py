@@ -13,7 +13,6 @@ from ray_committer.jobs.abort_report import AbortReport, report_abort
 from ray_committer.jobs.open_job import OpenJob, StorageOptions, open_job
 from ray_committer.jobs.survey_jobs import survey_exactly
 from ray_committer.options import CommitOptions
-from ray_committer.places.choose import output_of
 from ray_committer.protocol.state import UNDECIDED, Phase
 from ray_committer.stages.abort_job import is_nothing, may_be_left, refuse_decided
 from ray_committer.stages.save_commit_record import refuse_foreign_paths
@@ -53,7 +52,7 @@ def plan_abort(
             refuse_decided(context, opened.state.phase)
         if is_nothing(opened.state) and not may_be_left(context, opened.state):
             return report_abort(context, was_recorded=False)
-        uploads = output_of(context.store).count_uploads(partial(_uploads, opened))
+        uploads = context.output.count_uploads(partial(_uploads, opened))
         files = context.store.list_files(job.tasks) if uploads is None else None
         stamp = opened.state.seen.state.stamp if opened.state.seen else None
         logged = read_jobs_in_log(context.store, job.destination).of(job, stamp)

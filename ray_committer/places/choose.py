@@ -14,8 +14,8 @@ from ray_committer.places.old_files import (
     UnmovableFiles,
     VersionedFiles,
 )
-from ray_committer.places.output import RenamedOutput, UploadedOutput
-from ray_committer.places.own_files import RenamedFiles, WrittenFiles
+from ray_committer.places.output import Output, UploadedOutput
+from ray_committer.places.own_files import OwnFiles, WrittenFiles
 from ray_committer.places.uploads import Uploads
 from ray_committer.stores.base import StoreOperations, Versions
 
@@ -27,9 +27,9 @@ def places_of(store: StoreOperations) -> Places:
     return Uploads(store) if store.has(StoreOperations.publish) else FlatObjects(store)
 
 
-def output_of(store: StoreOperations) -> RenamedOutput:
+def output_of(store: StoreOperations) -> Output:
     """The output of tasks on a store."""
-    return (UploadedOutput if store.has(StoreOperations.publish) else RenamedOutput)(store)
+    return (UploadedOutput if store.has(StoreOperations.publish) else Output)(store)
 
 
 def needed(store: StoreOperations, directories: Iterable[str]) -> tuple[str, ...]:
@@ -47,6 +47,6 @@ def old_files_of(store: StoreOperations) -> OldFiles:
     return FilesAside(store) if store.has(StoreOperations.set_aside) else PlainFiles(store)
 
 
-def own_files_of(store: StoreOperations) -> RenamedFiles:
+def own_files_of(store: StoreOperations) -> OwnFiles:
     """How a job's own files come to their names on a store."""
-    return (WrittenFiles if store.has(StoreOperations.publish) else RenamedFiles)(store)
+    return (WrittenFiles if store.has(StoreOperations.publish) else OwnFiles)(store)

@@ -18,8 +18,8 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class RenamedOutput:
-    """The tasks of a store with renames write files, and the commit renames them."""
+class Output:
+    """The defaults are the form for stores with renames: tasks write files, which the commit renames."""
 
     store: StoreOperations
 
@@ -55,8 +55,8 @@ class RenamedOutput:
         return False
 
 
-class UploadedOutput(RenamedOutput):
-    """The tasks begin uploads, and the commit completes them. Nobody sees them before that."""
+class UploadedOutput(Output):
+    """The form for S3: tasks begin uploads, which nobody sees, and the commit completes them."""
 
     __slots__ = ()
 

@@ -11,8 +11,9 @@ from ray_committer.stores.base import StoredState, StoreOperations
 
 
 @dataclass(frozen=True, slots=True)
-class RenamedFiles:
-    """The form for stores with renames: a file is written under another name, and renamed."""
+class OwnFiles:
+    """The defaults are the form for stores with renames: a file is written under another name, and then
+    renamed."""
 
     store: StoreOperations
 
@@ -66,7 +67,7 @@ class RenamedFiles:
             return None
 
 
-class WrittenFiles(RenamedFiles):
+class WrittenFiles(OwnFiles):
     """The form for S3: a write is atomic, and names what it replaces."""
 
     __slots__ = ()

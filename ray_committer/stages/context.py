@@ -16,9 +16,11 @@ from ray_committer.executors.base import WorkExecutor
 from ray_committer.limits import waiting
 from ray_committer.options import CommitOptions
 from ray_committer.places.base import Places
-from ray_committer.places.choose import old_files_of, places_of
+from ray_committer.places.choose import old_files_of, output_of, own_files_of, places_of
 from ray_committer.places.deleted import Deleted
 from ray_committer.places.old_files import OldFiles
+from ray_committer.places.output import Output
+from ray_committer.places.own_files import OwnFiles
 from ray_committer.protocol.iostatistics import IOStatistics, aggregate, duration
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import CommitRecord
@@ -63,10 +65,16 @@ class JobContext:
     """Where the files of the job are on this kind of store, and how they go."""
     old_files: OldFiles = field(init=False)
     """How the files go that the job replaces."""
+    own_files: OwnFiles = field(init=False)
+    """How the job's own files get their names."""
+    output: Output = field(init=False)
+    """How its tasks write."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "places", places_of(self.store))
         object.__setattr__(self, "old_files", old_files_of(self.store))
+        object.__setattr__(self, "own_files", own_files_of(self.store))
+        object.__setattr__(self, "output", output_of(self.store))
 
     @property
     def url(self) -> str:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from ray_committer.job_files.job_state import Seen
 from ray_committer.job_files.success import read_success
-from ray_committer.places.choose import own_files_of
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import IOStatistics, aggregate, count
 from ray_committer.protocol.record import CommitRecord
@@ -51,7 +50,7 @@ def write_success_file(
     written = WrittenSuccess(
         context.job.content(f"success-{new_nonce()}"), encode_success(success), record.nonce
     )
-    own_files_of(context.store).prepare(written.path, written.data)
+    context.own_files.prepare(written.path, written.data)
     return written
 
 
@@ -63,7 +62,7 @@ def save_success_file(context: JobContext, written: WrittenSuccess, seen: Seen |
     """
     path = context.job.success
     try:
-        own_files_of(context.store).put(
+        context.own_files.put(
             path,
             written.data,
             temporary=written.path,

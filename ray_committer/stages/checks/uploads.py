@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from hashlib import blake2b
 
-from ray_committer.places.choose import output_of
 from ray_committer.protocol.actions import CompleteUpload, Place
 from ray_committer.protocol.fingerprints import WIDTH, common, fingerprint, fingerprints
 from ray_committer.protocol.paths import join
@@ -50,7 +49,7 @@ def check_uploads(
     context: JobContext, manifests: Sequence[ManifestRef], allowed_roots: Sequence[str] = ()
 ) -> None:
     """`ManifestError` names uploads of a job that are gone; nothing is done on a store with renames."""
-    roots = output_of(context.store).uploading((context.job.destination, *allowed_roots))
+    roots = context.output.uploading((context.job.destination, *allowed_roots))
     if not roots or not any(ref.files for ref in manifests):
         return
     there = _list(context, roots, KEPT)

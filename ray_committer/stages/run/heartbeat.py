@@ -53,7 +53,7 @@ def heartbeat(
         last = at, moved
         sign = Heartbeat(owner=owner_of(run), at_milliseconds=at, files=moved, per_second=rate)
         try:
-            own_files_of(context.store).put(context.job.heartbeat, encode(sign), temporary=temporary)
+            context.own_files.put(context.job.heartbeat, encode(sign), temporary=temporary)
         except (OSError, RayCommitterError) as e:
             _log.warning("%s: could not be written: %s", context.job.heartbeat, e)
 

@@ -18,7 +18,6 @@ from ray_committer.job_files.commands import abort_command
 from ray_committer.job_files.job_state import Seen
 from ray_committer.job_files.others import Choose
 from ray_committer.job_files.owners import is_alive, owner_of
-from ray_committer.places.choose import output_of
 from ray_committer.protocol.claims import (
     MOST_PARTITIONS,
     Obstacle,
@@ -189,7 +188,7 @@ def begin_turn(
     keeps = context.options.keep_replaced
     keeps = definition.keep_replaced if keeps is None else keeps
     if keeps:
-        output_of(context.store).refuse_to_keep(context.job.destination)
+        context.output.refuse_to_keep(context.job.destination)
     claim = _claim_of(context, state, base, loaded, roots, run)
     claim = structs.replace(claim, keeps=keeps, run_id=claim.run_id or run_id)
     if context.options.table_work is not None:  # it depends on what its plan has seen, at any level
