@@ -45,6 +45,33 @@ def test_a_section_names_the_class_and_its_exit_code(name: str):
     assert re.findall(r"exit code (\d)\b", section)[0] == str(exit_code(error, "status"))
 
 
+WORDS = {
+    errors.UNCHANGED: r"safe: |look: .*(changed|visible)",
+    errors.NOT_DONE: r"safe: nothing was done",
+    errors.PARTLY: r"safe, not complete: ",
+    errors.UNKNOWN: r"safe, not complete: |look: ",
+    errors.NOT_REPLACED: r"safe",
+    errors.DIFFERENT: r"look: ",
+}
+"""How a section may begin to speak of the data, by what its class promises."""
+
+
+@pytest.mark.parametrize("name", [name for name, kind in CLASSES.items() if hasattr(kind, "promise")])
+def test_a_section_says_of_the_data_what_the_class_promises(name: str):
+    kind = CLASSES[name]
+    assert re.match(WORDS[kind.promise], EXPLAINED[kind.id].data)
+
+
+def test_the_page_for_programs_names_the_classes_of_each_exit_code():
+    """All that are not named have the first one, so an error that changes nothing has no place there."""
+    page = (ROOT / "docs" / "python_api.md").read_text()
+    rows = re.findall(r"^\| (\d) \| [^|]+ \| ([^|]+) \|", page, flags=re.MULTILINE)
+    named = {name: int(code) for code, cell in rows for name in re.findall(r"`(\w+)`", cell)}
+    for kind in CLASSES.values():
+        codes = [named[base.__name__] for base in kind.__mro__ if base.__name__ in named]
+        assert (codes or [1])[0] == getattr(kind, "exit_code", 1), kind
+
+
 @pytest.mark.parametrize("section", SECTIONS)
 def test_a_section_says_whether_the_data_is_safe_and_what_to_do_next(section: str):
     labels = re.findall(r"^- (Data|Next|Causes|More): ", SECTIONS[section], flags=re.MULTILINE)
