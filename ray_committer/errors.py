@@ -315,15 +315,13 @@ class StoreFailedError(RayCommitterError):
     @classmethod
     def of(cls, error: OSError) -> StoreFailedError:
         """Return the error for an ``OSError`` that no step expects."""
-        what = error.strerror or str(error) or type(error).__name__
-        if error.filename is None:
-            return cls(what)
-        where = mark(str(error.filename))
-        if isinstance(error, PermissionError):
-            return cls(f"{where}: no permission ({what})", "grant it and run the same command")
-        if isinstance(error, NotADirectoryError):
-            return cls(f"{where}: is not a directory", "name the directory that the job wrote to")
-        return cls(f"{where}: {what}")
+        if isinstance(error, PermissionError) and error.filename is not None:
+            what = f"{mark(str(error.filename))}: no permission ({error.strerror})"
+            return cls(what, "grant it and run the same command")
+        if isinstance(error, NotADirectoryError) and error.filename is not None:
+            what = f"{mark(str(error.filename))}: is not a directory"
+            return cls(what, "name the directory that the job wrote to")
+        return cls(failed_request(error))
 
 
 class RayNotAvailableError(RayCommitterError):
@@ -516,6 +514,12 @@ def some_of(named: Sequence[str], count: int | None = None) -> str:
     """The first of `named`, then the number of those left out; `count` is the total, if known."""
     left = (len(named) if count is None else count) - len(named[:SHOWN])
     return " | ".join([*named[:SHOWN], *([f"and {left} more"] if left else [])])
+
+
+def failed_request(error: OSError, place: str | None = None) -> str:
+    """Return the text about a request that has failed, at the path that it names, or else at `place`."""
+    where, what = error.filename or place, error.strerror or str(error) or type(error).__name__
+    return what if where is None else f"{mark(str(where))}: {what}"
 
 
 def why(error: Exception) -> str:

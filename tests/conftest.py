@@ -20,6 +20,7 @@ from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.stores import guarded, registry
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
+from tests import bare_paths
 from tests.own_stores import install_fsspec_store
 from tests.raylets import Raylets
 from tests.servers.class_archive import java_tool_options
@@ -55,6 +56,13 @@ if "JAVA_TOOL_OPTIONS" not in os.environ:
 
 hypothesis.settings.register_profile("of this tier", max_examples=EXAMPLES)
 hypothesis.settings.load_profile("of this tier")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _errors_mark_their_paths() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        bare_paths.check_all(patch)
+        yield
 
 
 @pytest.fixture(autouse=True)

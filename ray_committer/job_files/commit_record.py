@@ -7,6 +7,7 @@ from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import CommitRecord, decode_record
 from ray_committer.protocol.state import JobState
 from ray_committer.stores.base import StoreOperations
+from ray_committer.texts import mark
 
 
 def load_commit_record(store: StoreOperations, job: JobAttempt, state: JobState) -> CommitRecord:
@@ -24,8 +25,8 @@ def load_commit_record(store: StoreOperations, job: JobAttempt, state: JobState)
     # A planted or copied record must not decide where this job's files go, or what is deleted.
     if (record.job_id, record.job_attempt, record.nonce) != (job.job_id, job.number, state.record):
         raise CommitStateUnknownError(
-            f"{path}: is the record of attempt {record.job_attempt} of job {record.job_id}, not of "
-            f"attempt {job.number} of job {job.job_id}",
+            f"{mark(path)}: is the record of attempt {record.job_attempt} of job {record.job_id}, not "
+            f"of attempt {job.number} of job {job.job_id}",
             "nothing was done: find out who put it there",
         )
     return record
@@ -34,9 +35,9 @@ def load_commit_record(store: StoreOperations, job: JobAttempt, state: JobState)
 def record_gone(job: JobAttempt, state: JobState) -> RecordGoneError:
     """The error for a job whose record is gone although its state names it."""
     return RecordGoneError(
-        f"{job.content(state.record or '')}: the commit record of job {job.job_id} is gone, and only it "
-        f"names the job's files",
+        f"{mark(job.content(state.record or ''))}: the commit record of job {job.job_id} is gone, and "
+        "only it names the job's files",
         f"restore it from soft delete or a snapshot, and run the same command. "
-        f"If it is lost for good, move {job.directory} out of {job.temporary}, so that other jobs can "
-        f"go on: files that were moved are in place, and the rest is in that directory",
+        f"If it is lost for good, move {mark(job.directory)} out of {mark(job.temporary)}, so that "
+        "other jobs can go on: files that were moved are in place, and the rest is in that directory",
     )

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from ray_committer.errors import AmbiguousJobError, LinkedPathError, RayCommitterError
+from ray_committer.errors import AmbiguousJobError, LinkedPathError, RayCommitterError, why
 from ray_committer.job_files.job_status import Committer, JobStatus
 from ray_committer.places.choose import output_of
 from ray_committer.protocol.magic_paths import MAGIC, MagicJob, magic_job_of
@@ -30,7 +30,10 @@ from ray_committer.stores.base import (
     StoreOperations,
     only_there,
 )
-from ray_committer.texts import mark
+from ray_committer.texts import (
+    mark,
+    shown,
+)
 
 
 def refuse_links(store: StoreOperations, paths: Iterable[str]) -> None:
@@ -51,10 +54,15 @@ def not_read(error: PermissionError | RayCommitterError, path: str) -> str:
     """The text about a file or directory that was not read, which is at `path` if the error names no
     other."""
     if isinstance(error, LinkedPathError):
-        return f"{error.filename or path}: is a symbolic link, which was not followed"
+        return f"{mark(error.filename or path)}: is a symbolic link, which was not followed"
     if isinstance(error, PermissionError):
-        return f"{error.filename or path}: no permission to read it"
-    return str(error)
+        return f"{mark(error.filename or path)}: no permission to read it"
+    return why(error)
+
+
+def problem(error: PermissionError | RayCommitterError, path: str) -> str:
+    """The text of `not_read` as a field of a value."""
+    return shown(not_read(error, path))
 
 
 def list_temporary(store: StoreOperations, destination: str) -> list[FileStatus]:
@@ -246,7 +254,7 @@ def find_s3a(
     if len(live) > 1:
         numbers = [one.job.number for one in live]
         raise AmbiguousJobError(
-            f"{live[0].job.directory}: has the attempts {numbers}", "name one with --attempt"
+            f"{mark(live[0].job.directory)}: has the attempts {numbers}", "name one with --attempt"
         )
     return live[0]
 

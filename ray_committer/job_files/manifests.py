@@ -9,6 +9,7 @@ from ray_committer.places.choose import places_of
 from ray_committer.protocol.manifest import decode_manifest
 from ray_committer.protocol.paths import MANIFEST_SUFFIX, JobAttempt
 from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.texts import mark
 
 
 def list_manifest_files(store: StoreOperations, job: JobAttempt) -> list[FileStatus]:
@@ -61,7 +62,7 @@ def check_listed(status: FileStatus) -> None:
     what = _what(status)
     if what is not None:
         raise ManifestError(
-            f"{status.path}: is {what}, not a task manifest", "run the task again, or move it away"
+            f"{mark(status.path)}: is {what}, not a task manifest", "run the task again, or move it away"
         )
 
 

@@ -30,6 +30,7 @@ from ray_committer.stores.base import (
     is_there,
     only_there,
 )
+from ray_committer.texts import mark
 
 _OWN_NAMES = (MANIFESTS, FROZEN, TASKS, STATE)
 _BEGUN = frozenset({Phase.DECLARED, Phase.RECORDED, Phase.SEALED, Phase.COMMITTED, Phase.UNDOING})
@@ -170,8 +171,8 @@ def _content_gone(store: StoreOperations, job: JobAttempt, current: Seen) -> Ray
     if current.phase is not Phase.DECLARED:
         return record_gone(job, current.state)
     return CommitStateUnknownError(
-        f"{job.content(current.state.nonce)}: the declaration of job {job.job_id} is gone, so it is not "
-        f"known what the job writes",
+        f"{mark(job.content(current.state.nonce))}: the declaration of job {job.job_id} is gone, so it "
+        "is not known what the job writes",
         f"abort the job with: {abort_command(store, job)}",
     )
 

@@ -53,7 +53,12 @@ from ray_committer.stages.other_jobs.ended_jobs import refuse_logged
 from ray_committer.stages.save_summary_report import save_abort_report
 from ray_committer.stores.addresses import without_password
 from ray_committer.stores.base import StoreSpec
-from ray_committer.stores.registry import located, open_store, resolve_destination
+from ray_committer.stores.registry import (
+    open_store,
+    resolve_destination,
+    shown_url,
+)
+from ray_committer.texts import mark, shown
 
 _log = logging.getLogger(__name__)
 _DEFAULTS = CommitOptions()
@@ -210,7 +215,7 @@ def setup_job(
             needs_table=options.keep_replaced is True,
             run_id=options.run_id,
             end=ending(store.spec, options, storage_options),
-            on_warning=lambda text: on_warning(located(store.spec, text)),
+            on_warning=lambda text: on_warning(shown(text, shown_url(store.spec, ""))),
         )
         on_stamp(stamp)
         return job.job_id
@@ -225,8 +230,8 @@ def _exactly(
     tasks = tuple(task for task in committed if task is not None)
     if len(tasks) < len(committed):
         raise IncompleteJobError(
-            f"{dest}: {len(committed) - len(tasks)} of {len(committed)} tasks have handed out nothing "
-            f"that was committed",
+            f"{mark(dest)}: {len(committed) - len(tasks)} of {len(committed)} tasks have handed out "
+            "nothing that was committed",
             "nothing was changed: run these tasks again",
         )
     return options.changed(expected_tasks=len(tasks), committed_tasks=tasks, ignore_other_attempts=True)

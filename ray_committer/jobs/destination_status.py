@@ -11,7 +11,7 @@ from functools import partial
 
 from ray_committer.errors import RayCommitterError
 from ray_committer.job_files.job_status import JobStatus
-from ray_committer.job_files.listing import gone_in, jobs_listed, list_temporary, not_read
+from ray_committer.job_files.listing import gone_in, jobs_listed, list_temporary, problem
 from ray_committer.job_files.others import state_inside
 from ray_committer.jobs.list_jobs import InLog, JobSummary, look_again, seconds_since, summaries
 from ray_committer.jobs.open_job import StorageOptions, open_here, require_destination
@@ -122,7 +122,7 @@ def _first_level(store: StoreOperations, destination: str) -> tuple[list[FileSta
         require_destination(store, destination)
         return [], None
     except PermissionError as e:
-        return None, not_read(e, destination)
+        return None, problem(e, destination)
 
 
 @dataclass(frozen=True, slots=True)

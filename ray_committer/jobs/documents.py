@@ -20,6 +20,7 @@ from ray_committer.protocol.paths import MANIFEST_SUFFIX, SUCCESS, join
 from ray_committer.protocol.record import CommitRecord, decode_record
 from ray_committer.protocol.success import SuccessData, decode_success
 from ray_committer.stores.registry import shown_url
+from ray_committer.texts import mark
 
 _DEFAULTS = CommitOptions()
 
@@ -83,7 +84,7 @@ def decode_document(data: bytes, path: str) -> Document:
     if not data.strip():
         if path.rpartition("/")[2] == SUCCESS:
             return Document(path, DocumentKind.EMPTY_SUCCESS, data)
-        raise ManifestError(f"{path}: is empty, but no file of a job is", "find out what wrote it")
+        raise ManifestError(f"{mark(path)}: is empty, but no file of a job is", "find out what wrote it")
     fields = _fields(data)
     if path.endswith(MANIFEST_SUFFIX) or "type" in fields:
         return Document(path, DocumentKind.MANIFEST, data, manifest=decode_manifest(data, path))
@@ -104,7 +105,7 @@ def _missing(url: str) -> JobNotFoundError:
     directory, _, name = url.rpartition("/")
     if name == SUCCESS:
         return JobNotFoundError(
-            f"{url}: does not exist, so no job has ended there, or the job wrote none",
-            f"check with: ray-committer status {directory}",
+            f"{mark(url)}: does not exist, so no job has ended there, or the job wrote none",
+            f"check with: ray-committer status {mark(directory)}",
         )
-    return JobNotFoundError(f"{url}: does not exist", "check its spelling")
+    return JobNotFoundError(f"{mark(url)}: does not exist", "check its spelling")

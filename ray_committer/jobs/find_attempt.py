@@ -44,6 +44,7 @@ from ray_committer.stages.other_jobs.other_attempts import refuse_other_attempts
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.registry import shown_url
+from ray_committer.texts import mark
 
 
 def guarded_here(store: StoreOperations, options: CommitOptions) -> GuardedStore:
@@ -81,8 +82,8 @@ def find_or_adopt(
     if is_dry_run:
         status = shlex.join(["ray-committer", "status", shown_url(store.spec, destination)])
         raise SettingsError(
-            f"{left.job.directory}: is a job of Hadoop's S3A committer, for which a dry run is not "
-            f"supported",
+            f"{mark(left.job.directory)}: is a job of Hadoop's S3A committer, for which a dry run is "
+            "not supported",
             f"run `{status}`: it shows the job, and the commands that finish it or give it up",
         )
     if to_commit:
@@ -189,7 +190,7 @@ def confirm_documented(store: StoreOperations, job: JobAttempt) -> None:
             else "may belong to a job of that name: no manifest shows whose it is"
         )
         raise JobNotFoundError(
-            f"{job.job_directory}: {what}, so it is not used as job {job.job_id}",
+            f"{mark(job.job_directory)}: {what}, so it is not used as job {job.job_id}",
             f"nothing was done. To use that directory, name the job {owner or name}",
         )
 
@@ -217,7 +218,7 @@ def _find_job(store: StoreOperations, destination: str, job_id: str | None) -> S
         raise not_found(store, destination, None)
     if len(live) > 1:
         raise AmbiguousJobError(
-            f"{temporary_directory(destination)}: holds {len(live)} jobs "
+            f"{mark(temporary_directory(destination))}: holds {len(live)} jobs "
             f"({', '.join(group[0].job.job_id for group in live)})",
             "name one with --job-id",
         )
@@ -230,10 +231,10 @@ def _choose_attempt(jobs: Sequence[JobStatus], number: int | None) -> JobAttempt
     if number is not None:
         if number in numbers:
             return attempts[numbers.index(number)]
-        raise JobNotFoundError(f"{first.directory}: has no attempt {number}, only {numbers}")
+        raise JobNotFoundError(f"{mark(first.directory)}: has no attempt {number}, only {numbers}")
     if len(attempts) > 1:
         raise AmbiguousJobError(
-            f"{first.directory}: has the attempts {numbers}", "name one with --attempt"
+            f"{mark(first.directory)}: has the attempts {numbers}", "name one with --attempt"
         )
     if attempts:
         return attempts[0]

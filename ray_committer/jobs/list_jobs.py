@@ -13,7 +13,7 @@ from typing import TypeVar
 from ray_committer.errors import RayCommitterError
 from ray_committer.job_files.commands import ENDS, UNDO, job_command
 from ray_committer.job_files.job_status import JobStatus
-from ray_committer.job_files.listing import jobs_at, list_s3a, not_read, s3a_attempts
+from ray_committer.job_files.listing import jobs_at, list_s3a, problem, s3a_attempts
 from ray_committer.job_files.others import until_certain
 from ray_committer.job_files.read_job import read_others
 from ray_committer.jobs.open_job import StorageOptions, open_here, require_destination
@@ -243,8 +243,8 @@ def _left(store: StoreOperations, destination: str, dest: str, known: set[str]) 
 def _not_examined(one: JobStatus, error: PermissionError | RayCommitterError) -> JobSummary:
     """A directory that was not read, or an attempt that is a symbolic link."""
     job, number = one.job, one.job.number if one.is_attempt else None
-    problem = not_read(error, job.directory)
-    return JobSummary(job.job_id, number, job.directory, "unknown", 0, problem=problem)
+    text = problem(error, job.directory)
+    return JobSummary(job.job_id, number, job.directory, "unknown", 0, problem=text)
 
 
 def _summary(dest: str, survey: Survey, now: float, *, several: bool) -> JobSummary:

@@ -17,6 +17,7 @@ from ray_committer.errors import (
     StoreFailedError,
     StoreUnavailableError,
     ThrottledError,
+    failed_request,
 )
 from ray_committer.events import CancelToken, EventSink, ignore, unfailing
 from ray_committer.executors.base import CommitPool
@@ -36,6 +37,7 @@ from ray_committer.stores.addresses import without_password
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.registry import located, open_store, resolve_destination, shown_url
+from ray_committer.texts import mark
 from ray_committer.work.worker import Worker, WorkerSpec
 
 StorageOptions = Mapping[str, Any]
@@ -185,13 +187,13 @@ def _state_unknown(destination: str) -> Iterator[None]:
         yield
     except PermissionError as e:
         raise CommitStateUnknownError(
-            f"{e.filename or destination}: no permission ({e.strerror}), so the state of the job is not "
-            f"known",
+            f"{mark(str(e.filename or destination))}: no permission ({e.strerror}), so the state of the "
+            "job is not known",
             "nothing was changed: grant the permission and run the same command",
         ) from e
     except OSError as e:
         raise CommitStateUnknownError(
-            f"{e.filename or destination}: {e.strerror or e}, so the state of the job is not known",
+            f"{failed_request(e, destination)}, so the state of the job is not known",
             "nothing was changed: fix that and run the same command",
         ) from e
 
@@ -242,7 +244,7 @@ def _open(spec: StoreSpec, options: CommitOptions, job_id: str | None = None) ->
     try:
         return open_store(spec, retry_seconds=options.retry_seconds)
     except FileNotFoundError as e:
-        what = f"{e.filename}: {e.strerror}"
+        what = failed_request(e)
         if job_id is not None:
             raise job_gone(JobNotFoundError(what, "check the destination's spelling"), job_id) from e
         raise CommitAbortedError(what, "nothing was changed: correct the destination") from e
@@ -265,7 +267,7 @@ def existing_state(job: OpenJob) -> JobStatus:
     attempt, store = job.context.job, job.context.store
     if is_noted(store, attempt):
         raise JobNotFoundError(
-            f"{attempt.directory}: is gone, since job {attempt.job_id} is committed",
+            f"{mark(attempt.directory)}: is gone, since job {attempt.job_id} is committed",
             "nothing is left to do",
         )
     raise not_found(store, attempt.destination, attempt.job_id)

@@ -48,6 +48,7 @@ from ray_committer.stages.turns.turn import Turn
 from ray_committer.stores.registry import shown_url
 from ray_committer.tables.claim import at_work
 from ray_committer.tables.jobs_in_log import read_jobs_in_log
+from ray_committer.texts import mark
 from ray_committer.work.entries import entries
 from ray_committer.work.worker import Worker
 
@@ -183,7 +184,7 @@ def _waits(context: JobContext, found: CommittedRun | Obstacle | None) -> Iterat
         yield context.located(f"{at_work(table, found)}; the commit would wait for it")
     elif found is not None:
         yield context.located(
-            f"{table.destination}: run id {found.run_id} is committed already as version "
+            f"{mark(table.destination)}: run id {found.run_id} is committed already as version "
             f"{found.version}; the commit would remove the files of this job"
         )
 

@@ -18,7 +18,7 @@ from ray_committer.job_files.abort_uploads import mark
 from ray_committer.job_files.commit_record import record_gone
 from ray_committer.job_files.job_state import Seen, read_state
 from ray_committer.job_files.job_status import JobStatus
-from ray_committer.job_files.listing import not_read
+from ray_committer.job_files.listing import problem
 from ray_committer.job_files.manifests import list_manifest_files, read_listed
 from ray_committer.job_files.read_job import read_other
 from ray_committer.places.choose import output_of
@@ -86,11 +86,11 @@ def survey_job(store: StoreOperations, job: JobAttempt, now_milliseconds: int) -
     try:
         status = JobStatus(job, seen=read_state(store, job))
     except (PermissionError, RayCommitterError) as e:
-        return Survey(JobStatus(job, closed=e), problem=not_read(e, job.directory))
+        return Survey(JobStatus(job, closed=e), problem=problem(e, job.directory))
     try:
         return _survey(store, status, now_milliseconds)
     except (PermissionError, RayCommitterError) as e:
-        return Survey(status, problem=not_read(e, job.directory))
+        return Survey(status, problem=problem(e, job.directory))
 
 
 def _survey(store: StoreOperations, status: JobStatus, now_milliseconds: int) -> Survey:
@@ -139,7 +139,7 @@ def survey_exactly(
     except FileNotFoundError:
         return found
     except (PermissionError, RayCommitterError) as e:
-        return replace(found, problem=not_read(e, job.directory))
+        return replace(found, problem=problem(e, job.directory))
     finally:
         pool.close()
     return replace(

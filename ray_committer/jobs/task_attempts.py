@@ -22,6 +22,7 @@ from ray_committer.stages.commit_task import commit_task
 from ray_committer.stages.setup_task import setup_task
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.output import open_output, writable_url
+from ray_committer.texts import mark
 from ray_committer.work.entries import check_dest
 from ray_committer.work.upload_file import TaskUploads
 
@@ -57,7 +58,8 @@ class TaskAttempt:
         """
         if self.uploads is not None:
             raise StoreRefusedError(
-                f"{self.job.destination}: a file on S3 cannot be written elsewhere first and then moved",
+                f"{mark(self.job.destination)}: a file on S3 cannot be written elsewhere first and then "
+                "moved",
                 "write it with attempt.open(), or write a local file and copy it there",
             )
         with self._errors():
@@ -89,7 +91,7 @@ class TaskAttempt:
         check_dest(place, self.job, (self.job.destination,), self.store)
         if len(path.encode()) > self.store.capabilities.max_path_length:
             raise PathError(
-                f"{path}: is where the task writes, and longer than the store allows "
+                f"{mark(path)}: is where the task writes, and longer than the store allows "
                 f"({self.store.capabilities.max_path_length} bytes)",
                 "use a shorter destination, partition values or file name",
             )
@@ -109,7 +111,7 @@ class TaskAttempt:
                 yield
             except FileNotFoundError as e:
                 raise TaskCommitError(
-                    f"{self.directory}: is gone, because the job or this attempt was aborted"
+                    f"{mark(self.directory)}: is gone, because the job or this attempt was aborted"
                 ) from e
 
 

@@ -24,7 +24,7 @@ from ray_committer.job_files.listing import (
     in_directories,
     jobs_listed,
     list_temporary,
-    not_read,
+    problem,
     readable,
 )
 from ray_committer.job_files.others import state_inside, until_certain
@@ -83,14 +83,14 @@ def find_remains(
         try:
             states = [read_job(store, attempt) for attempt in readable(found)]
         except (PermissionError, LinkedPathError) as e:
-            yield Remains(_unread(found[0], e), kept=not_read(e, found[0].directory))
+            yield Remains(_unread(found[0], e), kept=problem(e, found[0].directory))
             continue
         decided = next((one.job for one in states if one.phase in WITH_RECORD), None)
         for state in states:
             yield _attempt_remains(store, state, decided, limit, now_milliseconds)
         for one in found:
             if one.closed is not None:
-                yield Remains(one, kept=not_read(one.closed, one.job.directory))
+                yield Remains(one, kept=problem(one.closed, one.job.directory))
             elif not one.is_attempt:
                 yield _other_remains(store, one, limit)
 
@@ -114,7 +114,7 @@ def _gone_remains(store: StoreOperations, gone: JobStatus, limit: int) -> Remain
     try:
         state = state_inside(store, gone.job)
     except (PermissionError, RayCommitterError) as e:
-        return replace(remains, kept=not_read(e, gone.job.directory))
+        return replace(remains, kept=problem(e, gone.job.directory))
     if state is None:  # the state may be deleted already: only its age decides
         return _looked_at(store, remains, limit)
     if state.phase in (Phase.COMMITTED, Phase.ABORTED):
@@ -148,7 +148,7 @@ def at_work(store: StoreOperations, attempt: JobAttempt, now_milliseconds: int) 
         read = partial(read_others, store, attempt, now_milliseconds=now_milliseconds)
         found = [one for one in until_certain(read) if one.is_alive]
     except (PermissionError, RayCommitterError) as e:
-        return not_read(e, attempt.directory)
+        return problem(e, attempt.directory)
     owners = [one.owner for one in found]
     return _AT_WORK.format(process=owners[0].process, host=owners[0].host) if owners else None
 
@@ -172,7 +172,7 @@ def _looked_at(store: StoreOperations, remains: Remains, limit: int) -> Remains:
     try:
         files, changed = store.list_files(directory), _directory_times(store, directory)
     except PermissionError as e:
-        return replace(remains, kept=not_read(e, directory))
+        return replace(remains, kept=problem(e, directory))
     size = sum(file.size for file in files)
     times = [file.modified_milliseconds for file in files]
     newest = max((*changed, *(time for time in times if time)), default=None)

@@ -16,7 +16,7 @@ from functools import partial
 
 from ray_committer.errors import ManifestError, RayCommitterError
 from ray_committer.job_files.abort_uploads import Upload, job_uploads
-from ray_committer.job_files.listing import jobs_at, list_magic, not_read, readable
+from ray_committer.job_files.listing import jobs_at, list_magic, problem, readable
 from ray_committer.jobs.open_job import StorageOptions, open_here
 from ray_committer.jobs.vacuum import WEEK_SECONDS, refuse_young
 from ray_committer.options import CommitOptions
@@ -25,6 +25,7 @@ from ray_committer.protocol.paths import TEMPORARY, ancestors, is_inside, join
 from ray_committer.stages.adopt_job import uploads_in
 from ray_committer.stores.at_once import streamed
 from ray_committer.stores.base import FileStatus, PendingUpload, StoreOperations, pending_uploads
+from ray_committer.texts import mark
 from ray_committer.work.end_upload import end_upload
 from ray_committer.work.entries import store_path
 
@@ -144,7 +145,7 @@ def _without_named(
     except RayCommitterError as e:
         return e.what
     except PermissionError as e:
-        return not_read(e, destination)
+        return problem(e, destination)
     except FileNotFoundError:  # a task has committed meanwhile
         return _CHANGES
     if now != {one.path for one in files}:  # also between two pages of the first listing
@@ -169,7 +170,7 @@ def _named_by_magic(store: StoreOperations, destination: str, status: FileStatus
         files = uploads_in(store, magic, status)
         return [(store_path(one.d, store.spec), one.u or "") for one in files]
     if status.size and status.name.endswith((PENDING, PENDINGSET)):
-        raise ManifestError(f"{status.path}: names uploads, but it is not known of which job")
+        raise ManifestError(f"{mark(status.path)}: names uploads, but it is not known of which job")
     return []
 
 

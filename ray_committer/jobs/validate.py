@@ -19,6 +19,7 @@ from ray_committer.stages.load_manifests import load_manifests
 from ray_committer.stages.validate_renamed_files import validate_renamed_files
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.registry import resolve_destination, shown_url
+from ray_committer.texts import mark
 
 _DEFAULTS = CommitOptions()
 
@@ -77,11 +78,11 @@ def validate_job(
                     return _by_manifests(job, state.seen)
                 if state.phase in (Phase.RECORDED, Phase.SEALED):
                     raise ValidationError(
-                        f"{job.context.job.directory}: the commit of this job has not ended",
+                        f"{mark(job.context.job.directory)}: the commit of this job has not ended",
                         f"finish it with: {commit_command(job.context.store, job.context.job)}",
                     )
                 raise ValidationError(
-                    f"{job.context.job.directory}: this job is not committed", "commit it first"
+                    f"{mark(job.context.job.directory)}: this job is not committed", "commit it first"
                 )
         except JobNotFoundError as e:
             if isinstance(e, JobGoneError) and not _is_success(store, destination):
@@ -108,24 +109,24 @@ def _by_success(store: StoreOperations, destination: str, job_id: str | None) ->
         data = store.read(path)
     except (FileNotFoundError, NotADirectoryError) as e:
         raise JobNotFoundError(
-            f"{destination}: has neither the job nor a _SUCCESS, so there is nothing to compare",
+            f"{mark(destination)}: has neither the job nor a _SUCCESS, so there is nothing to compare",
             "check the destination's spelling",
         ) from e
     success = decode_success(data, path)
     if success is None:
         raise ManifestError(
-            f"{path}: is the empty file of a classic committer, which lists no files",
+            f"{mark(path)}: is the empty file of a classic committer, which lists no files",
             "compare the destination with the expected output of the job",
         )
     if job_id not in (None, success.job_id):
         raise JobGoneError(
-            f"{path}: belongs to job {success.job_id}, not to {job_id}, which has left nothing",
+            f"{mark(path)}: belongs to job {success.job_id}, not to {job_id}, which has left nothing",
             "a later job may have written there",
         )
     paths = [resolve_destination(uri)[1] for uri in success.filenames or ()]
     if missing := [path for path in paths if store.get_status(path) is None]:
         raise ValidationError(
-            f"{missing[0]}: is listed in {path} but missing", "find out what removed it"
+            f"{mark(missing[0])}: is listed in {mark(path)} but missing", "find out what removed it"
         )
     counters = success.iostatistics.counters if success.iostatistics else {}
     files = counters.get(names.FILES_COMMITTED)

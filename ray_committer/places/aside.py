@@ -6,6 +6,7 @@ from ray_committer.errors import CommitStateUnknownError
 from ray_committer.places.settle import settle
 from ray_committer.protocol.paths import parent
 from ray_committer.stores.base import StoreOperations
+from ray_committer.texts import mark
 
 
 def move_back(store: StoreOperations, place: str, path: str) -> None:
@@ -35,8 +36,8 @@ def return_stranger(store: StoreOperations, place: str, path: str) -> None:
         move_back(store, place, path)
     except (FileExistsError, IsADirectoryError, NotADirectoryError) as e:
         raise CommitStateUnknownError(
-            f"{path}: another program wrote a file there while its name was taken away, and then one "
-            f"more: the first is now {place}, and nothing is lost",
+            f"{mark(path)}: another program wrote a file there while its name was taken away, and then "
+            f"one more: the first is now {mark(place)}, and nothing is lost",
             "move one of the two away, and run the same command again",
         ) from e
 

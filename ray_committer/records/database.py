@@ -11,6 +11,7 @@ from ray_committer.errors import PathError
 from ray_committer.stores.addresses import without_password
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.registry import shown_url
+from ray_committer.texts import mark
 
 Kind = Literal["postgresql", "sqlite"]
 _KINDS: dict[str, Kind] = {"postgresql": "postgresql", "postgres": "postgresql", "sqlite": "sqlite"}
@@ -52,7 +53,7 @@ def parse_database(url: str) -> Database:
     scheme, colon, rest = url.partition(":")
     if not colon or scheme not in _KINDS:
         raise PathError(
-            f"{without_password(url)}: is not the URL of a database",
+            f"{mark(without_password(url))}: is not the URL of a database",
             "write postgresql://USER@HOST/DATABASE or sqlite:///absolute/path/of/the/file.db",
         )
     if not rest.startswith("//"):

@@ -9,7 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError, TableLogError
+from ray_committer.errors import (
+    CommitRecordExistsError,
+    CommitStateUnknownError,
+    TableLogError,
+    failed_request,
+)
 from ray_committer.job_files.commands import abort_command, commit_command
 from ray_committer.job_files.follow_job import follow_job
 from ray_committer.job_files.job_state import (
@@ -33,6 +38,7 @@ from ray_committer.stages.other_jobs.ended_jobs import refuse_committed, unknown
 from ray_committer.stages.sync_to_disk import sync_taken_away
 from ray_committer.stages.take_away import delete_gone, remove_husk, sweep_all_gone, take_away
 from ray_committer.tables.release import release_own
+from ray_committer.texts import mark
 
 
 def abort_job(context: JobContext) -> bool:
@@ -47,7 +53,7 @@ def abort_job(context: JobContext) -> bool:
             return _abort(context)
     except OSError as e:
         raise CommitStateUnknownError(
-            f"{e.filename or context.job.directory}: {e.strerror or e}",
+            failed_request(e, context.job.directory),
             "the abort is possibly not complete: run the same command again",
         ) from e
 
@@ -116,7 +122,8 @@ def _remove_left(context: JobContext) -> int:
     if visible:
         others = f" and {len(visible) - 1:,} more" if len(visible) > 1 else ""
         context.notice(
-            f"{visible[0]}{others}: completed by Hadoop's committer before this abort, and still visible"
+            f"{mark(visible[0])}{others}: completed by Hadoop's committer before this abort, and still "
+            "visible"
         )
     return aborted
 
@@ -126,7 +133,7 @@ def _release_claim(context: JobContext, seen: Seen) -> ClaimInFlight | None:
         return release_own(context.store, context.job, seen.state, context.now_milliseconds())
     except TableLogError as e:
         raise CommitStateUnknownError(
-            e.what,
+            e.parts[0],
             f"the job is aborted, but the log of its table does not say so yet, so other jobs may wait "
             f"for it: restore the log from soft delete or a snapshot, and run: "
             f"{abort_command(context.store, context.job)}",
@@ -140,7 +147,7 @@ def refuse_decided(context: JobContext, phase: Phase | None) -> None:
     job, store = context.job, context.store
     if phase is Phase.UNDOING:
         raise CommitRecordExistsError(
-            f"{job.directory}: the commit of this job is being undone",
+            f"{mark(job.directory)}: the commit of this job is being undone",
             f"finish that with: {abort_command(store, job, undo=True)}",
         )
     undo = ""
@@ -148,6 +155,6 @@ def refuse_decided(context: JobContext, phase: Phase | None) -> None:
         only = "" if phase is Phase.RECORDED else ", if all its old files are put aside,"
         undo = f", or{only} give it up with: {abort_command(store, job, undo=True)}"
     raise CommitRecordExistsError(
-        f"{job.directory}: the commit of this job has begun, so it can no longer be aborted",
+        f"{mark(job.directory)}: the commit of this job has begun, so it can no longer be aborted",
         f"finish it with: {commit_command(store, job)}{undo}",
     )

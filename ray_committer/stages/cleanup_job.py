@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from ray_committer.errors import RayCommitterError
+from ray_committer.errors import RayCommitterError, why
 from ray_committer.job_files.job_state import Seen, delete_state
 from ray_committer.job_files.job_tree import JobTree, list_tree
 from ray_committer.job_files.spark_uploads import end_spark_uploads
@@ -21,6 +21,7 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stages.other_jobs.other_attempts import abort_other_attempts
 from ray_committer.stages.sync_to_disk import sync_taken_away
 from ray_committer.stages.take_away import delete_gone, is_still, remove_husk, sweep_all_gone, take_away
+from ray_committer.texts import mark
 from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker
 
@@ -108,8 +109,8 @@ def _remove_adopted(context: JobContext) -> None:
 
 def _note_failure(context: JobContext, path: str, error: Exception) -> None:
     context.notice(
-        f"{path}: the job is committed but was not cleaned up ({error}); to clean up, run the same "
-        f"command or ray-committer vacuum"
+        f"{mark(path)}: the job is committed but was not cleaned up ({why(error)}); to clean up, run "
+        "the same command or ray-committer vacuum"
     )
 
 

@@ -68,6 +68,7 @@ from ray_committer.stages.turns.run_once import (
 )
 from ray_committer.stages.turns.turn import Turn
 from ray_committer.tables.run_session import session_of
+from ray_committer.texts import mark
 
 
 def commit_job(
@@ -178,7 +179,7 @@ def _answer(run: CommitRun, done: CommittedBefore) -> None:
     abort_job(context)
     progress.committed_by = done.job_id
     context.notice(
-        f"{context.job.destination}: run id {run.run_id} is committed already as version "
+        f"{mark(context.job.destination)}: run id {run.run_id} is committed already as version "
         f"{done.version}, by job {done.job_id}; the files of job {context.job.job_id} were removed"
     )
 
@@ -222,8 +223,8 @@ def _check_intent(context: JobContext, seen: Seen) -> None:
     mode, intent, work = context.options.mode, seen.state.intent, context.options.table_work
     if (intent is Intent.FROM_LOG) is not (work is not None):
         raise IncompleteJobError(
-            f"{context.job.directory}: this job was made from the log of its table, but its process "
-            f"ended before it recorded which files it replaces",
+            f"{mark(context.job.directory)}: this job was made from the log of its table, but its "
+            "process ended before it recorded which files it replaces",
             f"give it up with: {abort_command(context.store, context.job)}; then run the command that "
             f"made it again",
         )
@@ -231,15 +232,15 @@ def _check_intent(context: JobContext, seen: Seen) -> None:
         return
     if intent is Intent.REPLACES and not mode.replaces:
         raise IncompleteJobError(
-            f"{context.job.directory}: this job was to replace data, but its driver ended before it "
-            f"recorded which",
+            f"{mark(context.job.directory)}: this job was to replace data, but its driver ended before "
+            "it recorded which",
             "abort the job and run the application again, or commit the job with mode OVERWRITE, or "
             "OVERWRITE_PARTITIONS for the partitions that it writes to",
         )
     if intent is Intent.REFUSED and mode is ConflictMode.APPEND:
         raise IncompleteJobError(
-            f"{context.job.directory}: this job was not to be committed where there is data, but its "
-            f"driver ended before that was checked",
+            f"{mark(context.job.directory)}: this job was not to be committed where there is data, but "
+            "its driver ended before that was checked",
             "abort the job and run the application again, or commit the job with mode ERROR, or "
             "ERROR_PARTITIONS for the partitions that it writes to",
         )

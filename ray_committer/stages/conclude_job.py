@@ -22,6 +22,7 @@ from ray_committer.stages.old_data.old_success import delete_old_success
 from ray_committer.stages.run.commit_run import CommitRun
 from ray_committer.stages.run.progress import CommitProgress
 from ray_committer.stages.save_success_file import save_success_file, write_success_file
+from ray_committer.texts import mark
 
 
 def conclude_job(run: CommitRun, current: Seen) -> None:
@@ -52,8 +53,8 @@ def _tell_of_no_success(context: JobContext) -> None:
     path = context.job.success
     if context.options.mark_success and context.store.get_status(path) is None:
         context.notice(
-            f"{path}: is not there, and its content is lost with the commit record; all files of the "
-            f"job are in place, so make an empty one if another program waits for it"
+            f"{mark(path)}: is not there, and its content is lost with the commit record; all files of "
+            "the job are in place, so make an empty one if another program waits for it"
         )
 
 

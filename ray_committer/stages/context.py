@@ -100,7 +100,7 @@ class JobContext:
         """Raise `CommitCancelledError` if the commit was cancelled."""
         if self.cancelled.is_cancelled:
             raise CommitCancelledError(
-                f"{self.url}: the commit of job {self.job.job_id} was cancelled",
+                f"{mark(self.url)}: the commit of job {self.job.job_id} was cancelled",
                 "run the same command to finish it",
             )
 

@@ -16,6 +16,7 @@ from ray_committer.stages.checks.places import blocking_file, in_the_way
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.registry import store_command
+from ray_committer.texts import mark
 from ray_committer.work.worker import Worker
 
 CLAIM = 100
@@ -46,8 +47,8 @@ def create_output_directories(context: JobContext) -> int:
         left = directories.release()
     if left:
         raise CommitStateUnknownError(
-            f"{context.job.destination}: {left} directories could not be made because workers were "
-            f"lost repeatedly",
+            f"{mark(context.job.destination)}: {left} directories could not be made because workers "
+            "were lost repeatedly",
             "run the same command to finish the commit",
         )
     return leaves
@@ -73,7 +74,7 @@ def _make(store: StoreOperations, path: str) -> None:
             raise _cannot_be_made(path, e) from e
         where = blocking or path
         raise CommitConflictError(
-            f"{where}: {in_the_way(store, where)}",
+            f"{mark(where)}: {in_the_way(store, where)}",
             "the job's files are kept: give it up with `ray-committer abort DEST --undo`. Only if no "
             "job has committed what is there, remove it and run the same command: "
             f"{store_command(store.spec, 'rm', where)}",
@@ -84,5 +85,6 @@ def _make(store: StoreOperations, path: str) -> None:
 
 def _cannot_be_made(path: str, error: OSError) -> CommitStateUnknownError:
     return CommitStateUnknownError(
-        f"{path}: could not be made ({error.strerror or error})", "fix that and run the same command"
+        f"{mark(path)}: could not be made ({error.strerror or error})",
+        "fix that and run the same command",
     )

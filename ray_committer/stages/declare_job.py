@@ -42,6 +42,7 @@ from ray_committer.stages.other_jobs.end_others import (
     refusal,
     would_repeat,
 )
+from ray_committer.texts import mark
 
 
 @dataclass(slots=True)
@@ -182,7 +183,7 @@ def busy(other: JobStatus) -> CommitterBusyError:
     """The error for a commit on which another process is at work."""
     owner = other.owner
     return CommitterBusyError(
-        f"{other.job.directory}: process {owner.process} on {owner.host} is committing this job",
+        f"{mark(other.job.directory)}: process {owner.process} on {owner.host} is committing this job",
         "wait for it, then run the same command",
     )
 
@@ -200,7 +201,7 @@ def _hindrances(
     def notice(what: str) -> None:
         context.notice_once(
             f"{what}; jobs that were set up there were not checked: make sure that none of them "
-            f"writes to {context.job.destination} during this commit"
+            f"writes to {mark(context.job.destination)} during this commit"
         )
 
     found = other_jobs(

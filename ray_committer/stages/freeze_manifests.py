@@ -22,6 +22,7 @@ from ray_committer.stages.load_manifests import (
     listing_of,
 )
 from ray_committer.stores.base import StoreOperations
+from ray_committer.texts import mark
 from ray_committer.work.worker import Worker
 
 
@@ -32,8 +33,8 @@ def freeze_manifests(context: JobContext, loaded: LoadedManifests) -> bool:
         return True
     if not context.places.freeze(job):
         context.notice(
-            f"{job.manifests}: appeared after the job's manifests were frozen, so it does not count; a "
-            f"task that was taken for dead may have made it"
+            f"{mark(job.manifests)}: appeared after the job's manifests were frozen, so it does not "
+            "count; a task that was taken for dead may have made it"
         )
     return _are_same(context, loaded, frozen)
 
@@ -82,8 +83,8 @@ def _is_as_loaded(
 ) -> bool:
     if found is None:
         raise MissingManifestsError(
-            f"{directory}: is gone, perhaps because another job's clean-up deleted all of "
-            f"{context.job.temporary}"
+            f"{mark(directory)}: is gone, perhaps because another job's clean-up deleted all of "
+            f"{mark(context.job.temporary)}"
         )
     return found.digest == loaded.listing.digest
 

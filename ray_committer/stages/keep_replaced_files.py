@@ -29,6 +29,7 @@ from ray_committer.stages.remove_replaced_files import (
 from ray_committer.stages.sync_to_disk import sync_kept
 from ray_committer.stages.turns.list_new_files import relative
 from ray_committer.stores.base import StoreOperations
+from ray_committer.texts import mark
 from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker
 
@@ -39,7 +40,9 @@ def refuse_what_cannot_be_kept(context: JobContext, old: OldFiles, claim: int) -
     """`PreflightError`, before the record, if an old file cannot be moved to where it is to be kept."""
     files = (*old.replaced, *old.overwritten)
     places = _places(context, TablePlaces(context.job.destination).kept_directory(claim), files)
-    wrong = [f"{path}: has too long a name" for path, place in places if not _fits(context.store, place)]
+    wrong = [
+        f"{mark(path)}: has too long a name" for path, place in places if not _fits(context.store, place)
+    ]
     if wrong:
         raise PreflightError(
             some_of(wrong),
@@ -129,7 +132,7 @@ def _put_in_place(context: JobContext, aside: str, kept: str) -> None:
     except FileNotFoundError as e:  # an earlier run, or another process, has done it
         if store.get_status(kept) is None:
             raise CommitStateUnknownError(
-                f"{aside}: is gone, with the old files that were to be kept in {kept}",
+                f"{mark(aside)}: is gone, with the old files that were to be kept in {mark(kept)}",
                 "put it there, or make an empty directory there, and run the same command",
             ) from e
 

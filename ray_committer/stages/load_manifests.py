@@ -208,8 +208,8 @@ def load_manifests(
 def _tell_of_passed_over(context: JobContext, found: PassedOver) -> None:
     if found.number:
         context.notice_once(
-            f"{context.job.tasks}: tasks left hidden names, or what is no regular file, which are not "
-            f"data and are not committed: {found}"
+            f"{mark(context.job.tasks)}: tasks left hidden names, or what is no regular file, which are "
+            f"not data and are not committed: {found}"
         )
 
 
@@ -241,7 +241,7 @@ def _joined(
 
 def _not_all(context: JobContext, listed: int, loaded: int) -> MissingManifestsError:
     return MissingManifestsError(
-        f"{context.job.manifests}: {listed} manifests are listed, {loaded} were loaded"
+        f"{mark(context.job.manifests)}: {listed} manifests are listed, {loaded} were loaded"
     )
 
 
@@ -254,8 +254,8 @@ def _is_frozen_meanwhile(context: JobContext) -> bool:
 def changed_too_often(context: JobContext) -> IncompleteJobError:
     """The error for manifests that have changed during each of `LOADS` loads."""
     return IncompleteJobError(
-        f"{context.job.manifests}: tasks are still committing, so the manifests changed during every "
-        f"load",
+        f"{mark(context.job.manifests)}: tasks are still committing, so the manifests changed during "
+        "every load",
         "commit the job after its tasks have ended",
     )
 
@@ -271,8 +271,8 @@ def _list_manifests(
         found = list_manifest_files(context.store, context.job) if statuses is None else statuses
     except FileNotFoundError as e:
         raise MissingManifestsError(
-            f"{context.job.manifests}: is gone, perhaps because another job's clean-up deleted all of "
-            f"{context.job.temporary}"
+            f"{mark(context.job.manifests)}: is gone, perhaps because another job's clean-up deleted "
+            f"all of {mark(context.job.temporary)}"
         ) from e
     counted = list(counted_manifests(found, counted_names(context)))
     listing, listed = listing_of(context.job, counted), []
@@ -427,12 +427,12 @@ def _read(
         raise _gone(path) from e
     if manifest.job_id is not None and manifest.job_id != worker.job.job_id:
         raise ManifestError(
-            f"{path}: belongs to job {manifest.job_id}, not to {worker.job.job_id}", "move it away"
+            f"{mark(path)}: belongs to job {manifest.job_id}, not to {worker.job.job_id}", "move it away"
         )
     if (stamp_of(manifest) or UNSTAMPED) != stamp:
         raise ManifestError(
-            f"{path}: was not written for this job, but by a late task of an earlier job with the same "
-            f"id",
+            f"{mark(path)}: was not written for this job, but by a late task of an earlier job with the "
+            "same id",
             "it may have replaced a manifest of this job: abort the job and run its application "
             "again, or, if every task still has its manifest, move this file away",
         )
@@ -440,7 +440,7 @@ def _read(
 
 
 def _gone(path: str) -> MissingManifestsError:
-    return MissingManifestsError(f"{path}: was listed but is now gone")
+    return MissingManifestsError(f"{mark(path)}: was listed but is now gone")
 
 
 def _reference(worker: Worker, item: Listed, data: bytes, manifest: TaskManifest) -> ManifestRef:
@@ -481,7 +481,7 @@ def _checked_entries(
     if len({entry.source for entry in loaded}) < len(loaded):
         twice = Counter(entry.source for entry in loaded).most_common(1)[0][0]
         raise PreflightError(
-            f"{twice}: is named twice, but can be moved only once", "run the task again"
+            f"{mark(twice)}: is named twice, but can be moved only once", "run the task again"
         )
     return loaded
 

@@ -47,6 +47,7 @@ from ray_committer.stages.old_data.list_replaced_files import OldData, list_repl
 from ray_committer.stages.old_data.mode_roots import ModeRoots
 from ray_committer.stages.old_data.read_files import list_read_files
 from ray_committer.stages.setup_job import data_error, first_data
+from ray_committer.texts import mark
 from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker
 
@@ -144,25 +145,26 @@ def _check_complete(context: JobContext, loaded: LoadedManifests) -> None:
     # manifests.
     if expected is not None and number < expected:
         raise MissingManifestsError(
-            f"{directory}: {expected} tasks succeeded but only {number} manifests are here",
+            f"{mark(directory)}: {expected} tasks succeeded but only {number} manifests are here",
             "nothing was "
             "changed: wait if tasks are still running, or, if another job's clean-up may have deleted "
             "the others, run the application again",
         )
     if expected is not None and number > expected:
         raise PreflightError(
-            f"{directory}: {expected} tasks were expected but {number} manifests found",
+            f"{mark(directory)}: {expected} tasks were expected but {number} manifests found",
             "nothing was changed: correct the number of tasks, or find out which manifests are too many",
         )
     if number == 0:
         raise IncompleteJobError(
-            f"{directory}: contains no task manifest, but each task saves one, even without output",
+            f"{mark(directory)}: contains no task manifest, but each task saves one, even without "
+            "output",
             "nothing was changed: no task has committed with this protocol, so check the application",
         )
     if expected is None and not context.options.assume_complete:
         raise IncompleteJobError(
-            f"{directory}: {number} tasks have committed, but the store does not show whether these are "
-            f"all tasks",
+            f"{mark(directory)}: {number} tasks have committed, but the store does not show whether "
+            "these are all tasks",
             "if they are, give --expect-tasks N or --assume-complete",
         )
     # The number can be right and an attempt wrong: a slower one may have replaced the manifest meanwhile
@@ -180,11 +182,11 @@ def _check_attempts(
         return
     if len(loaded) < len(tasks):
         raise MissingManifestsError(
-            f"{context.job.manifests}: {len(tasks)} tasks committed but only {len(loaded)} manifests "
-            f"are here (missing or different: {', '.join(wrong[:5])})"
+            f"{mark(context.job.manifests)}: {len(tasks)} tasks committed but only {len(loaded)} "
+            f"manifests are here (missing or different: {', '.join(wrong[:5])})"
         )
     raise PreflightError(
-        f"{join(context.job.manifests, wrong[0])}: is not what the successful task attempt saved "
+        f"{mark(join(context.job.manifests, wrong[0]))}: is not what the successful task attempt saved "
         f"(perhaps another attempt replaced it)",
         "run the job again",
     )
@@ -200,8 +202,8 @@ def _check_attempts_differ(context: JobContext, manifests: Sequence[ManifestRef]
 
     for first, second in _pairs(manifests, attempt):
         raise PreflightError(
-            f"{join(context.job.manifests, second.name)}: belongs to task attempt "
-            f"{second.task_attempt_directory or tasks + attempt(second)}, as does {first.name}",
+            f"{mark(join(context.job.manifests, second.name))}: belongs to task attempt "
+            f"{mark(second.task_attempt_directory or tasks + attempt(second))}, as does {first.name}",
             "remove the one that is a copy",
         )
 
@@ -214,8 +216,9 @@ def _check_tasks_differ(context: JobContext, manifests: Sequence[ManifestRef]) -
 
     for first, second in _pairs(manifests, task):
         raise PreflightError(
-            f"{join(context.job.manifests, second.name)}: belongs to the same task as {first.name}, so "
-            f"its rows would appear twice, and only the job's driver knew which one counts",
+            f"{mark(join(context.job.manifests, second.name))}: belongs to the same task as "
+            f"{first.name}, so its rows would appear twice, and only the job's driver knew which one "
+            "counts",
             "abort the job and run it again",
         )
 
@@ -245,7 +248,7 @@ def _check_unique(context: JobContext, loaded: LoadedManifests) -> None:
     for path, claimants in sorted(claims.items()):
         if len(claimants) > 1:
             raise PreflightError(
-                f"{path}: would be written more than once, by {' and '.join(sorted(claimants))}",
+                f"{mark(path)}: would be written more than once, by {' and '.join(sorted(claimants))}",
                 "let each task use its own file names",
             )
 

@@ -44,6 +44,7 @@ from ray_committer.stages.sync_to_disk import sync_manifests
 from ray_committer.stages.turns.claim_table import begin_turn
 from ray_committer.stages.turns.turn import Turn
 from ray_committer.tables.other_tables import refuse_partitions_of_tables
+from ray_committer.texts import mark
 
 
 def record_job(run: CommitRun, seen: Seen, loaded: LoadedManifests) -> Seen:
@@ -178,8 +179,8 @@ def _warn_of_network(context: JobContext, claim: Claim) -> None:
     if found:
         root, kind = found[0]
         context.notice_once(
-            f"{root}: is on a network file system ({kind}), where a machine may see the changes of "
-            f"others late; let no other job write there until this one has ended, because it replaces "
+            f"{mark(root)}: is on a network file system ({kind}), where a machine may see the changes "
+            "of others late; let no other job write there until this one has ended, because it replaces "
             f"data or requires that there is none"
         )
 

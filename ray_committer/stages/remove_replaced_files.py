@@ -26,6 +26,7 @@ from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.old_data.old_files_aside import own_name, place_aside
 from ray_committer.stores.base import StoreOperations
+from ray_committer.texts import mark
 from ray_committer.work.batches import batches
 from ray_committer.work.entries import STAYS
 from ray_committer.work.worker import Worker
@@ -74,7 +75,7 @@ def refuse_left(context: JobContext, record: CommitRecord, left: Mapping[str, st
     undo = ""
     if record.is_undoable:
         undo = f", or give the commit up with: {abort_command(context.store, context.job, undo=True)}"
-    named = some_of([f"{path}: {why}" for path, why in sorted(left.items())])
+    named = some_of([f"{mark(path)}: {why}" for path, why in sorted(left.items())])
     raise CommitStateUnknownError(
         f"{named}: {len(left)} old files could not be removed, so readers see their rows beside those "
         f"of the job; all new files but those of the same names are in place, and all other old files "
@@ -132,7 +133,9 @@ def _remove_directory(store: StoreOperations, path: str) -> str | None:
     except OSError as e:
         if e.errno not in _IN_USE:
             raise
-        return f"{path}: this old directory is kept, because it could not be removed ({e.strerror})"
+        return (
+            f"{mark(path)}: this old directory is kept, because it could not be removed ({e.strerror})"
+        )
     return None
 
 

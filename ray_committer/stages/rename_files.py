@@ -22,6 +22,7 @@ from ray_committer.events import FilesRenamed, ShardRenamed
 from ray_committer.executors.base import Place, Supplied
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import Durations, IOStatistics, aggregate, count
+from ray_committer.protocol.paths import join
 from ray_committer.protocol.plan import EntryRange, Shard, ShardSizes, count_by_manifest, plan_shards
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.protocol.recovery import Proof
@@ -31,6 +32,7 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import PACKED_FILES, LoadedManifests, unpack
 from ray_committer.stages.run.throttling import ThrottlingWatch
 from ray_committer.stores.registry import shown_url
+from ray_committer.texts import mark
 from ray_committer.work.entries import Entry, OldFileStaysError
 from ray_committer.work.publish_entry import publish_entry, require_unpublished
 from ray_committer.work.sidecars import recorded_entries
@@ -160,7 +162,7 @@ def reconcile(context: JobContext, record: CommitRecord, renamed: Renamed) -> No
     for index, manifest in enumerate(record.manifests):
         if done[index] != manifest.files:
             raise CommitStateUnknownError(
-                f"{context.job.manifests}/{manifest.name}: names {manifest.files} files, but "
+                f"{mark(join(context.job.manifests, manifest.name))}: names {manifest.files} files, but "
                 f"{done[index]} were moved or proved",
                 "nothing was cleaned up, so run the same command again",
             )

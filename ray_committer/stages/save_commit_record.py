@@ -17,6 +17,7 @@ from ray_committer.protocol.record import CommitRecord, encode
 from ray_committer.protocol.state import Phase
 from ray_committer.protocol.table_paths import is_in_log
 from ray_committer.stages.context import JobContext
+from ray_committer.texts import mark
 
 
 def write_commit_record(context: JobContext, record: CommitRecord) -> None:
@@ -64,7 +65,7 @@ def refuse_foreign_paths(
         # (R21).
         if not _is_plain(named, context.job):
             raise CommitStateUnknownError(
-                f"{path}: names {named}, which no job can change",
+                f"{mark(path)}: names {mark(named)}, which no job can change",
                 "nothing was done: find out who wrote it",
             )
     outside = [root for root in record.allowed_roots if not _is_within(root, roots)]
@@ -76,7 +77,8 @@ def refuse_foreign_paths(
         to_end = partial(abort_command, undo=True) if undo else commit_command
         command = to_end(context.store, context.job, (*allowed_roots, *outside))
         raise CommitStateUnknownError(
-            f"{path}: lets the job change {', '.join(outside)}, which is not below the destination",
+            f"{mark(path)}: lets the job change {', '.join(map(mark, outside))}, which is not below the "
+            "destination",
             f"nothing was done, and the commit is unchanged. If that directory belongs to the job, like "
             f"a partition with its own location, allow it: {command}",
         )
@@ -97,11 +99,11 @@ def refuse_aborted(context: JobContext, phase: Phase) -> None:
     """`CommitAbortedError` if this job was aborted, `CommitRecordExistsError` if it is being undone."""
     if phase is Phase.UNDOING:
         raise CommitRecordExistsError(
-            f"{context.job.directory}: the commit of this job is being undone",
+            f"{mark(context.job.directory)}: the commit of this job is being undone",
             f"finish that with: {abort_command(context.store, context.job, undo=True)}",
         )
     if phase is Phase.ABORTED:
         raise CommitAbortedError(
-            f"{context.job.directory}: this job is being aborted",
+            f"{mark(context.job.directory)}: this job is being aborted",
             f"finish that with: {abort_command(context.store, context.job)}",
         )

@@ -22,6 +22,7 @@ from ray_committer.stores.addresses import without_password
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.registry import is_url, open_store, resolve_destination, shown_url
+from ray_committer.texts import mark
 
 RETRY_SECONDS = 30.0
 """How long to repeat a request to another store than the destination's."""
@@ -78,8 +79,8 @@ def _save(
         own_files_of(store).put(path, encode_success(data), temporary=f"{path}.tmp")
         context.journal.summary = shown_url(store.spec, path)
     except Exception as e:  # noqa: BLE001 - whatever it is, the job has ended as it has ended
-        shown = join(without_password(directory), name)
-        context.notice(f"{shown}: the summary report could not be written: {e}")
+        path = join(without_password(directory), name)
+        context.notice(f"{mark(path)}: the summary report could not be written: {e}")
 
 
 def _place(context: JobContext, directory: str) -> tuple[StoreOperations, str]:

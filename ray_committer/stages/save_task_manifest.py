@@ -7,7 +7,12 @@ have included the manifest, and what showed that is gone. Source: Hadoop SaveTas
 
 from __future__ import annotations
 
-from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError, TaskCommitError
+from ray_committer.errors import (
+    CommitRecordExistsError,
+    CommitStateUnknownError,
+    TaskCommitError,
+    why,
+)
 from ray_committer.job_files.commands import commit_command
 from ray_committer.job_files.job_state import Seen, read_state
 from ray_committer.job_files.job_status import JobStatus
@@ -20,6 +25,7 @@ from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.state import UNSTAMPED, Phase
 from ray_committer.stores.base import StoreOperations
+from ray_committer.texts import mark
 from ray_committer.work.sidecars import freezes_copies
 
 ATTEMPTS = 5
@@ -60,7 +66,8 @@ def save_task_manifest(
         except OSError as e:
             if attempt == attempts:
                 raise TaskCommitError(
-                    f"{path}: could not be saved in {attempts} tries ({e}), or only the answer was lost",
+                    f"{mark(path)}: could not be saved in {attempts} tries ({why(e)}), or only the "
+                    "answer was lost",
                     "run the task again: its new manifest replaces this one",
                 ) from e
             sleep(waiting.REQUEST.after(attempt + 1))
@@ -78,21 +85,23 @@ def save_task_manifest(
 def _check_open(state: JobStatus, job: JobAttempt, task_attempt_id: str, stamp: str) -> None:
     if state.is_remnant or (state.seen is None and stamp != UNSTAMPED):  # or a late task made it
         raise TaskCommitError(
-            f"{job.directory}: was never set up or is over", f"{task_attempt_id} cannot be committed"
+            f"{mark(job.directory)}: was never set up or is over",
+            f"{task_attempt_id} cannot be committed",
         )
     if state.seen is not None and state.seen.state.stamp != stamp:
         raise TaskCommitError(
-            f"{job.directory}: is another job with the same id",
+            f"{mark(job.directory)}: is another job with the same id",
             f"the job that {task_attempt_id} was started for is over, so it cannot be committed",
         )
     if state.phase in (Phase.UNDOING, Phase.ABORTED):
         raise CommitRecordExistsError(
-            f"{job.directory}: the job is being aborted, so it is too late for {task_attempt_id}",
+            f"{mark(job.directory)}: the job is being aborted, so it is too late for {task_attempt_id}",
             "nothing of the job will be visible: run its application again",
         )
     if state.phase not in (None, Phase.OPEN):
         raise CommitRecordExistsError(
-            f"{job.directory}: the job is being committed without {task_attempt_id}, which is too late",
+            f"{mark(job.directory)}: the job is being committed without {task_attempt_id}, which is too "
+            "late",
             "let the commit end; if it must include this task, run the application again",
         )
 
@@ -129,7 +138,7 @@ def _is_counted(
         else:
             return False
     raise CommitStateUnknownError(
-        f"{job.directory}: a commit of this job is declared and has been undecided for long",
+        f"{mark(job.directory)}: a commit of this job is declared and has been undecided for long",
         f"it may still include {task_attempt_id}, so keep the files of that task attempt",
     )
 
@@ -143,8 +152,8 @@ def _check_known(store: StoreOperations, job: JobAttempt, task_attempt_id: str, 
 
 def _not_known(store: StoreOperations, job: JobAttempt, task_attempt_id: str) -> CommitStateUnknownError:
     return CommitStateUnknownError(
-        f"{job.directory}: is over, and it is not known whether its commit included {task_attempt_id} "
-        f"or another attempt of that task",
+        f"{mark(job.directory)}: is over, and it is not known whether its commit included "
+        f"{task_attempt_id} or another attempt of that task",
         f"ask what became of the job with: {commit_command(store, job)}; if it is committed, nothing is "
         f"left to do, and if it was aborted, run its application again",
     )

@@ -16,6 +16,7 @@ from ray_committer.protocol.manifest import DirEntry, FileEntry
 from ray_committer.protocol.paths import ancestors, is_inside
 from ray_committer.protocol.uri import Location, format_uri
 from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.texts import mark
 
 SCAN_THREADS = 8
 
@@ -66,7 +67,7 @@ def _listed(
         listings = list(pool.map(store.list_status, directories))
     except FileNotFoundError as e:
         raise TaskCommitError(
-            f"{root}: is gone, so this task attempt cannot be committed", "run the task again"
+            f"{mark(root)}: is gone, so this task attempt cannot be committed", "run the task again"
         ) from e
     # Sorted, so that equal output gives equal manifests on every store and in every run.
     return sorted((status for listing in listings for status in listing), key=_path)
@@ -79,9 +80,11 @@ def _is_output(status: FileStatus, root: str, named: Collection[str]) -> bool:
     if not is_named and not _was_asked_for(path, root, named):
         return False
     if status.is_directory and status.is_link:
-        raise TaskCommitError(f"{path}: is a symbolic link to a directory", "write the files themselves")
+        raise TaskCommitError(
+            f"{mark(path)}: is a symbolic link to a directory", "write the files themselves"
+        )
     if status.is_special and is_named:
-        raise TaskCommitError(f"{path}: is not a regular file", "write a file there")
+        raise TaskCommitError(f"{mark(path)}: is not a regular file", "write a file there")
     return not status.is_special
 
 

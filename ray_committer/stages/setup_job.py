@@ -53,6 +53,7 @@ from ray_committer.stages.turns.run_once import is_committed, require_log
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.registry import store_command
 from ray_committer.tables.other_tables import refuse_partitions_of_tables
+from ray_committer.texts import mark
 
 _log = logging.getLogger(__name__)
 
@@ -92,7 +93,8 @@ def setup_job(
     with _files_refused(store, job):
         if read_job(store, job).exists:
             raise TaskCommitError(
-                f"{job.directory}: exists already", "give every job and every job attempt its own id"
+                f"{mark(job.directory)}: exists already",
+                "give every job and every job attempt its own id",
             )
         require_log(store, job.destination, run_id)
         refuse_partitions_of_tables(store, (job.destination,))
@@ -156,7 +158,7 @@ def _files_refused(store: StoreOperations, job: JobAttempt) -> Iterator[None]:
 def _no_directory(store: StoreOperations, path: str, kind: str) -> CommitConflictError:
     move = store_command(store.spec, "mv", path, f"{path}.old")
     return CommitConflictError(
-        f"{path}: is {kind} where the job needs a directory",
+        f"{mark(path)}: is {kind} where the job needs a directory",
         f"nothing was changed: write to another destination, or move it away: {move}",
     )
 
@@ -170,7 +172,7 @@ def _begin(
         seen = begin_state(store, job, new_state(intent))
     except (FileExistsError, FileNotFoundError) as e:
         raise TaskCommitError(
-            f"{job.directory}: another process set it up, or ended it, at the same time",
+            f"{mark(job.directory)}: another process set it up, or ended it, at the same time",
             "give every job and every job attempt its own id",
         ) from e
     try:
@@ -206,7 +208,7 @@ def _refuse_ended(store: StoreOperations, job: JobAttempt, seen: Seen) -> None:
     now = read_state(store, job)
     if now is None or now.state.stamp != seen.state.stamp or now.phase is Phase.ABORTED:
         raise TaskCommitError(
-            f"{job.directory}: was aborted while it was set up",
+            f"{mark(job.directory)}: was aborted while it was set up",
             "if that was a mistake, set up a job again, with another id",
         )
 
@@ -271,7 +273,7 @@ def refuse_data(store: StoreOperations, destination: str) -> None:
 
 def data_error(found: Mapping[str, str]) -> CommitConflictError:
     """The error that names directories with data in which a job wants none, each with a name there."""
-    named = [f"{path}: holds data already ({found[path]})" for path in sorted(found)]
+    named = [f"{mark(path)}: holds data already ({found[path]})" for path in sorted(found)]
     return CommitConflictError(some_of(named), "this job has changed nothing")
 
 

@@ -7,6 +7,7 @@ from ray_committer.job_files.read_job import read_job
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import UNSTAMPED, Phase
 from ray_committer.stores.base import StoreOperations
+from ray_committer.texts import mark
 
 
 def setup_task(store: StoreOperations, job: JobAttempt, task_attempt_id: str) -> tuple[str, str]:
@@ -17,15 +18,21 @@ def setup_task(store: StoreOperations, job: JobAttempt, task_attempt_id: str) ->
     state = read_job(store, job)
     if state.phase not in (None, Phase.OPEN):
         raise TaskCommitError(
-            f"{job.directory}: the job is being committed or aborted, so no task of it can begin"
+            f"{mark(job.directory)}: the job is being committed or aborted, so no task of it can begin"
         )
     if state.is_remnant:
-        raise TaskCommitError(f"{job.directory}: is not a job that was set up", "call setup_job first")
+        raise TaskCommitError(
+            f"{mark(job.directory)}: is not a job that was set up", "call setup_job first"
+        )
     directory = job.task_attempt(task_attempt_id)
     if store.get_status(directory) is not None:
-        raise TaskCommitError(f"{directory}: exists already", "give every task attempt its own number")
+        raise TaskCommitError(
+            f"{mark(directory)}: exists already", "give every task attempt its own number"
+        )
     try:
         store.mkdirs(directory)
     except FileNotFoundError as e:
-        raise TaskCommitError(f"{directory}: could not be made, because the job is being removed") from e
+        raise TaskCommitError(
+            f"{mark(directory)}: could not be made, because the job is being removed"
+        ) from e
     return directory, state.seen.state.stamp if state.seen else UNSTAMPED

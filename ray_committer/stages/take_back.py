@@ -26,6 +26,7 @@ from ray_committer.protocol.state import new_nonce
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.sync_to_disk import sync_place, sync_taken_back
 from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.texts import mark
 from ray_committer.work.batches import batches
 from ray_committer.work.complete_entry import take_back_upload
 from ray_committer.work.entries import Entry
@@ -79,8 +80,9 @@ def _take_files(context: JobContext, record: CommitRecord, place: str) -> None:
     for stays in context.executor.run(take, numbered):
         for path in stays:
             context.notice(
-                f"{path}: is kept, because it is not what the job's manifest says: another program "
-                f"wrote it, or the job's file was changed; look at it, and remove it if it is the job's"
+                f"{mark(path)}: is kept, because it is not what the job's manifest says: another "
+                "program wrote it, or the job's file was changed; look at it, and remove it if it is "
+                "the job's"
             )
     context.check_cancelled()
 
@@ -149,8 +151,8 @@ def take_from_destination(
         return None if is_known else entry.dest
     if proof is Proof.SIZE_ONLY:
         raise CommitStateUnknownError(
-            f"{entry.dest}: has the size of the file that this job wrote, but the store does not show "
-            f"whether it is that file",
+            f"{mark(entry.dest)}: has the size of the file that this job wrote, but the store does not "
+            "show whether it is that file",
             "if it is, move it away, and run the same command",
         )
     try:

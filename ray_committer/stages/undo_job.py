@@ -13,6 +13,7 @@ from ray_committer.errors import (
     CommitStateUnknownError,
     ManifestChangedError,
     RecordGoneError,
+    failed_request,
 )
 from ray_committer.job_files.commands import commit_command
 from ray_committer.job_files.commit_record import load_commit_record
@@ -35,6 +36,7 @@ from ray_committer.stages.other_jobs.ended_jobs import refuse_committed
 from ray_committer.stages.save_commit_record import refuse_foreign_paths, sync_state
 from ray_committer.stages.sync_to_disk import sync_replaced, sync_taken_back
 from ray_committer.stages.take_back import is_place_lost, make_place, take_back
+from ray_committer.texts import mark
 
 
 def undo_job(context: JobContext, state: JobStatus, *, allowed_roots: tuple[str, ...] = ()) -> bool:
@@ -52,7 +54,7 @@ def undo_job(context: JobContext, state: JobStatus, *, allowed_roots: tuple[str,
             _undo(context, state.seen, allowed_roots)
     except OSError as e:
         raise CommitStateUnknownError(
-            f"{e.filename or context.job.directory}: {e.strerror or e}",
+            failed_request(e, context.job.directory),
             "the commit may be half undone, so run the same command again",
         ) from e
     return True
@@ -129,7 +131,8 @@ def refuse_sealed(context: JobContext, phase: Phase, record: CommitRecord) -> No
     if record.table is not None:
         why = "the log of its table may say that it is committed"
     elif record.overwritten:
-        why = f"it replaces old files by new ones of the same name, such as {record.overwritten[0].path}"
+        one = mark(record.overwritten[0].path)
+        why = f"it replaces old files by new ones of the same name, such as {one}"
     else:
         why = "old files are deleted on this store and may be gone"
     _refuse(context, f"has begun to remove the data that it replaces, and {why}")
@@ -143,7 +146,7 @@ def refuse_committed_state(context: JobContext, phase: Phase) -> None:
 
 def _refuse(context: JobContext, what: str) -> None:
     raise CommitRecordExistsError(
-        f"{context.job.directory}: this job {what}, so it can no longer be undone",
+        f"{mark(context.job.directory)}: this job {what}, so it can no longer be undone",
         f"finish it with: {commit_command(context.store, context.job)}",
     )
 

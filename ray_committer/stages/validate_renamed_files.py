@@ -22,6 +22,7 @@ from ray_committer.protocol.recovery import Expectation, prove
 from ray_committer.stages.checks.find_destinations import find_destinations
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.texts import mark
 from ray_committer.work.sidecars import recorded_entries
 from ray_committer.work.worker import Worker
 
@@ -70,14 +71,14 @@ def validate_renamed_files(
         missing |= found.missing
     if missing:
         lost = find_destinations(context, manifests, frozenset(missing))
-        differences += [f"{path}: is missing" for path, _ in lost]
+        differences += [f"{mark(path)}: is missing" for path, _ in lost]
     if differences:
         shown = " | ".join(sorted(differences)[:SHOWN])
         raise ValidationError(f"{len(differences)} or more files differ from their manifests: {shown}")
     files = sum(manifest.files for manifest in manifests) - len(held)
     if compared != files:
         raise ValidationError(
-            f"{context.job.destination}: {compared} of {files} files were compared",
+            f"{mark(context.job.destination)}: {compared} of {files} files were compared",
             "the directories of the others are not known, so run the same command again",
         )
     return compared
@@ -105,7 +106,7 @@ def _compare(
             return
         waiting = again
     raise CommitStateUnknownError(
-        f"{context.job.destination}: the data to compare was repeatedly lost with its node",
+        f"{mark(context.job.destination)}: the data to compare was repeatedly lost with its node",
         "all files are in place, so run the same command to finish the commit",
     )
 
@@ -189,10 +190,10 @@ def _compare_directory(
 
 def _difference(expected: Expectation, found: FileStatus) -> str | None:
     if found.is_directory:
-        return f"{found.path}: is a directory"
+        return f"{mark(found.path)}: is a directory"
     if found.size != expected.size:
-        return f"{found.path}: has {found.size} bytes, its manifest says {expected.size}"
+        return f"{mark(found.path)}: has {found.size} bytes, its manifest says {expected.size}"
     observed = replace(found.observation(), etag=hashed_etag(found.etag))
     if prove(expected, observed) is None:
-        return f"{found.path}: was changed after its manifest was saved"
+        return f"{mark(found.path)}: was changed after its manifest was saved"
     return None

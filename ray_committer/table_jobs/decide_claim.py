@@ -203,7 +203,7 @@ def _no_claim(
     job = new_job_attempt(table.destination, job_id, 0)
     if store.get_status(job.job_directory) is not None:
         return TableClaimError(
-            f"{job.job_directory}: is there, and the log has no claim of that job",
+            f"{mark(job.job_directory)}: is there, and the log has no claim of that job",
             f"nothing was changed: finish the job with: {commit_command(store, job)}, or give it up "
             f"with: {abort_command(store, job)}",
         )

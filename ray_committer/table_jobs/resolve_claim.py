@@ -7,7 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from ray_committer.errors import CommitConflictError, CommitStateUnknownError, JobNotFoundError
+from ray_committer.errors import (
+    CommitConflictError,
+    CommitStateUnknownError,
+    JobNotFoundError,
+    failed_request,
+)
 from ray_committer.jobs.open_job import StorageOptions, open_here
 from ray_committer.limits.waiting import Waiting
 from ray_committer.options import CommitOptions
@@ -25,7 +30,6 @@ from ray_committer.table_jobs.remove_listed_files import Removal
 from ray_committer.table_jobs.remove_orphans import remove_orphans
 from ray_committer.table_jobs.table import require_table
 from ray_committer.tables.jobs_in_log import Logged
-from ray_committer.texts import mark
 
 _DEFAULTS = CommitOptions()
 
@@ -118,7 +122,7 @@ def unknown_if_it_fails(destination: str) -> Iterator[None]:
         yield
     except OSError as e:
         raise CommitStateUnknownError(
-            f"{mark(str(e.filename or destination))}: {e.strerror or e}",
+            failed_request(e, destination),
             "no file without proof was removed: fix that and run the same command to finish",
         ) from e
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from ray_committer.errors import SettingsError
+from ray_committer.texts import mark
 
 Key = tuple[str, str]
 """The URL of a destination, and a run id."""
@@ -86,7 +87,7 @@ def second_write(key: Key, what: str) -> SettingsError:
     """The error for the second write of a session under one run id, of which the first `what`."""
     dest, run_id = key
     return SettingsError(
-        f"{dest}: this session has written under run id {run_id} before, and that write {what}",
+        f"{mark(dest)}: this session has written under run id {run_id} before, and that write {what}",
         "nothing was changed, and the rows of this write are not in the table: give each write of a "
         "session a run id of its own",
     )

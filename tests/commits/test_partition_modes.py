@@ -99,7 +99,9 @@ def test_data_in_a_partition_of_the_job_refuses_it(name: str, new_store: Callabl
 
 def test_all_partitions_with_data_are_named_at_once():
     store = prepared(MemoryStore(), Kind(FAIL, OLD))
-    with pytest.raises(CommitConflictError, match=r"p=1: holds data.* \| /table/p=2/q=1: holds data"):
+    with pytest.raises(
+        CommitConflictError, match=r"p=1: holds data.* \| memory://test/table/p=2/q=1: holds data"
+    ):
         run_commit(store, JOB, FAIL)
 
 

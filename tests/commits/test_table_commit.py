@@ -424,7 +424,9 @@ def test_a_file_outside_the_table_is_refused(kind):
 
     options = of_mode(ConflictMode.OVERWRITE, replaced_roots=("/elsewhere",))
     commit_attempt(store, JOB, 0, attempt)
-    with pytest.raises(PreflightError, match=r"/elsewhere: is outside /table, which is a table"):
+    with pytest.raises(
+        PreflightError, match=r"/elsewhere: is outside memory://test/table, which is a table"
+    ):
         run_commit(store, JOB, options)
     assert read_entries(store, TABLE) == []
 

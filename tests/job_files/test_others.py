@@ -23,6 +23,7 @@ from ray_committer.stages.setup_job import setup_job
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore
+from ray_committer.texts import shown
 from tests.stages.support import (
     ALIVE,
     DEAD,
@@ -309,7 +310,7 @@ def test_who_meets_a_job_that_was_taken_away_is_told_where_it_belongs():
     store = begun(Phase.RECORDED)
     take_away(store)
     (other,) = found(store)
-    text = "; ".join(finish_first(store, other))
+    text = shown("; ".join(finish_first(store, other)))
     assert f"move it back to {OTHER_JOB.directory}, then finish it with: " in text
     assert text.startswith(f"{GONE.directory}: ")
     assert text.endswith("ray-committer commit memory://test/table --job-id job_2")
@@ -352,7 +353,7 @@ def test_jobs_in_the_directories_above_may_write_there(paths: list[str], above: 
 def test_the_command_that_ends_another_commit_is_named(phase: Phase):
     store = begun(phase)
     other = seen_as(store)
-    text = "; ".join(finish_first(store, other))
+    text = shown("; ".join(finish_first(store, other)))
     command = "abort" if phase is Phase.UNDOING else "commit"
     assert f"ray-committer {command} memory://test/table --job-id job_2" in text
     assert ("--undo" in text) is (phase in (Phase.RECORDED, Phase.UNDOING))

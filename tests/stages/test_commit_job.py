@@ -34,6 +34,7 @@ from ray_committer.stages.commit_job import commit_job
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, run_commit
+from ray_committer.texts import mark
 from ray_committer.work.worker import Worker
 from tests.stages.support import JOB, OTHER_JOB, do_at, manifest_path, state_of, with_job
 from tests.stages.support import context as context_of
@@ -73,7 +74,7 @@ def test_two_buckets_with_one_path_are_told_apart_in_whatever_is_said():
         assert {text.partition("/table")[0] for text in (str(caught.value), *failed)} == {
             f"memory://{bucket}"
         }
-        context_of(memory, emit=events.append).notice("/table/p=1: is read by a person")
+        context_of(memory, emit=events.append).notice(f"{mark('/table/p=1')}: is read by a person")
         assert events[-1] == Notice(f"memory://{bucket}/table/p=1: is read by a person")
 
 

@@ -229,7 +229,7 @@ def test_who_is_alive_is_waited_for_and_then_named_with_what_it_writes(store: Me
     recorded(store)
     with (
         at_work(OTHER_RUN),
-        pytest.raises(CommitConflictError, match=rf"writes to /table.*waited {WAIT:g} s"),
+        pytest.raises(CommitConflictError, match=rf"writes to memory://test/table.*waited {WAIT:g} s"),
     ):
         decide(store, OVERWRITE)
     assert phase_of(store) is Phase.OPEN

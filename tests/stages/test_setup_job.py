@@ -50,6 +50,7 @@ from ray_committer.testing import (
     run_commit,
 )
 from ray_committer.testing.harness import put_file
+from ray_committer.texts import shown
 from tests.servers.fake_s3 import FakeS3, direct_store
 from tests.stages.support import (
     ALIVE,
@@ -292,7 +293,7 @@ def test_what_is_in_the_way_is_ended_before_the_job_is_set_up_as_the_option_says
     else:
         was = "given up" if how is End.UNDO else "finished"
         done, notice = run()
-        assert done.startswith(f"{OTHER_JOB.directory}: job job_2 was {was} before this job")
+        assert shown(done).startswith(f"{OTHER_JOB.directory}: job job_2 was {was} before this job")
         assert (asked, notice) == ([how], "a notice of that")
 
 

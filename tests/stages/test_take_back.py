@@ -185,6 +185,7 @@ def test_where_a_third_file_took_its_name_both_are_kept_and_named(store, job):
         run_undo(store, job)
     assert phase_of(store, job) is Phase.UNDOING
     where = caught.value.what.partition("the first is now ")[2].partition(",")[0]
+    where = where.removeprefix(caught.value.store or "")
     assert store.read(where) == LATER
     store.rename(where, join(job.destination, "rescued"))
     assert run_undo(store, job) is True

@@ -22,6 +22,7 @@ from ray_committer.stages.freeze_manifests import are_as_loaded
 from ray_committer.stages.load_manifests import LoadedManifests, ManifestsChangedError
 from ray_committer.stores.at_once import at_once
 from ray_committer.stores.base import StoreOperations
+from ray_committer.texts import mark
 
 _HADOOP_ATTEMPT = re.compile(r"(attempt_.+_[mr]_\d{6,})_\d+", re.DOTALL)
 """A task attempt's id in Hadoop's form: the id of the task, then the number of the attempt."""
@@ -81,8 +82,8 @@ def refuse_unsaved(context: JobContext, loaded: LoadedManifests, attempts: Seque
     number = len(loaded.manifests)
     command = f"{commit_command(context.store, context.job)} --expect-tasks {number}"
     raise IncompleteJobError(
-        f"{context.job.tasks}: {len(unsaved)} task attempts have files, but no manifest of their tasks "
-        f"is here: {some_of(unsaved)}",
+        f"{mark(context.job.tasks)}: {len(unsaved)} task attempts have files, but no manifest of their "
+        f"tasks is here: {some_of(unsaved)}",
         f"nothing was changed, because a commit would delete these files: wait if they are still "
         f"running; if only the {number} tasks with a manifest have succeeded, run: {command}; "
         f"otherwise, run the application again",

@@ -21,6 +21,7 @@ from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.file_sets import each_file
+from ray_committer.texts import mark
 from ray_committer.work.batches import batches
 from ray_committer.work.entries import entries
 from ray_committer.work.worker import Worker
@@ -86,7 +87,7 @@ class _Room:
 
 def _no_room(full: Mapping[str, _Room], added: Mapping[str, int], limit: int) -> PreflightError:
     named = [
-        f"{path}: holds {room.held} names and gets {added[path]} more"
+        f"{mark(path)}: holds {room.held} names and gets {added[path]} more"
         + (f", besides {len(room.coming)} of jobs at work" if room.coming else "")
         for path, room in full.items()
     ]

@@ -12,6 +12,7 @@ from functools import partial
 from ray_committer.errors import SHOWN, PreflightError, some_of
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.stages.context import JobContext
+from ray_committer.texts import mark
 from ray_committer.work.batches import batches
 from ray_committer.work.entries import entries
 from ray_committer.work.worker import Worker
@@ -32,7 +33,7 @@ def check_links(context: JobContext, manifests: Sequence[ManifestRef]) -> list[P
     files = sum(count for count, _ in denied)
     if not files:
         return []
-    named = some_of([path for _, paths in denied for path in paths], files)
+    named = some_of([mark(path) for _, paths in denied for path in paths], files)
     error = PreflightError(
         f"{named}: {files} files of other users cannot be linked by this user "
         f"(fs.protected_hardlinks), and this file system needs links to rename without replacing",

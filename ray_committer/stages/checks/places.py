@@ -148,7 +148,7 @@ def _select_files(worker: Worker, paths: tuple[str, ...]) -> list[str]:
 
 def is_taken(taken: Mapping[str, str]) -> CommitConflictError:
     """The error that names what is in the place of files of the job."""
-    named = [f"{path}: {taken[path]}" for path in sorted(taken)]
+    named = [f"{mark(path)}: {taken[path]}" for path in sorted(taken)]
     return CommitConflictError(
         some_of(named),
         "nothing was changed: move what is there away, or let the tasks write under "
@@ -161,7 +161,7 @@ def is_blocked(store: StoreOperations, blocking: Mapping[str, str]) -> CommitCon
     paths = sorted(blocking)
     remove = store_command(store.spec, "rm", *paths[:SHOWN])
     return CommitConflictError(
-        some_of([f"{path}: {blocking[path]}" for path in paths]),
+        some_of([f"{mark(path)}: {blocking[path]}" for path in paths]),
         "nothing was changed: let the tasks write under other names. Only if no job has committed what "
         "is there (in a table with a log, `ray-committer show FILE` names the job), remove it and run "
         f"the same command: {remove}",
@@ -195,8 +195,9 @@ def _on_other_file_systems(context: JobContext, directories: Sequence[str]) -> l
     if not elsewhere:
         return []
     error = PreflightError(
-        f"{some_of(elsewhere)}: {len(elsewhere)} directories of the output are on another file system "
-        f"or mount than {job.directory}, and no file can be renamed from one to the other",
+        f"{some_of([*map(mark, elsewhere)])}: {len(elsewhere)} directories of the output are on another "
+        f"file system or mount than {mark(job.directory)}, and no file can be renamed from one to the "
+        "other",
         "nothing was changed: abort the job, and write to a destination on that file system",
     )
     return [error]

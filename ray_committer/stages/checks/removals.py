@@ -14,6 +14,7 @@ from functools import partial
 from ray_committer.errors import SHOWN, PreflightError, some_of
 from ray_committer.protocol.paths import parent
 from ray_committer.stages.context import JobContext
+from ray_committer.texts import mark
 from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker
 
@@ -52,5 +53,5 @@ def _look(worker: Worker, groups: tuple[_Group, ...]) -> list[_Found]:
 def _look_at(worker: Worker, group: _Group) -> _Found:
     directory, files = group
     reasons = worker.store.what_stays(directory, files, worker.job.directory)
-    texts = [f"{path}: {why}" for path, why in sorted(reasons.items())[:SHOWN]]
+    texts = [f"{mark(path)}: {why}" for path, why in sorted(reasons.items())[:SHOWN]]
     return len(files) if directory in reasons else len(reasons), texts

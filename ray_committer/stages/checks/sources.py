@@ -12,6 +12,7 @@ from ray_committer.protocol.record import ManifestRef
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import LoadedManifests, unpack
 from ray_committer.stores.base import FileStatus
+from ray_committer.texts import mark
 from ray_committer.work.batches import batches
 from ray_committer.work.entries import Entry, entries
 from ray_committer.work.sources import WrongSources, compare, directories_to_list, list_directory
@@ -24,10 +25,11 @@ def sources_error(wrong: Sequence[WrongSources]) -> ManifestError:
     files, path, more = sum(each.files for each in wrong), wrong[0].manifest, len(wrong) - 1
     if not more:
         return ManifestError(
-            f"{path}: names {files} files that are missing or changed", f"run the task again: {named}"
+            f"{mark(path)}: names {files} files that are missing or changed",
+            f"run the task again: {named}",
         )
     return ManifestError(
-        f"{path} and {more} other manifests: name {files} files that are missing or changed",
+        f"{mark(path)} and {more} other manifests: name {files} files that are missing or changed",
         f"run the tasks again: {named}",
     )
 

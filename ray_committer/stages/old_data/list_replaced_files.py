@@ -17,6 +17,7 @@ from ray_committer.protocol.table_paths import DELTA_LOG, DIRECTORY, is_in_log
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.tables.other_tables import holds_table
+from ray_committer.texts import mark
 from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker
 
@@ -75,8 +76,8 @@ def list_replaced_files(context: JobContext, roots: Sequence[str]) -> OldData:
                     continue
                 if status.is_directory and status.is_link:
                     raise PreflightError(
-                        f"{status.path}: is a symbolic link to a directory, and the data behind it may "
-                        f"belong to others",
+                        f"{mark(status.path)}: is a symbolic link to a directory, and the data behind "
+                        "it may belong to others",
                         "replace the link or write elsewhere",
                     )
                 if status.is_directory:
@@ -101,7 +102,8 @@ def _recordable(path: str) -> str:
     except UnicodeEncodeError as e:
         shown = path.encode(errors="backslashreplace").decode()
         raise PreflightError(
-            f"{shown}: the name of this old file is not UTF-8, so the commit record cannot hold it",
+            f"{mark(shown)}: the name of this old file is not UTF-8, so the commit record cannot hold "
+            "it",
             "nothing was changed: rename or remove that file, and run the same command",
         ) from e
     return path

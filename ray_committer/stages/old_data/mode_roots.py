@@ -15,6 +15,7 @@ from ray_committer.protocol.paths import ancestors, is_inside, is_within, parent
 from ray_committer.protocol.record import Claim, ConflictMode, ManifestRef
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import LoadedManifests, ManifestsChangedError
+from ray_committer.texts import mark
 from ray_committer.work.batches import batches
 from ray_committer.work.entries import entries
 from ray_committer.work.worker import Worker
@@ -80,7 +81,7 @@ def _partitions_of(worker: Worker, ref: ManifestRef) -> set[str]:
         directory = parent(entry.dest)
         if directory == destination or is_inside(destination, directory):
             raise PreflightError(
-                f"{entry.dest}: is in no partition, but the mode is one for partitions",
+                f"{mark(entry.dest)}: is in no partition, but the mode is one for partitions",
                 "nothing was changed: commit the job with another mode, or abort it and let its tasks "
                 "write to partitions",
             )

@@ -27,6 +27,7 @@ from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.protocol.state import new_nonce
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.texts import mark
 from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker
 
@@ -94,7 +95,7 @@ def put_old_files_back(context: JobContext, record: CommitRecord, seen: Seen) ->
         if now != seen:
             raise StateChangedError(now, seen)
         raise CommitStateUnknownError(
-            f"{_old(context.job, record.nonce)}: is gone, with the old files that were put aside",
+            f"{mark(_old(context.job, record.nonce))}: is gone, with the old files that were put aside",
             "restore it from soft delete or a snapshot, or make an empty directory there if nothing is "
             "missing at the destination, and run the same command",
         )
@@ -158,7 +159,8 @@ def _move_parts(worker: Worker, parts: tuple[_Part, ...], *, move: _Move) -> tup
                 back.append(file.path)
             elif is_back is not None:
                 taken.append(
-                    f"{file.path}: its name is taken, so what was there is kept as {aside.path}"
+                    f"{mark(file.path)}: its name is taken, so what was there is kept as "
+                    f"{mark(aside.path)}"
                 )
     return back, taken
 

@@ -26,6 +26,7 @@ from ray_committer.stages.checks.removals import check_removals
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.take_away import is_still, remove_husk
 from ray_committer.stores.base import StoreOperations
+from ray_committer.texts import mark
 
 PUT_BACK_ROUNDS = 10
 """The rounds in which the place aside is emptied, while processes that wake up put the file there."""
@@ -77,8 +78,8 @@ def _is_of_id(job: JobAttempt, success: SuccessData | None) -> bool:
         return False
     if job.number > 0 or attempt_of(success, job.number) > 0:
         raise CommitRecordExistsError(
-            f"{job.directory}: another attempt of job {job.job_id} is committed",
-            f"its files are in {job.destination}",
+            f"{mark(job.directory)}: another attempt of job {job.job_id} is committed",
+            f"its files are in {mark(job.destination)}",
         )
     return True
 
@@ -158,7 +159,7 @@ def put_old_success_back(context: JobContext, record: CommitRecord) -> None:
                 break
         else:
             raise CommitStateUnknownError(
-                f"{place}: another process keeps putting files there",
+                f"{mark(place)}: another process keeps putting files there",
                 "the commit is half undone, so run the same command again",
             )
 

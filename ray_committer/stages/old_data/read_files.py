@@ -19,6 +19,7 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stages.old_data.list_replaced_files import OldData
 from ray_committer.stores.at_once import at_once
 from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.texts import mark
 
 
 def find_read_files(
@@ -31,7 +32,7 @@ def find_read_files(
     paths = [join(destination, file.p) for file in files]
     there = _statuses(store, paths)
     wrong = [
-        path
+        mark(path)
         for path, file in zip(paths, files, strict=True)
         if path not in there or not _is_as_listed(file, there[path])
     ]
@@ -52,7 +53,7 @@ def list_read_files(context: JobContext, work: TableWork) -> OldData:
     destination = context.job.destination
     there = _statuses(context.store, [file.path for file in work.replaced])
     wrong = [
-        file.path
+        mark(file.path)
         for file in work.replaced
         if file.path not in there or replaced_file(there[file.path]) != file
     ]

@@ -21,6 +21,7 @@ from ray_committer.errors import (
     CommitterBusyError,
     JobNotFoundError,
     RayCommitterError,
+    why,
 )
 from ray_committer.job_files import owners
 from ray_committer.job_files.commands import abort_command, commit_command
@@ -33,6 +34,7 @@ from ray_committer.options import Unfinished
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.state import UNFINISHED, Phase
 from ray_committer.stores.base import StoreOperations
+from ray_committer.texts import mark
 
 _log = logging.getLogger(__name__)
 
@@ -72,7 +74,7 @@ Pause = Callable[[float], object]
 
 def cannot_end(other: JobStatus, how: End) -> list[str]:
     """The `EndJob` of callers that refuse every unfinished job."""
-    raise NotImplementedError(f"{other.job.directory}: {how}")
+    raise NotImplementedError(f"{mark(other.job.directory)}: {how}")
 
 
 def end_of(
@@ -246,8 +248,8 @@ def _end(store: StoreOperations, other: JobStatus, how: End, end: EndJob) -> lis
             return []
         raise _not_ended(store, replace(other, seen=now), how, e) from e
     done = (
-        f"{other.job.directory}: job {other.job.job_id} was {_WAS[how]} before this job, because its "
-        f"commit had begun and no process was at work on it"
+        f"{mark(other.job.directory)}: job {other.job.job_id} was {_WAS[how]} before this job, because "
+        "its commit had begun and no process was at work on it"
     )
     return [done, *notices]
 
@@ -255,11 +257,11 @@ def _end(store: StoreOperations, other: JobStatus, how: End, end: EndJob) -> lis
 def _not_ended(
     store: StoreOperations, other: JobStatus, how: End, error: RayCommitterError | OSError
 ) -> CommitStateUnknownError:
-    cause = error.what if isinstance(error, RayCommitterError) else str(error)
-    advice = f"{error.advice}; " if isinstance(error, RayCommitterError) else ""
+    cause = error.parts[0] if isinstance(error, RayCommitterError) else why(error)
+    advice = f"{error.parts[1]}; " if isinstance(error, RayCommitterError) else ""
     return CommitStateUnknownError(
-        f"{other.job.directory}: job {other.job.job_id} was to be {_WAS[how]} before this job, and that "
-        f"failed: {cause}",
+        f"{mark(other.job.directory)}: job {other.job.job_id} was to be {_WAS[how]} before this job, "
+        f"and that failed: {cause}",
         f"{advice}this job has changed nothing, and the other one can be ended by hand: "
         f"{finish_first(store, other)[1]}",
     )
@@ -269,7 +271,7 @@ def _writes(other: JobStatus) -> str:
     claim = other.claim
     paths = claim.writes or claim.excludes
     more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
-    return f"{'writes to' if claim.writes else 'replaces'} {', '.join(paths[:3])}{more}"
+    return f"{'writes to' if claim.writes else 'replaces'} {', '.join(map(mark, paths[:3]))}{more}"
 
 
 def finish_first(store: StoreOperations, other: JobStatus) -> tuple[str, str]:
@@ -278,9 +280,10 @@ def finish_first(store: StoreOperations, other: JobStatus) -> tuple[str, str]:
     if job.is_gone:
         place = new_job_attempt(job.destination, job.job_id, job.number)
         return (
-            f"{job.directory}: the commit of job {job.job_id} has begun, but a process that was paused "
-            f"moved it here by mistake",
-            f"move it back to {place.directory}, then finish it with: {commit_command(store, place)}",
+            f"{mark(job.directory)}: the commit of job {job.job_id} has begun, but a process that was "
+            "paused moved it here by mistake",
+            f"move it back to {mark(place.directory)}, then finish it with: "
+            f"{commit_command(store, place)}",
         )
     if other.phase is Phase.UNDOING:
         what, command = "the commit is being undone", abort_command(store, job, undo=True)
@@ -290,4 +293,7 @@ def finish_first(store: StoreOperations, other: JobStatus) -> tuple[str, str]:
         what, command = "the commit has begun but not ended", commit_command(store, job)
     if other.is_undoable:
         command += f", or give it up with: {abort_command(store, job, undo=True)}"
-    return f"{job.directory}: {what} (job {job.job_id}, {other.phase})", f"finish it with: {command}"
+    return (
+        f"{mark(job.directory)}: {what} (job {job.job_id}, {other.phase})",
+        f"finish it with: {command}",
+    )

@@ -16,6 +16,7 @@ from ray_committer.errors import (
     CommitStateUnknownError,
     JobGoneError,
     JobNotFoundError,
+    failed_request,
 )
 from ray_committer.job_files.commands import abort_command, resolve_command
 from ray_committer.job_files.job_state import Seen
@@ -33,6 +34,7 @@ from ray_committer.stages.save_commit_record import refuse_aborted
 from ray_committer.stages.turns.claim_table import digest_of
 from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.tables.jobs_in_log import AbortedWithoutClaim, Logged, what_became
+from ray_committer.texts import mark
 
 
 def finish_remnant(context: JobContext) -> tuple[Outcome, int | None]:
@@ -49,16 +51,16 @@ def _finish_remnant(context: JobContext) -> tuple[Outcome, int | None]:
     if version is None and not (is_noted(context.store, job) or is_gone_committed(context.store, job)):
         if context.options.expected_tasks is not None:
             raise JobGoneError(
-                f"{job.manifests}: {context.options.expected_tasks} tasks succeeded but their manifests "
-                f"are gone, and _SUCCESS is not this job's",
+                f"{mark(job.manifests)}: {context.options.expected_tasks} tasks succeeded but their "
+                "manifests are gone, and _SUCCESS is not this job's",
                 f"the job may have been committed by another "
-                f"process, or another job's clean-up may have deleted all of {job.temporary}: look for "
-                f"its files in {job.destination}",
+                f"process, or another job's clean-up may have deleted all of {mark(job.temporary)}: "
+                f"look for its files in {mark(job.destination)}",
             )
         if context.store.get_status(job.directory) is not None:
             context.notice(
-                f"{job.directory}: holds only what paused processes wrote after the job had ended; "
-                f"delete it with: {abort_command(context.store, job)}"
+                f"{mark(job.directory)}: holds only what paused processes wrote after the job had "
+                f"ended; delete it with: {abort_command(context.store, job)}"
             )
         raise not_found(context.store, job.destination, job.job_id)
     finish_cleanup(context)
@@ -105,7 +107,8 @@ def end_in_log(
         else "neither committed nor aborted"
     )
     raise CommitStateUnknownError(
-        f"{TablePlaces(destination).log}: says that job {job_id} is {what}, and its directory is gone",
+        f"{mark(TablePlaces(destination).log)}: says that job {job_id} is {what}, and its directory is "
+        "gone",
         f"nothing was changed: end its claim with: {resolve_command(store, destination, end.claim)}",
     )
 
@@ -124,7 +127,7 @@ def refuse_logged(context: JobContext) -> None:
 
 
 def _entry(job: JobAttempt, end: Logged | AbortedWithoutClaim) -> str:
-    return TablePlaces(job.destination).entry(end.ended or 0)
+    return mark(TablePlaces(job.destination).entry(end.ended or 0))
 
 
 def say_what_became(context: JobContext, last: Seen, nonce: str | None) -> Outcome:
@@ -150,15 +153,14 @@ def _answers(job: JobAttempt) -> Iterator[None]:
         yield
     except OSError as e:
         raise CommitStateUnknownError(
-            f"{e.filename or job.directory}: {e.strerror or e}, so it is not known whether the job is "
-            f"committed",
+            f"{failed_request(e, job.directory)}, so it is not known whether the job is committed",
             "nothing was changed: fix that and run the same command",
         ) from e
 
 
 def by_another_process(context: JobContext) -> Outcome:
     """The outcome, with a notice, for a job that another process has committed."""
-    context.notice(f"{context.job.directory}: was committed by another process")
+    context.notice(f"{mark(context.job.directory)}: was committed by another process")
     return Outcome.ALREADY_COMMITTED
 
 
@@ -173,7 +175,8 @@ def refuse_committed(context: JobContext, last: Seen) -> None:
         return
     if _is_committed(context, last, last.state.record, gone):
         raise CommitRecordExistsError(
-            f"{job.directory}: was committed by another process", f"its files are in {job.destination}"
+            f"{mark(job.directory)}: was committed by another process",
+            f"its files are in {mark(job.destination)}",
         )
     raise unknown_end(job)
 
@@ -194,9 +197,9 @@ def _is_committed(context: JobContext, last: Seen, nonce: str | None, gone: JobS
 def unknown_end(job: JobAttempt) -> CommitStateUnknownError:
     """The error for a job that other processes have ended without a trace."""
     return CommitStateUnknownError(
-        f"{job.directory}: was ended by another process, and nothing shows whether it was committed or "
-        f"aborted",
-        f"look for its files in {job.destination}. Nothing was changed by this run",
+        f"{mark(job.directory)}: was ended by another process, and nothing shows whether it was "
+        "committed or aborted",
+        f"look for its files in {mark(job.destination)}. Nothing was changed by this run",
     )
 
 
@@ -217,23 +220,24 @@ def not_found(store: StoreOperations, destination: str, job_id: str | None) -> J
         return error if job_id is None else job_gone(error, job_id)
     if job_id is None:
         return JobNotFoundError(
-            f"{temporary}: holds no job to commit",
+            f"{mark(temporary)}: holds no job to commit",
             "if there was one, it has ended, or another job's clean-up has deleted it",
         )
     job_ids = dict.fromkeys(status.job.job_id for status in jobs_at(store, destination))
     rest = ", ".join(name for name in job_ids if name != job_id)
     return JobGoneError(
-        f"{temporary}: holds nothing of job {job_id} to commit, and _SUCCESS is not this job's",
+        f"{mark(temporary)}: holds nothing of job {job_id} to commit, and _SUCCESS is not this job's",
         f"the job may have been committed before another job was, or deleted: look for its files in "
-        f"{destination}" + (f". The jobs that are there: {rest}" if rest else ""),
+        f"{mark(destination)}" + (f". The jobs that are there: {rest}" if rest else ""),
     )
 
 
 def job_gone(error: JobNotFoundError, job_id: str) -> JobGoneError:
     """The same error about a job that is named: what is missing now was there when that job ran."""
+    what, advice = error.parts
     return JobGoneError(
-        error.what,
-        f"{error.advice}; if it is right, job {job_id} may have been committed before this was deleted "
+        what,
+        f"{advice}; if it is right, job {job_id} may have been committed before this was deleted "
         f"or replaced: look at the data before you run its application again",
     )
 
@@ -241,5 +245,9 @@ def job_gone(error: JobNotFoundError, job_id: str) -> JobGoneError:
 def no_directory(destination: str, status: FileStatus | None) -> JobNotFoundError:
     """The error for a destination that is missing, or has the `status` of a file."""
     if status is None:
-        return JobNotFoundError(f"{destination}: does not exist", "check the destination's spelling")
-    return JobNotFoundError(f"{destination}: is a file", "name the directory that the job wrote to")
+        return JobNotFoundError(
+            f"{mark(destination)}: does not exist", "check the destination's spelling"
+        )
+    return JobNotFoundError(
+        f"{mark(destination)}: is a file", "name the directory that the job wrote to"
+    )

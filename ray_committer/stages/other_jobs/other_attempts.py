@@ -24,6 +24,7 @@ from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import UNDECIDED, Phase
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.registry import shown_url
+from ray_committer.texts import mark
 
 
 def refuse_other_attempts(store: StoreOperations, job: JobAttempt, tree: JobTree | None = None) -> None:
@@ -86,8 +87,8 @@ def _gives_way(
 ) -> CommitRecordExistsError:
     if phase in UNDECIDED:
         return CommitRecordExistsError(
-            f"{attempt.directory}: attempt {attempt.number} of job {job.job_id} is newer than attempt "
-            f"{job.number}, which can no longer be committed",
+            f"{mark(attempt.directory)}: attempt {attempt.number} of job {job.job_id} is newer than "
+            f"attempt {job.number}, which can no longer be committed",
             f"commit or abort the newer attempt with --attempt {attempt.number}",
         )
     dest = shown_url(store.spec, attempt.destination)
@@ -95,6 +96,7 @@ def _gives_way(
     commit, undo = command("commit"), command("abort", options=["--undo"])
     ends = {Phase.RECORDED: f"{commit}, or give it up with: {undo}", Phase.UNDOING: undo}
     return CommitRecordExistsError(
-        f"{attempt.directory}: the commit of attempt {attempt.number} of job {job.job_id} has begun",
+        f"{mark(attempt.directory)}: the commit of attempt {attempt.number} of job {job.job_id} has "
+        "begun",
         f"finish it first with: {ends.get(phase, commit)}",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from ray_committer.errors import CoordinatorLostError
+from ray_committer.errors import CoordinatorLostError, why
 from ray_committer.stages.context import JobContext
 
 T = TypeVar("T")
@@ -21,7 +21,7 @@ def load_with_coordinator(context: JobContext, load: Callable[[], T]) -> T:
             context.executor.directories.forget()
             return load()
         except CoordinatorLostError as e:
-            context.notice(f"{e}; the manifests are loaded again")
+            context.notice(f"{why(e)}; the manifests are loaded again")
             context.executor.directories.renew()
     return load()
 
@@ -32,7 +32,7 @@ def with_coordinator(context: JobContext, step: Callable[[], T], load: Callable[
         try:
             return step()
         except CoordinatorLostError as e:
-            context.notice(f"{e}; the manifests are loaded again")
+            context.notice(f"{why(e)}; the manifests are loaded again")
             context.executor.directories.renew()
             load_with_coordinator(context, load)
     return step()

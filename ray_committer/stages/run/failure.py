@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ray_committer.errors import (
+    UNCHANGED,
     CommitAbortedError,
     CommitStateUnknownError,
     RayCommitterError,
+    failed_request,
 )
 from ray_committer.events import CommitStarted
 from ray_committer.job_files.job_state import Seen, StateChangedError, read_state
@@ -90,7 +92,7 @@ def look_again(context: JobContext, known: Seen, error: Exception) -> bool:
         if isinstance(error, CommitStateUnknownError):
             return False
         raise CommitStateUnknownError(
-            f"{e.filename or context.job.directory}: {e.strerror or e}, so it is not known whether "
+            f"{failed_request(e, context.job.directory)}, so it is not known whether "
             f"another process has continued the job",
             "everything was kept: fix only that, and run the same command",
         ) from error
@@ -101,14 +103,11 @@ def look_again(context: JobContext, known: Seen, error: Exception) -> bool:
 
 def _store_failure(context: JobContext, progress: CommitProgress, cause: OSError) -> RayCommitterError:
     """The error for the caller of a commit in which a request failed."""
-    where = context.located(cause.filename or context.job.directory)
-    what = cause.strerror or cause
+    what = failed_request(cause, context.job.directory)
     if not progress.is_decided:
-        return CommitAbortedError(
-            f"{where}: {what}", "no file was moved: fix that and run the same command"
-        )
+        return CommitAbortedError(what, "no file was moved: fix that and run the same command")
     return CommitStateUnknownError(
-        f"{where}: {what}",
+        what,
         "the commit stopped in the middle and kept everything: fix that and run "
         "the same command to finish it",
     )
@@ -121,7 +120,7 @@ def _undecided(run: CommitRun, error: RayCommitterError) -> RayCommitterError:
 
 def _looks_harmless(error: RayCommitterError) -> bool:
     """Whether an error says that nothing was changed, which is always true only for an aborted job."""
-    return error.exit_code == 1 and not isinstance(error, CommitAbortedError)
+    return error.promise is UNCHANGED and not isinstance(error, CommitAbortedError)
 
 
 def _as_unknown(error: RayCommitterError) -> CommitStateUnknownError:

@@ -46,6 +46,7 @@ from ray_committer.stores.at_once import MANY
 from ray_committer.tables.claim import Claimant
 from ray_committer.tables.log import is_complete, require_definition
 from ray_committer.tables.release import release_if_aborted, release_own
+from ray_committer.texts import mark
 
 
 @dataclass(slots=True)
@@ -214,8 +215,8 @@ def _claim_of(
     reads = fold_partitions(path.removesuffix("/") for path in context.options.reads)
     if reads and base.read is None:
         raise PreflightError(
-            f"{context.job.directory}: names partitions that it has read, but its set-up did not note "
-            f"which version of the table",
+            f"{mark(context.job.directory)}: names partitions that it has read, but its set-up did not "
+            "note which version of the table",
             "nothing was changed: set up the job with this package, or commit it without `reads`",
         )
     _check_read(context, reads)
@@ -245,7 +246,7 @@ def _check_read(context: JobContext, reads: Sequence[str]) -> None:
         is_partition = all("=" in name for name in path.split("/"))
         if path and not is_partition and context.store.get_status(place) is None:
             raise PreflightError(
-                f"{place}: is not there, although the job has read it (`reads`)",
+                f"{mark(place)}: is not there, although the job has read it (`reads`)",
                 "nothing was changed: name the directories of partitions as they are, such as day=1, "
                 "and run the same command",
             )
@@ -256,8 +257,8 @@ def _refuse_committed(context: JobContext, found: ClaimInFlight) -> None:
     job = context.job
     if found.committed is not None:
         raise CommitStateUnknownError(
-            f"{TablePlaces(job.destination).entry(found.committed)}: says that job {job.job_id} is "
-            f"committed, but the job's state does not",
+            f"{mark(TablePlaces(job.destination).entry(found.committed))}: says that job {job.job_id} "
+            "is committed, but the job's state does not",
             "nothing was done: find out who has changed the log or the job's directory",
         )
 

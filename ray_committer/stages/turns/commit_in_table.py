@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from msgspec import structs
 
-from ray_committer.errors import CommitStateUnknownError, RayCommitterError
+from ray_committer.errors import CommitStateUnknownError, RayCommitterError, why
 from ray_committer.interop.exports import run
 from ray_committer.job_files.commands import export_command
 from ray_committer.protocol.file_list import ListedFile
@@ -27,6 +27,7 @@ from ray_committer.tables.checkpoint import is_due_between
 from ray_committer.tables.file_sets import save_file_set
 from ray_committer.tables.log import read_entries, require_definition
 from ray_committer.tables.save_checkpoint import save_checkpoint
+from ray_committer.texts import mark
 
 NEAR = 16
 """How far after an entry after which a checkpoint is due a commit that began before it saves one."""
@@ -131,7 +132,9 @@ class RecordedTurn(Turn):
             return self.commit()
         except (OSError, RayCommitterError) as e:
             destination = self.context.job.destination
-            self.context.notice(f"{destination}: the log of the table could not be read ({e})")
+            self.context.notice(
+                f"{mark(destination)}: the log of the table could not be read ({why(e)})"
+            )
             return None
 
     def _save_checkpoint(self) -> None:
@@ -147,8 +150,8 @@ class RecordedTurn(Turn):
         except Exception as e:  # noqa: BLE001 - whatever a library raises, the job is committed
             command = export_command(context.store, destination)
             context.notice(
-                f"{destination}: the job is committed, but version {version} was not exported to "
-                f"Delta ({context.located(str(e))}); to export it, run: {command}"
+                f"{mark(destination)}: the job is committed, but version {version} was not exported to "
+                f"Delta ({why(e)}); to export it, run: {command}"
             )
 
 
@@ -161,7 +164,7 @@ def _given_up(context: JobContext, entry: str, decision: Decision) -> CommitStat
         else f"another claim of job {job_id} counts"
     )
     return CommitStateUnknownError(
-        f"{entry}: says that {what}, so this commit has stopped before it removed old files",
+        f"{mark(entry)}: says that {what}, so this commit has stopped before it removed old files",
         "some of its new files can be in place: look at the table with `ray-committer table scan DEST`, "
         "then run the application again",
     )

@@ -10,6 +10,7 @@ from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.turns.run_once import save_run_id
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.log import find_last_file, read_definition
+from ray_committer.texts import mark
 
 
 def find_table(
@@ -33,7 +34,7 @@ def find_table(
         return join_table(store, job, current, base)
     except StateChangedError as e:
         raise TaskCommitError(
-            f"{job.directory}: another process changed this job while it was set up",
+            f"{mark(job.directory)}: another process changed this job while it was set up",
             "give every job and every job attempt its own id",
         ) from e
 
@@ -60,8 +61,8 @@ def require_table(job: JobAttempt, current: Seen) -> None:
     """`SettingsError` if a job that is to keep the files that it replaces belongs to no table."""
     if current.state.table is None:
         raise SettingsError(
-            f"{job.destination}: is not a table with a log, so the files that job {job.job_id} replaces "
-            f"cannot be kept",
+            f"{mark(job.destination)}: is not a table with a log, so the files that job {job.job_id} "
+            "replaces cannot be kept",
             "nothing was changed: make it one with: ray-committer table init DEST, or do not set "
             "keep_replaced",
         )

@@ -32,6 +32,7 @@ from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.context import JobContext
 from ray_committer.tables.file_sets import save_file_lists
+from ray_committer.texts import mark
 from ray_committer.work.entries import Entry
 from ray_committer.work.sidecars import recorded_entries
 from ray_committer.work.worker import Worker
@@ -111,7 +112,8 @@ def relative(destination: str, path: str) -> str:
         return ""
     if not is_inside(path, destination):
         raise PreflightError(
-            f"{path}: is outside {destination}, which is a table with a log, so the log cannot name it",
+            f"{mark(path)}: is outside {mark(destination)}, which is a table with a log, so the log "
+            "cannot name it",
             "nothing was changed: abort the job, and write only below the table",
         )
     return path[len(destination.rstrip("/")) + 1 :]

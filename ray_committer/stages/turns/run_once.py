@@ -24,6 +24,7 @@ from ray_committer.tables import checkpoint
 from ray_committer.tables.log import read_definition
 from ray_committer.tables.run_session import Key, second_write, session_of
 from ray_committer.tables.runs import claim_of_run, read_run
+from ray_committer.texts import mark
 
 
 class RunCommittedError(Exception):
@@ -52,7 +53,7 @@ def without_log(store: StoreOperations, destination: str, run_id: str) -> Settin
     """The error for a run id that nothing can be compared with."""
     init = shlex.join(["ray-committer", "table", "init", shown_url(store.spec, destination)])
     return SettingsError(
-        f"{destination}: is not a table with a log, so nothing shows whether the work of run id "
+        f"{mark(destination)}: is not a table with a log, so nothing shows whether the work of run id "
         f"{run_id} is committed already",
         f"nothing was changed: make it one with: {init}, or do not set run_id",
     )
@@ -72,8 +73,8 @@ def read_run_id(store: StoreOperations, job: JobAttempt, seen: Seen) -> str | No
         return store.read(job.run_id).decode()
     except (FileNotFoundError, UnicodeDecodeError) as e:
         raise CommitStateUnknownError(
-            f"{job.run_id}: the run id of job {job.job_id} is gone, so it is not known whether its work "
-            f"is committed already",
+            f"{mark(job.run_id)}: the run id of job {job.job_id} is gone, so it is not known whether "
+            "its work is committed already",
             f"nothing was changed: give the job up with: {abort_command(store, job)}; then run its "
             f"application again",
         ) from e
@@ -87,8 +88,8 @@ def run_id_of(context: JobContext, seen: Seen) -> str | None:
     kept = read_run_id(context.store, context.job, seen)
     if None not in (given, kept) and given != kept:
         raise SettingsError(
-            f"{context.job.directory}: was set up under run id {kept}, so it cannot be committed under "
-            f"{given}",
+            f"{mark(context.job.directory)}: was set up under run id {kept}, so it cannot be committed "
+            f"under {given}",
             "nothing was changed: run the same command without a run id",
         )
     if given is not None and seen.state.table is None:
@@ -119,8 +120,9 @@ def say_who_has_done_it(context: JobContext, claim: TableClaim, run: CommittedRu
     refuse_second_write(context, done, f"is committed as version {run.version}")
     if digest_of_work(claim) != run.work:
         raise SettingsError(
-            f"{table.destination}: run id {run.run_id} is committed already as version {run.version}, "
-            f"but by job {done.job_id}, which has done other work: {_work(done)}, not {_work(claim)}",
+            f"{mark(table.destination)}: run id {run.run_id} is committed already as version "
+            f"{run.version}, but by job {done.job_id}, which has done other work: {_work(done)}, not "
+            f"{_work(claim)}",
             f"nothing was changed, and the rows of this job are not in the table: give it up with: "
             f"{abort_command(store, context.job)}; then run its application under another run id, or "
             f"undo version {run.version} first",

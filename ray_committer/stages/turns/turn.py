@@ -21,6 +21,7 @@ from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import Patience
 from ray_committer.stages.preflight import OldFiles
+from ray_committer.texts import mark
 
 
 @dataclass(slots=True)
@@ -103,5 +104,5 @@ class Turn:
         are notices."""
         if self.context.options.export_delta:
             where = self.context.job.destination
-            self.context.notice(f"{where}: is not a table with a log, so nothing was exported")
+            self.context.notice(f"{mark(where)}: is not a table with a log, so nothing was exported")
         return None

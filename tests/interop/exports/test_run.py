@@ -10,9 +10,10 @@ import pytest
 from deltalake import DeltaTable
 
 import ray_committer
-from ray_committer.errors import ExportError, JobNotFoundError
+from ray_committer.errors import ExportError, JobNotFoundError, why
 from ray_committer.protocol.table_paths import DELTA_LOG
 from ray_committer.testing import StoreCall
+from ray_committer.texts import shown
 from tests.cli.commands import run
 from tests.interop.exports.tables import commit, new_table, rows_of, snapshot_rows
 from tests.opening import opening
@@ -68,7 +69,7 @@ def test_whatever_an_export_raises_the_job_is_committed(dest: Path, error: Excep
     with opening(before=fails):
         report = commit(table, FILES, export_delta=True)
     assert report.outcome is ray_committer.Outcome.COMMITTED
-    assert str(error) in report.notices[0]
+    assert shown(why(error)) in report.notices[0]
     ray_committer.export_delta(table)
     assert delta_rows(table) == snapshot_rows(table)
 

@@ -61,8 +61,8 @@ def test_all_directories_without_room_are_named_at_once():
     text = refused(with_job(store, "a/1", "a/2", "b/1", "c/1"))
     assert text.startswith(
         f"memory://test/table/a: holds {LIMIT - 1} names and gets 2 more | "
-        f"/table/b: holds {LIMIT} names and gets 1 more, but the store allows {LIMIT} in a directory; "
-        f"nothing was changed"
+        f"memory://test/table/b: holds {LIMIT} names and gets 1 more, but the store allows {LIMIT} in a "
+        "directory; nothing was changed"
     )
     assert "/table/c" not in text
 
@@ -77,7 +77,7 @@ def test_names_that_are_there_are_reported_as_well():
     store = with_job(with_old(Bounded(), a=LIMIT), "a/1", "a/old-0")
     text = refused(store)
     assert f"holds {LIMIT} names and gets 2 more" in text
-    assert ". Also: /table/a/old-0: is there already" in text
+    assert ". Also: memory://test/table/a/old-0: is there already" in text
 
 
 def test_old_files_need_their_places_until_the_new_ones_are_in_theirs():

@@ -158,7 +158,7 @@ def test_old_files_are_only_in_the_way_of_directories():
     text = refused(store, only)
     for wrong in (
         "/table/a: is there already",
-        "/table/p=2: is a file where the job needs a directory",
+        "memory://test/table/p=2: is a file where the job needs a directory",
         "/table/p=3/q=1: is a file where the job needs a directory",
     ):
         assert text.count(wrong) == 1
@@ -176,7 +176,7 @@ def test_an_old_file_in_the_place_of_a_directory_is_refused_with_the_command_tha
         put_file(store, f"/table/{name}", b"old")
     assert refused(store, OVERWRITE) == (
         "memory://test/table/p=1: is a file where the job needs a directory | "
-        "/table/p=2: is a file where the job needs a directory; "
+        "memory://test/table/p=2: is a file where the job needs a directory; "
         "nothing was changed: let the tasks write under other names. Only if no job has committed what "
         "is there (in a table with a log, `ray-committer show FILE` names the job), remove it and run "
         "the same command: hdfs dfs -rm memory://test/table/p=1 memory://test/table/p=2"

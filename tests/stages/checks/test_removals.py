@@ -59,8 +59,8 @@ def test_old_files_that_cannot_be_removed_are_all_named_and_nothing_is_changed()
     with pytest.raises(PreflightError) as caught:
         run_commit(store, JOB, OVERWRITE)
     assert caught.value.what == (
-        "memory://test/table/d: is immutable | /table/p=1: this user may not: in all, 3 old files could "
-        "not be removed, so their rows would stay beside those of the job"
+        "memory://test/table/d: is immutable | memory://test/table/p=1: this user may not: in all, 3 "
+        "old files could not be removed, so their rows would stay beside those of the job"
     )
     assert "nothing was changed" in caught.value.advice
     assert phase_of(store).value == "open"

@@ -16,6 +16,8 @@ from ray_committer.errors import (
     CommitterBusyError,
     JobGoneError,
     ManifestError,
+    RayCommitterError,
+    why,
 )
 from ray_committer.job_files import owners
 from ray_committer.job_files.job_state import StateChangedError, advance
@@ -28,6 +30,7 @@ from ray_committer.protocol.state import Phase
 from ray_committer.stages.other_jobs.end_others import End, end_jobs, end_of
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.testing import MemoryStore
+from ray_committer.texts import mark, shown
 from tests.stages.support import ALIVE, DEAD, JOB, NOW, OTHER_JOB, with_job
 
 LATER = msgspec.structs.replace(owner_of("run"), started=-1)
@@ -188,7 +191,7 @@ def test_what_was_done_is_said_with_what_the_end_had_to_say(how: End):
     store, other = stopped()
     done, *notices = end_all(store, [(other, how)], lambda *_: ["one", "two"])
     assert notices == ["one", "two"]
-    assert done.startswith(f"{OTHER_JOB.directory}: job job_2 was ")
+    assert shown(done).startswith(f"{OTHER_JOB.directory}: job job_2 was ")
     assert ("given up" in done) is (how is End.UNDO)
 
 
@@ -237,8 +240,11 @@ def test_an_error_about_a_job_that_is_not_there_any_more_is_none(is_set_up_again
 @pytest.mark.parametrize(
     ("error", "advice"),
     [
-        (CommitConflictError("/table/p=1/a: is there already", "move it away"), "move it away; "),
-        (ManifestError("/table/m: is torn"), "fix or remove the file"),
+        (
+            CommitConflictError(f"{mark('/table/p=1/a')}: is there already", "move it away"),
+            "move it away; ",
+        ),
+        (ManifestError(f"{mark('/table/m')}: is torn"), "fix or remove the file"),
         (PermissionError(13, "denied", "/table/p=1"), "this job has changed nothing"),
     ],
 )
@@ -257,7 +263,7 @@ def test_a_job_that_cannot_be_ended_is_an_error_that_names_it_and_its_next_comma
         end_all(store, [(other, End.UNDO)], end)
     said = caught.value
     assert said.what.startswith(f"{OTHER_JOB.directory}: job job_2 was to be given up before this job")
-    assert str(error.args[0] if not isinstance(error, OSError) else error) in said.what
+    assert shown(error.parts[0] if isinstance(error, RayCommitterError) else why(error)) in said.what
     assert said.advice.startswith(advice)
     commands = ("abort memory://test/table --job-id job_2 --undo",) if begun else ("commit", "abort")
     assert all(f"ray-committer {command}" in said.advice for command in commands)
