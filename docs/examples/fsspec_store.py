@@ -126,8 +126,8 @@ class FsspecStore(StoreOperations):
     def read_state(self, path: str) -> StoredState | None:
         return read_state_name(self.list_status, path)
 
-    def advance(self, path: str, seen: StoredState | None, text: str) -> StoredState:
-        self.rename(*state_rename(path, seen, text))
+    def advance(self, path: str, old: StoredState | None, text: str) -> StoredState:
+        self.rename(*state_rename(path, old, text))
         return StoredState(text)
 
     def move_directory(self, source: str, dest: str) -> None:

@@ -42,8 +42,8 @@ class FileStatus:
 
     A symbolic link (`is_link`) has its own size and time, and is a directory if it leads to one. A
     rename keeps `etag` and `file_id`. `version` identifies this content at this place: a rename, a
-    replacement and a deletion can be bound to it. `stamp` is that of the job whose upload made the file,
-    if its metadata has one; no listing shows it.
+    replacement and a deletion can be bound to it. `stamp` is the stamp of the job whose upload made the
+    file, if its metadata has one; no listing shows it.
     """
 
     path: str
@@ -243,11 +243,11 @@ class StoreOperations(ABC):
         raise NotImplementedError
 
     @operation("op_rename", paths=3, once=True, required=True)
-    def advance(self, path: str, seen: StoredState | None, text: str) -> StoredState:
-        """Replace the state `seen` by the state `text`, which was never used before, in one step.
+    def advance(self, path: str, old: StoredState | None, text: str) -> StoredState:
+        """Replace the state `old` by the state `text`, which was never used before, in one step.
 
-        If several callers pass the same `seen`, only one succeeds; the others get ``FileNotFoundError``
-        or ``FileExistsError``. Without `seen`, which needs a store that does not move directories,
+        If several callers pass the same `old`, only one succeeds; the others get ``FileNotFoundError``
+        or ``FileExistsError``. Without `old`, which needs a store that does not move directories,
         there must be no state yet. If the store moves directories, a state is the only name with
         `STATE_SUFFIX` in the directory `path`, and this is a plain rename that consumes it. On other
         stores a state is an object.
@@ -376,7 +376,7 @@ class StoreOperations(ABC):
     @operation("op_list_status")
     def list_prefix(self, path: str) -> list[FileStatus]:
         """List the names in the directory of `path` that begin with its last element, in no order."""
-        return [one for one in self.list_anew(parent(path)) if one.path.startswith(path)]
+        return [status for status in self.list_anew(parent(path)) if status.path.startswith(path)]
 
     @operation("op_list_status")
     def list_exact(self, path: str) -> list[FileStatus]:
@@ -454,7 +454,7 @@ class StoreOperations(ABC):
 
     @operation(None)
     def denied_links(self, paths: Sequence[str]) -> list[str]:
-        """Return those of some files that this process has no permission to link."""
+        """Return the files among `paths` that this process has no permission to link."""
         return []
 
     @operation("op_get_file_status")
@@ -507,7 +507,7 @@ def missing_operations(store: StoreOperations) -> list[str]:
         needed.append(StoreOperations.delete_version)
     if any(map(store.has, _WRITES_PARTS)):
         needed += _WRITES_PARTS
-    return [one.__name__ for one in needed if not store.has(one)]
+    return [required.__name__ for required in needed if not store.has(required)]
 
 
 def is_there(store: StoreOperations, listed: FileStatus) -> bool:
@@ -520,7 +520,7 @@ def is_there(store: StoreOperations, listed: FileStatus) -> bool:
 def only_there(store: StoreOperations, listed: Iterable[FileStatus]) -> list[FileStatus]:
     """What is there of what `StoreOperations.list_exact` has shown: on S3 it shows nothing else."""
     is_exact = store.has(StoreOperations.list_exact)
-    return [one for one in listed if is_exact or is_there(store, one)]
+    return [status for status in listed if is_exact or is_there(store, status)]
 
 
 def upload_pages(store: StoreOperations, path: str) -> Iterator[list[PendingUpload]]:

@@ -29,10 +29,10 @@ def _forwarder(operation: Operation) -> Callable[..., Any]:
     def request(self: ForwardingStore, *args: Any, **kwargs: Any) -> Any:
         if name in self._left_out:
             return default(self, *args, **kwargs)
-        own = getattr(self._store, name)
+        mine = getattr(self._store, name)
         if asks_kernel and self.capabilities.renames_are_local:
-            return own(*args, **kwargs)
-        return self._request(operation, own, args, kwargs)
+            return mine(*args, **kwargs)
+        return self._request(operation, mine, args, kwargs)
 
     return request if operation.statistic else pass_on
 
@@ -49,7 +49,9 @@ class ForwardingStore(StoreOperations):
         self.spec = store.spec
         self.capabilities = store.capabilities
         self._store = store
-        self._left_out = frozenset(one.name for one in OPERATIONS.values() if not store.has(one.default))
+        self._left_out = frozenset(
+            each.name for each in OPERATIONS.values() if not store.has(each.default)
+        )
 
     def has(self, operation: Callable[..., Any]) -> bool:
         """Return whether the wrapped store has an operation of its own."""

@@ -77,11 +77,11 @@ class GuardedStore(ForwardingStore):
         """Write a file; not again if the store does not answer."""
         self._make("op_create", partial(self._store.write, path, data), self._wait_with_others)
 
-    def advance(self, path: str, seen: StoredState | None, text: str) -> StoredState:
+    def advance(self, path: str, old: StoredState | None, text: str) -> StoredState:
         """Make the change once; a store that throttles it throttles only this name, so no other request
         waits.
         """
-        return self._make("op_rename", partial(self._store.advance, path, seen, text), self._wait_alone)
+        return self._make("op_rename", partial(self._store.advance, path, old, text), self._wait_alone)
 
     def _request(
         self,

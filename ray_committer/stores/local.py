@@ -135,12 +135,12 @@ class LocalStore(StoreOperations):
     def read_state(self, path: str) -> StoredState | None:
         return read_state_name(self.list_anew, path)
 
-    def advance(self, path: str, seen: StoredState | None, text: str) -> StoredState:
+    def advance(self, path: str, old: StoredState | None, text: str) -> StoredState:
         """Rename the state; with a link and an unlink, two processes could each succeed with the link.
 
         Nothing has the new name, so a rename without replacing does the same, if there is one.
         """
-        source, dest = state_rename(path, seen, text)
+        source, dest = state_rename(path, old, text)
         if self._links or not renamed_by_flag(source, dest):
             self._links = True
             os.rename(source, dest)

@@ -23,8 +23,8 @@ class NamedStates(StoreOperations):
     def read_state(self, path: str) -> StoredState | None:
         return read_state_name(self.list_status, path)
 
-    def advance(self, path: str, seen: StoredState | None, text: str) -> StoredState:
-        self.rename(*state_rename(path, seen, text))
+    def advance(self, path: str, old: StoredState | None, text: str) -> StoredState:
+        self.rename(*state_rename(path, old, text))
         return StoredState(text)
 
     def move_directory(self, source: str, dest: str) -> None:
@@ -32,11 +32,11 @@ class NamedStates(StoreOperations):
         self.rename(source, dest)
 
 
-def state_rename(path: str, seen: StoredState | None, text: str) -> tuple[str, str]:
-    """Return source and destination of the rename that replaces the state `seen` by `text`."""
-    if seen is None:
+def state_rename(path: str, old: StoredState | None, text: str) -> tuple[str, str]:
+    """Return source and destination of the rename that replaces the state `old` by `text`."""
+    if old is None:
         raise ValueError(f"{path}: has no state to replace; move a directory with a state there")
-    return f"{path}/{seen.text}", f"{path}/{text}"
+    return f"{path}/{old.text}", f"{path}/{text}"
 
 
 def read_state_name(

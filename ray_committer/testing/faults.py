@@ -116,15 +116,15 @@ class WrappedStore(ForwardingStore):
 
 def _paths(arguments: Iterable[Any]) -> Iterator[str]:
     """The paths in the arguments of a request, which can be lists, statuses of files, or an action."""
-    for one in arguments:
-        if isinstance(one, str):
-            yield one
-        elif isinstance(one, FileStatus):
-            yield one.path
-        elif isinstance(one, CompleteUpload):
-            yield one.dest
-        elif isinstance(one, Sequence):
-            yield from _paths(one)
+    for argument in arguments:
+        if isinstance(argument, str):
+            yield argument
+        elif isinstance(argument, FileStatus):
+            yield argument.path
+        elif isinstance(argument, CompleteUpload):
+            yield argument.dest
+        elif isinstance(argument, Sequence):
+            yield from _paths(argument)
 
 
 def together(*hooks: Hook) -> Hook:

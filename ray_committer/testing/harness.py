@@ -84,13 +84,13 @@ def run_undo(store: StoreOperations, job: JobAttempt, *, on_event: EventSink = i
 def ending(store: StoreOperations) -> EndJob:
     """What ends another job on `store`, for a job that is set up or committed there."""
 
-    def end(other: JobStatus, how: End) -> list[str]:
-        state = read_job(store, other.job)
-        if state.seen != other.seen:
-            raise StateChangedError(state.seen, other.seen)
-        context = _context(store, other.job, _OF_OTHERS, None)
+    def end(rival: JobStatus, how: End) -> list[str]:
+        state = read_job(store, rival.job)
+        if state.seen != rival.seen:
+            raise StateChangedError(state.seen, rival.seen)
+        context = _context(store, rival.job, _OF_OTHERS, None)
         if how is End.ABORT:
-            advance(store, other.job, other.known, Phase.ABORTED)
+            advance(store, rival.job, rival.known, Phase.ABORTED)
             abort_job(context)
         elif how is End.UNDO:
             undo_job(context, state)
@@ -140,8 +140,8 @@ def write_attempt(
     store: StoreOperations, job: JobAttempt, task_attempt_id: str, files: Mapping[str, bytes]
 ) -> None:
     """Write files, named relative to the destination, as the task attempt does."""
-    seen = read_state(store, job)
-    directory, stamp = job.task_attempt(task_attempt_id), seen.state.stamp if seen else UNSTAMPED
+    current = read_state(store, job)
+    directory, stamp = job.task_attempt(task_attempt_id), current.state.stamp if current else UNSTAMPED
     uploads = output_of(store).open(directory, stamp)
     if uploads is not None:
         for name, data in files.items():
@@ -164,8 +164,8 @@ def commit_attempt(
     """Save the task attempt's manifest, in one try; by default with the stamp of the job. `named` are
     the files that count also if they are hidden."""
     if stamp is None:
-        seen = read_state(store, job)
-        stamp = seen.state.stamp if seen else UNSTAMPED
+        current = read_state(store, job)
+        stamp = current.state.stamp if current else UNSTAMPED
     commit_task(
         store,
         job,
@@ -197,21 +197,23 @@ def put_file(store: StoreOperations, path: str, data: bytes) -> None:
 
 def all_files(store: StoreOperations, directory: str) -> dict[str, bytes]:
     """The files below a directory and their contents, sorted by path; empty if it does not exist."""
-    found, level = {}, [directory]
+    files, level = {}, [directory]
     while level:
         statuses = []
         for path in level:
             with suppress(FileNotFoundError):
                 statuses += store.list_status(path)
-        found.update({one.path: store.read(one.path) for one in statuses if not one.is_directory})
+        files.update(
+            {status.path: store.read(status.path) for status in statuses if not status.is_directory}
+        )
         level = [status.path for status in statuses if status.is_directory]
-    return dict(sorted(found.items()))
+    return dict(sorted(files.items()))
 
 
 def visible_files(store: StoreOperations, destination: str) -> dict[str, bytes]:
     """The files that readers of a destination see, by relative name, without ``_SUCCESS``."""
-    found = all_files(store, destination)
-    named = {path.removeprefix(join(destination, "")): data for path, data in found.items()}
+    files = all_files(store, destination)
+    named = {path.removeprefix(join(destination, "")): data for path, data in files.items()}
     return {
         name: data for name, data in named.items() if name.partition("/")[0] not in (TEMPORARY, SUCCESS)
     }

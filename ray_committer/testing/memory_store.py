@@ -98,24 +98,25 @@ class MemoryStore(StoreOperations):
         self._directories = {"/"}
 
     def has(self, operation: Callable[..., Any]) -> bool:
-        """Return whether there is an operation; those of directories need `real_directories`."""
+        """Return whether there is an operation; the operations on directories need
+        `real_directories`."""
         is_left_out = operation in (StoreOperations.move_directory, StoreOperations.set_aside)
         return super().has(operation) and (self.real_directories or not is_left_out)
 
     def copy(self) -> MemoryStore:
         """Return an independent store of the same kind with the same content."""
         with self._lock:
-            other = MemoryStore(
+            twin = MemoryStore(
                 identity=self.identity,
                 real_directories=self.real_directories,
                 authority=self.spec.authority,
                 listing_is_cheap=self.capabilities.listing_is_cheap,
                 clock=self._clock,
             )
-            other._writes = self._writes
-            other._files = dict(self._files)
-            other._directories = set(self._directories)
-            return other
+            twin._writes = self._writes
+            twin._files = dict(self._files)
+            twin._directories = set(self._directories)
+            return twin
 
     def files(self, directory: str = "/") -> dict[str, bytes]:
         """The files below `directory` and their contents, sorted by path."""
@@ -184,13 +185,13 @@ class MemoryStore(StoreOperations):
             file = self._files.get(path)
             return None if file is None else StoredState(file.data.decode(), str(file.generation))
 
-    def advance(self, path: str, seen: StoredState | None, text: str) -> StoredState:
+    def advance(self, path: str, old: StoredState | None, text: str) -> StoredState:
         with self._lock:
             if self.real_directories:
-                self.rename(*state_rename(path, seen, text))
+                self.rename(*state_rename(path, old, text))
                 return StoredState(text)
             there = self._files.get(path)
-            if (str(there.generation) if there else None) != (seen.version if seen else None):
+            if (str(there.generation) if there else None) != (old.version if old else None):
                 raise _error(FileExistsError, errno.EEXIST, path)
             self.write(path, text.encode())
             return StoredState(text, str(self._files[path].generation))
@@ -362,5 +363,5 @@ def _upwards(path: str) -> Iterator[str]:
         path = parent(path)
 
 
-def _error(kind: type[OSError], number: int, path: str, other: str | None = None) -> OSError:
-    return kind(number, os.strerror(number), path, None, other)
+def _error(kind: type[OSError], number: int, path: str, second: str | None = None) -> OSError:
+    return kind(number, os.strerror(number), path, None, second)

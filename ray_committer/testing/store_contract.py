@@ -185,8 +185,8 @@ class StoreContract:
             else:
                 break
             assert report.outcome in (Outcome.COMMITTED, Outcome.ALREADY_COMMITTED)
-            found = visible_files(store, job.destination)
-            assert found == {"p=1/a": b"a", "p=2/b": b"bb", "p=1/c": b"ccc"}, crash
+            visible = visible_files(store, job.destination)
+            assert visible == {"p=1/a": b"a", "p=2/b": b"bb", "p=1/c": b"ccc"}, crash
             assert store.get_status(job.temporary) is None, crash
         assert len(calls) > 15
 
@@ -232,7 +232,7 @@ def _complete(store: StoreOperations, path: str, data: bytes) -> None:
     uploads = store
     upload = uploads.begin_upload(path, None)
     part = uploads.put_part(path, upload, 1, data)
-    assert [one.path for one in pending_uploads(store, parent(path))] == [path]
+    assert [upload.path for upload in pending_uploads(store, parent(path))] == [path]
     assert uploads.publish(CompleteUpload(path, upload, (part,))) is Answer.DONE
 
 

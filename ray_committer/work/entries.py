@@ -68,8 +68,8 @@ def entries(
             version = file.e if etag_is_version else None
             yield Rename(source, dest, Expectation(file.z, file.e, file.m), version)
         else:
-            one = identities[index]
-            yield Rename(source, dest, Expectation(file.z, one.etag), one.version)
+            identity = identities[index]
+            yield Rename(source, dest, Expectation(file.z, identity.etag), identity.version)
 
 
 def _upload(manifest: TaskManifest, file: FileEntry, dest: str) -> CompleteUpload:
@@ -166,7 +166,10 @@ def check_dest(dest: str, job: JobAttempt, roots: tuple[str, ...], store: StoreO
 def _are_usual(source: str, dest: str, job: JobAttempt, attempt: str, roots: tuple[str, ...]) -> bool:
     """Whether every file can be moved from one directory to the other, without a check of each."""
     return (
-        all(source == own or is_inside(source, own) for own in (job.tasks, attempt))
+        all(
+            source == root_of_task or is_inside(source, root_of_task)
+            for root_of_task in (job.tasks, attempt)
+        )
         and any(dest == root or is_inside(dest, root) for root in roots)
         and dest != job.destination
         and not _is_reserved(dest, job)
@@ -191,11 +194,15 @@ def _is_reserved(path: str, job: JobAttempt) -> bool:
         return True
     if not path.startswith(join(job.destination, "_")):
         return False
-    return any(path == own or is_inside(path, own) for own in (job.temporary, job.success))
+    return any(
+        path == reserved or is_inside(path, reserved) for reserved in (job.temporary, job.success)
+    )
 
 
 def _check_length(path: str, store: StoreOperations) -> None:
     limits = store.capabilities
+    # Four bytes are the most that a character has in UTF-8: most paths are short enough without being
+    # encoded.
     if len(path) * 4 <= limits.max_name_length:
         return
     directory, _, name = path.rpartition("/")

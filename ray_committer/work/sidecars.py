@@ -41,10 +41,10 @@ def new_sidecar(
     is_said = capabilities.versions is Versions.ETAG and all(file.e or file.u for file in manifest.files)
     identities = None
     if capabilities.versions is not Versions.NONE and loaded and not is_said:
-        found = _identities(worker, path, loaded, attempt)
-        if isinstance(found, WrongSources):
-            return found
-        identities = found
+        looked_up = _identities(worker, path, loaded, attempt)
+        if isinstance(looked_up, WrongSources):
+            return looked_up
+        identities = looked_up
     if identities is None and (
         _has_copy(worker.store, manifest) or not freezes_copies(worker.store, path)
     ):
@@ -65,9 +65,9 @@ def freezes_copies(store: StoreOperations, path: str) -> bool:
 
 def save_sidecar(worker: Worker, directory: str, name: str, sidecar: bytes) -> str:
     """Save the sidecar of the manifest `name` in `directory`; returns its digest."""
-    own = worker.keep(sidecar)
-    worker.store.write(join(directory, sidecar_name(name, own)), sidecar)
-    return own
+    sidecar_digest = worker.keep(sidecar)
+    worker.store.write(join(directory, sidecar_name(name, sidecar_digest)), sidecar)
+    return sidecar_digest
 
 
 def recorded_entries(
@@ -97,7 +97,11 @@ def recorded_entries(
 def _identities(
     worker: Worker, path: str, loaded: Sequence[Entry], attempt: str
 ) -> list[FileIdentity] | WrongSources:
+    # One listing of the attempt, which also has the versions: a request for each file would cost as much
+    # as the renames.
     listed = {status.path: status for status in worker.store.list_files(attempt)}
-    found = [(entry, listed.get(entry.source)) for entry in loaded]
-    wrong = wrong_sources(path, [(entry, has_another_size(entry, status)) for entry, status in found])
-    return wrong or [FileIdentity(one.version, one.etag) for _, one in found if one is not None]
+    pairs = [(entry, listed.get(entry.source)) for entry in loaded]
+    wrong = wrong_sources(path, [(entry, has_another_size(entry, status)) for entry, status in pairs])
+    return wrong or [
+        FileIdentity(status.version, status.etag) for _, status in pairs if status is not None
+    ]

@@ -155,7 +155,7 @@ class Worker:
         return recorded
 
     def kept(self, ref: ManifestRef) -> bytes:
-        """The kept bytes of a manifest: those of its sidecar if it has one, else its own."""
+        """The kept bytes of a manifest: its sidecar's if it has one, else its own."""
         wanted = ref.sidecar or ref.digest
         data = self._read.get(wanted)
         if data is None:
@@ -167,9 +167,9 @@ class Worker:
         """Cache a file that was just read or written, so that this process need not read it; return
         its SHA-256.
         """
-        own = digest(data)
-        self._read.put(own, data, len(data))
-        return own
+        sha256 = digest(data)
+        self._read.put(sha256, data, len(data))
+        return sha256
 
     def _read_kept(self, ref: ManifestRef, wanted: str) -> bytes:
         """Read the first of the kept files of `ref` that has the `wanted` digest."""
@@ -178,6 +178,8 @@ class Worker:
         for place in places:
             with suppress(FileNotFoundError, NotADirectoryError):
                 data, is_there = self.store.read(place), True
+                # Only the content decides: another attempt of the task may have replaced the file under
+                # this name (D4).
                 if digest(data) == wanted:
                     return data
         if is_there:
@@ -201,7 +203,7 @@ class Worker:
         if self.store.has(StoreOperations.publish) and ref.sidecar is None:
             attempt = ref.task_attempt_directory or job.task_attempt(ref.task_attempt_id or "unnamed")
             return (join(job.manifests, name), join(attempt, copy_name(ref.digest)))
-        return tuple(join(one, name) for one in (job.frozen, job.manifests, job.frozen))
+        return tuple(join(directory, name) for directory in (job.frozen, job.manifests, job.frozen))
 
 
 def kept_name(ref: ManifestRef) -> str:

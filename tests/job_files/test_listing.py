@@ -80,9 +80,9 @@ class ShowsWhatIsGone(MemoryStore):
         super().write(path, data)
         self.ever.update(ancestors(path, "/"))
 
-    def advance(self, path: str, seen: StoredState | None, text: str) -> StoredState:
+    def advance(self, path: str, old: StoredState | None, text: str) -> StoredState:
         self.ever.update(ancestors(path, "/"))
-        return super().advance(path, seen, text)
+        return super().advance(path, old, text)
 
     def list_status(self, path: str) -> list[FileStatus]:
         gone = {one for one in self.ever if parent(one) == path}

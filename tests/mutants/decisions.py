@@ -101,8 +101,8 @@ def a_change_without_an_answer_is_taken_for_a_failure() -> Swaps:
 def a_state_is_changed_by_a_link_and_an_unlink() -> Swaps:
     """Two processes decide one job, each another thing, since each makes its own second name."""
 
-    def broken(self: LocalStore, path: str, seen: StoredState | None, text: str) -> StoredState:
-        link_and_unlink(*state_rename(path, seen, text))
+    def broken(self: LocalStore, path: str, old: StoredState | None, text: str) -> StoredState:
+        link_and_unlink(*state_rename(path, old, text))
         return StoredState(text)
 
     yield LocalStore.advance, broken

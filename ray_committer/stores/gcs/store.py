@@ -83,25 +83,25 @@ class GcsStore(StoreOperations):
         self.capabilities = HIERARCHICAL if self._has_folders else FLAT
 
     def get_status(self, path: str) -> FileStatus | None:
-        found = self._bucket.get(path[1:]) if path != "/" else None
-        if found is not None:
-            return _status(found)
+        item = self._bucket.get(path[1:]) if path != "/" else None
+        if item is not None:
+            return _status(item)
         return FileStatus(path, is_directory=True) if self._is_directory(path) else None
 
     def list_status(self, path: str) -> list[FileStatus]:
-        own = _prefix(path)
-        found: dict[str, FileStatus] = {}
+        prefix = _prefix(path)
+        statuses: dict[str, FileStatus] = {}
         is_there = path == "/"
-        for page in self._bucket.pages(own, delimiter="/", folders=self._has_folders):
+        for page in self._bucket.pages(prefix, delimiter="/", folders=self._has_folders):
             is_there = is_there or bool(page.items or page.prefixes)
             for name in page.prefixes:
-                found[name] = FileStatus(f"/{name[:-1]}", is_directory=True)
+                statuses[name] = FileStatus(f"/{name[:-1]}", is_directory=True)
             for item in page.items:
-                found[item.name] = _status(item)
-        if not is_there and not (self._has_folders and self._bucket.has_folder(own)):
+                statuses[item.name] = _status(item)
+        if not is_there and not (self._has_folders and self._bucket.has_folder(prefix)):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        found.pop(own, None)
-        return list(found.values())
+        statuses.pop(prefix, None)
+        return list(statuses.values())
 
     def list_files(self, path: str) -> list[FileStatus]:
         pages = self._bucket.pages(_prefix(path))
@@ -144,9 +144,9 @@ class GcsStore(StoreOperations):
             return None
         return StoredState(text.decode(), generation)
 
-    def advance(self, path: str, seen: StoredState | None, text: str) -> StoredState:
+    def advance(self, path: str, old: StoredState | None, text: str) -> StoredState:
         """Upload on a condition; Google accepts one upload per second and object, and throttles more."""
-        generation = (seen.version if seen else None) or "0"
+        generation = (old.version if old else None) or "0"
         return StoredState(text, self._bucket.upload(path[1:], text.encode(), generation=generation))
 
     def delete_file(self, path: str) -> bool:
@@ -161,7 +161,8 @@ class GcsStore(StoreOperations):
         called."""
         pages = (page for path in directories for page in self._bucket.pages(_prefix(path)))
         listed = {item.name: item.generation for page in pages for item in page.items}
-        folders = [one for path in directories for one in self._folders(path)]
+        folders = [folder for path in directories for folder in self._folders(path)]
+        # Asked between the listing and the deletion, which is bound to the generations that were listed.
         if not holds():
             return False
         self._delete_objects(listed)
@@ -175,14 +176,14 @@ class GcsStore(StoreOperations):
         return self._delete_folders(self._bucket.delete_folder, self._folders(path)) or was_there
 
     def remove_empty_directory(self, path: str) -> bool:
-        own = _prefix(path)
-        pages = self._bucket.pages(own, limit=2)
-        found = list(itertools.islice((item for page in pages for item in page.items), 2))
-        if any(item.name != own for item in found):
+        prefix = _prefix(path)
+        pages = self._bucket.pages(prefix, limit=2)
+        items = list(itertools.islice((item for page in pages for item in page.items), 2))
+        if any(item.name != prefix for item in items):
             return False
         try:
-            removed = any(self._bucket.delete(mark.name, mark.generation) for mark in found)
-            return (self._has_folders and self._bucket.delete_folder(own)) or removed
+            removed = any(self._bucket.delete(mark.name, mark.generation) for mark in items)
+            return (self._has_folders and self._bucket.delete_folder(prefix)) or removed
         except FileExistsError:
             return False
 
@@ -207,7 +208,7 @@ class GcsStore(StoreOperations):
         """Delete objects, but no other generation than the given one; return whether any was there."""
         named = list(generations.items())
         if len(named) <= DELETES_AT_ONCE or not self._bucket.has_batches:
-            return _all_at_once(lambda one: self._bucket.delete_unless_new(*one), named)
+            return _all_at_once(lambda pair: self._bucket.delete_unless_new(*pair), named)
         size = min(MOST_CALLS, -(-len(named) // BATCHES_AT_ONCE))
         batches = [dict(named[low : low + size]) for low in range(0, len(named), size)]
         with ThreadPoolExecutor(BATCHES_AT_ONCE) as pool:
@@ -226,6 +227,7 @@ class GcsStore(StoreOperations):
 
     def _delete_folders(self, delete: Callable[[str], bool], folders: list[str]) -> bool:
         was_there = False
+        # The deepest first, since only an empty folder can be deleted.
         for _, level in itertools.groupby(sorted(folders, key=_depth, reverse=True), _depth):
             was_there = _all_at_once(delete, list(level)) or was_there
         return was_there
@@ -280,18 +282,18 @@ def _all_at_once(delete: Callable[[T], bool], named: list[T]) -> bool:
         return any(list(pool.map(delete, named)))
 
 
-def _status(found: GcsObject) -> FileStatus:
-    path = f"/{found.name}"
-    read_field(whole_number, found.generation, "generation", path)
+def _status(item: GcsObject) -> FileStatus:
+    path = f"/{item.name}"
+    read_field(whole_number, item.generation, "generation", path)
     return FileStatus(
         path=path,
         is_directory=False,
-        size=read_field(whole_number, found.size, "size", path),
+        size=read_field(whole_number, item.size, "size", path),
         modified_milliseconds=(
-            read_field(_milliseconds, found.updated, "updated", path) if found.updated else None
+            read_field(_milliseconds, item.updated, "updated", path) if item.updated else None
         ),
-        etag=f"crc32c={found.crc32c}" if found.crc32c else None,
-        version=found.generation,
+        etag=f"crc32c={item.crc32c}" if item.crc32c else None,
+        version=item.generation,
     )
 
 

@@ -89,25 +89,28 @@ class S3Store(StoreOperations):
         return FileStatus(path, is_directory=True) if self._is_directory(path) else None
 
     def list_status(self, path: str) -> list[FileStatus]:
-        own = _prefix(path)
-        found: list[FileStatus] = []
+        prefix = _prefix(path)
+        statuses: list[FileStatus] = []
+        # S3 has no directories: one without an object, or a mark, is not there.
         is_there = path == "/"
-        for page in self._bucket.pages(own, delimiter="/"):
+        for page in self._bucket.pages(prefix, delimiter="/"):
             is_there = is_there or bool(page.objects or page.prefixes)
-            found += listed(page)
+            statuses += listed(page)
         if not is_there:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        return found
+        return statuses
 
     def list_exact(self, path: str) -> list[FileStatus]:
         """`list_status` by the names of the first objects; only if there are more objects, directories
         are listed as the server shows them, and those that no object has proved are looked into."""
-        own = _prefix(path)
-        first = next(self._bucket.pages(own))
-        there = children(own, first.objects)
+        prefix = _prefix(path)
+        # Some servers show a directory for a while after its last object is gone; objects are shown
+        # right.
+        first = next(self._bucket.pages(prefix))
+        there = children(prefix, first.objects)
         if first.token:
             shown = self.list_status(path)
-            return [one for one in shown if one.path in there or self._holds(one)]
+            return [status for status in shown if status.path in there or self._holds(status)]
         if not first.objects and path != "/":
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         return list(there.values())
@@ -133,9 +136,9 @@ class S3Store(StoreOperations):
             return None
         return StoredState(text.decode(errors="surrogateescape"), etag)  # perhaps of another program
 
-    def advance(self, path: str, seen: StoredState | None, text: str) -> StoredState:
-        if seen is not None:
-            return StoredState(text, self._bucket.put(path[1:], text.encode(), old=seen.version))
+    def advance(self, path: str, old: StoredState | None, text: str) -> StoredState:
+        if old is not None:
+            return StoredState(text, self._bucket.put(path[1:], text.encode(), old=old.version))
         return StoredState(text, self._bucket.put(path[1:], text.encode(), new=True))
 
     def delete_file(self, path: str) -> bool:
@@ -149,10 +152,10 @@ class S3Store(StoreOperations):
         if version is None:
             return self.delete_file(path)
         if not self._binds_deletes:
-            found = self._bucket.head(path[1:])
-            if found is None:
+            headers = self._bucket.head(path[1:])
+            if headers is None:
                 return False
-            if found.get("etag", "").strip('"') != version:
+            if headers.get("etag", "").strip('"') != version:
                 raise FileExistsError(errno.EEXIST, "has changed", path)
         try:
             self._bucket.delete(path[1:], version if self._binds_deletes else None)
@@ -167,12 +170,14 @@ class S3Store(StoreOperations):
         Servers that delete many objects at once may ignore the etags, so the objects are listed again.
         """
         listed = self._objects_in(directories)
+        # Asked between the listing and the deletion: what is written after it is in no listing, so it
+        # stays.
         if not holds():
             return False
         if listed:
-            now = self._objects_in(directories)
+            listed_again = self._objects_in(directories)
             bound = self._binds_deletes
-            self._delete([(item.name, item.etag if bound else None) for item in listed & now])
+            self._delete([(item.name, item.etag if bound else None) for item in listed & listed_again])
         return True
 
     def list_objects(self, path: str) -> list[FileStatus]:
@@ -180,7 +185,7 @@ class S3Store(StoreOperations):
 
     def delete_objects(self, listed: Sequence[FileStatus]) -> None:
         bound = self._binds_deletes
-        self._delete([(one.path[1:], one.version if bound else None) for one in listed])
+        self._delete([(status.path[1:], status.version if bound else None) for status in listed])
 
     def delete_directory(self, path: str) -> bool:
         items = [(item.name, None) for item in self._objects(path)]
@@ -188,13 +193,14 @@ class S3Store(StoreOperations):
         return bool(items)
 
     def remove_empty_directory(self, path: str) -> bool:
-        own = _prefix(path)
-        pages = self._bucket.pages(own, limit=2)
-        found = list(itertools.islice((item for page in pages for item in page.objects), 2))
-        if not found or any(item.name != own for item in found):
+        prefix = _prefix(path)
+        # Two are enough: besides the mark of the directory itself, one object shows that it is in use.
+        pages = self._bucket.pages(prefix, limit=2)
+        items = list(itertools.islice((item for page in pages for item in page.objects), 2))
+        if not items or any(item.name != prefix for item in items):
             return False
         with suppress(FileExistsError, FileNotFoundError):
-            self._bucket.delete(own)
+            self._bucket.delete(prefix)
         return True
 
     def check_conditions(self, path: str) -> None:
@@ -222,13 +228,16 @@ class S3Store(StoreOperations):
 
     def list_uploads(self, path: str, after: tuple[str, str] | None = None) -> UploadPage:
         page = self._bucket.upload_page(_prefix(path), after)
-        found = [
+        uploads = [
             PendingUpload(
-                f"/{one.name}", one.id, milliseconds(one.began, f"/{one.name}"), one.user or None
+                f"/{upload.name}",
+                upload.id,
+                milliseconds(upload.began, f"/{upload.name}"),
+                upload.user or None,
             )
-            for one in page.uploads
+            for upload in page.uploads
         ]
-        return UploadPage(found, page.markers)
+        return UploadPage(uploads, page.markers)
 
     def uploaded_parts(self, path: str, upload: str) -> UploadedParts | None:
         try:
@@ -239,9 +248,13 @@ class S3Store(StoreOperations):
         return UploadedParts(sum(size for size, _ in parts), max(moments, default=None))
 
     def abort_days(self, path: str) -> int | None:
-        own = _prefix(path)
+        prefix = _prefix(path)
         rules = self._bucket.abort_rules()
-        met = [one.days for one in rules if own.startswith(one.prefix) or one.prefix.startswith(own)]
+        met = [
+            rule.days
+            for rule in rules
+            if prefix.startswith(rule.prefix) or rule.prefix.startswith(prefix)
+        ]
         return min(met, default=None)
 
     def settings(self) -> S3Settings:
@@ -250,13 +263,14 @@ class S3Store(StoreOperations):
 
     def list_prefix(self, path: str) -> list[FileStatus]:
         pages = self._bucket.pages(path[1:], delimiter="/")
-        return [one for page in pages for one in listed(page) if self._holds(one)]
+        return [status for page in pages for status in listed(page) if self._holds(status)]
 
     def _objects(self, path: str) -> Iterator[xml.Listed]:
         return (item for page in self._bucket.pages(_prefix(path)) for item in page.objects)
 
     def _objects_in(self, directories: Sequence[str]) -> set[xml.Listed]:
         """The objects below some directories; one listing, if they have one parent."""
+        # One listing of the parent costs less than one of each child, as long as it holds little else.
         above = {parent(path) for path in directories}
         listed = above if len(above) == 1 and above != {"/"} else directories
         wanted = tuple(map(_prefix, directories))

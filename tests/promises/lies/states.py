@@ -10,32 +10,32 @@ from tests.promises.lies.lie import Lie
 class ChangesAnyState(MemoryStore):
     """As a store without conditions: whoever writes last wins."""
 
-    def advance(self, path: str, seen: StoredState | None, text: str) -> StoredState:
-        if self.real_directories and seen is not None:
+    def advance(self, path: str, old: StoredState | None, text: str) -> StoredState:
+        if self.real_directories and old is not None:
             self.write(f"{path}/{text}", b"")
-            self.delete_file(f"{path}/{seen.text}")
+            self.delete_file(f"{path}/{old.text}")
             return StoredState(text)
         self.write(path, text.encode())
         return StoredState(text, str(self._files[path].generation))
 
 
 class RefusesButChangesStates(MemoryStore):
-    def advance(self, path: str, seen: StoredState | None, text: str) -> StoredState:
+    def advance(self, path: str, old: StoredState | None, text: str) -> StoredState:
         try:
-            return super().advance(path, seen, text)
+            return super().advance(path, old, text)
         except FileExistsError:
             self.write(path, text.encode())
             raise
 
 
 class PutsFirstStatesAnywhere(MemoryStore):
-    def advance(self, path: str, seen: StoredState | None, text: str) -> StoredState:
-        return super().advance(path, seen or self.read_state(path), text)
+    def advance(self, path: str, old: StoredState | None, text: str) -> StoredState:
+        return super().advance(path, old or self.read_state(path), text)
 
 
 class PutsAnotherState(MemoryStore):
-    def advance(self, path: str, seen: StoredState | None, text: str) -> StoredState:
-        return super().advance(path, seen, f"x{text}")
+    def advance(self, path: str, old: StoredState | None, text: str) -> StoredState:
+        return super().advance(path, old, f"x{text}")
 
 
 LIES = [
