@@ -33,6 +33,7 @@ from ray_committer.jobs.open_job import (
     open_job,
     roots_on_store,
 )
+from ray_committer.jobs.run_facts import run_facts
 from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.promises.lines import Diagnosis
 from ray_committer.protocol.commit_result import CommitResult
@@ -43,7 +44,6 @@ from ray_committer.report.command import catalog_command, repeat_command
 from ray_committer.report.commit_report import CommitReport
 from ray_committer.report.notebook import shown_in_notebook
 from ray_committer.report.recording import Recording
-from ray_committer.report.run_facts import run_facts
 from ray_committer.stages import abort_job as abort_job_stage
 from ray_committer.stages import commit_job as commit_job_stage
 from ray_committer.stages import setup_job as setup_job_stage

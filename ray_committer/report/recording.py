@@ -29,8 +29,7 @@ from ray_committer.protocol.commit_result import CommitResult
 from ray_committer.protocol.statistic_names import RENAME_FILES
 from ray_committer.report.commit_report import CommitReport
 from ray_committer.report.findings import findings
-from ray_committer.report.run_data import LostWorkerRow, StageRow, ThrottledRow, WorkerRow
-from ray_committer.report.run_facts import RunFacts
+from ray_committer.report.run_data import LostWorkerRow, RunFacts, StageRow, ThrottledRow, WorkerRow
 
 MOST_ROWS = 200
 MOST_LOST = 50

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import msgspec
 
 from ray_committer.protocol.commit_result import CommitResult
@@ -84,3 +86,15 @@ class RunData(CommitResult, frozen=True, kw_only=True):
     catalog_command: str = ""
     source: str = ""
     untold: list[str] = []
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What is the same before and after a run: `options` that differ from their default values, and
+    `links`, URLs or paths of what a person may want to open, by what they are."""
+
+    host: str = ""
+    user: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+    options: dict[str, str] = field(default_factory=dict)
+    links: dict[str, str] = field(default_factory=dict)

@@ -13,6 +13,7 @@ from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.jobs.end_job import ending
 from ray_committer.jobs.open_job import StorageOptions, attempt_context, open_here, open_new_job
+from ray_committer.jobs.run_facts import run_facts
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.commit_result import CommitResult
 from ray_committer.protocol.hidden_names import is_hidden
@@ -23,7 +24,6 @@ from ray_committer.protocol.table_work import TableWork
 from ray_committer.report.command import repeat_command
 from ray_committer.report.commit_report import CommitReport
 from ray_committer.report.recording import Recording
-from ray_committer.report.run_facts import run_facts
 from ray_committer.stages.abort_job import abort_job
 from ray_committer.stages.context import JobContext
 from ray_committer.table_jobs import undo_version as undo_version_stage

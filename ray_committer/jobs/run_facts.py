@@ -7,12 +7,12 @@ import platform
 import socket
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 from ray_committer.options import CommitOptions
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.commit_result import CommitResult
+from ray_committer.report.run_data import RunFacts
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.addresses import without_password
 from ray_committer.stores.registry import shown_url
@@ -27,18 +27,6 @@ _LIBRARIES = {
 }
 """The packages that make the requests to a store, and those that find its credentials."""
 _SHOWN = 5
-
-
-@dataclass(frozen=True, slots=True)
-class RunFacts:
-    """What is the same before and after a run: `options` that differ from their default values, and
-    `links`, URLs or paths of what a person may want to open, by what they are."""
-
-    host: str = ""
-    user: str = ""
-    versions: dict[str, str] = field(default_factory=dict)
-    options: dict[str, str] = field(default_factory=dict)
-    links: dict[str, str] = field(default_factory=dict)
 
 
 def run_facts(context: JobContext, result: CommitResult) -> RunFacts:
