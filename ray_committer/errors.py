@@ -50,19 +50,22 @@ command line and the usual advice:
 `ThrottledError` and `StoreUnavailableError` are each an ``OSError``, for what a store answers.
 
 The text of an error is ``f"{mark(path)}: what is wrong"`` and the advice. Each path in it is marked, so
-it is a field of the error (`paths`), and is shown as a URL once the store is known (see `texts`).
+it is a field of the error (`paths`). Who writes a text knows paths. The URL of the store, without which
+a path can be in several buckets, is known where the text is shown. So the marks go with the text into
+lists, errors and other texts, until `shown` replaces them.
 """
 
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
-from ray_committer.texts import mark, paths_in, shown
-
 SHOWN = 20
 """The number of obstacles of one kind that are named; the others are only counted."""
+_BEGIN, _END = "\ufdd0", "\ufdd1"  # no characters, by Unicode, so no name has them
+_MARKED = re.compile(f"{_BEGIN}([^{_END}]*){_END}")
 
 
 class Promise(NamedTuple):
@@ -529,3 +532,18 @@ def why(error: Exception) -> str:
     if isinstance(error, OSError) and isinstance(error.filename, str):
         return f"{error.strerror}: {mark(error.filename)}"
     return str(error)
+
+
+def mark(path: str) -> str:
+    """Mark a path of the store for a text. What is marked already, or is no absolute path, stays."""
+    return f"{_BEGIN}{path}{_END}" if path.startswith("/") else path
+
+
+def paths_in(text: str) -> tuple[str, ...]:
+    """Return the paths that are marked in a text, each once."""
+    return tuple(dict.fromkeys(_MARKED.findall(text)))
+
+
+def shown(text: str, store: str | None = None) -> str:
+    """Return a text for a reader: each path is on the store with this URL, and is not quoted."""
+    return _MARKED.sub(lambda found: f"{store or ''}{found[1]}", text)

@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from ray_committer.errors import RayCommitterError
-from ray_committer.texts import shown
+from ray_committer.errors import RayCommitterError, shown
 
 TESTS = Path(__file__).parent
 NOWHERE = "\0"

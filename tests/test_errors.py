@@ -18,9 +18,10 @@ from ray_committer.errors import (
     Promise,
     RayCommitterError,
     StoreUnavailableError,
+    mark,
+    shown,
     why,
 )
-from ray_committer.texts import mark, shown
 
 
 def classes(kind: type[RayCommitterError]) -> Iterator[type[RayCommitterError]]:

@@ -12,11 +12,10 @@ from pathlib import Path
 import click
 
 from ray_committer.cli.command import Command
-from ray_committer.errors import RayCommitterError
+from ray_committer.errors import RayCommitterError, mark
 from ray_committer.jobs.commit import setup_job
 from ray_committer.jobs.task_attempts import task_attempt
 from ray_committer.limits import waiting
-from ray_committer.texts import mark
 
 TASKS, FILES_OF_A_TASK, DAYS = 40, 50, 20
 FILES = TASKS * FILES_OF_A_TASK

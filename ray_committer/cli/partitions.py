@@ -11,7 +11,7 @@ import click
 from ray_committer.cli import options as shared
 from ray_committer.cli.command import Command
 from ray_committer.cli.print import count_text
-from ray_committer.errors import SettingsError
+from ray_committer.errors import SettingsError, mark
 from ray_committer.protocol.partition_sql import statements, table_name
 from ray_committer.protocol.partitions import (
     Partition,
@@ -20,7 +20,6 @@ from ray_committer.protocol.partitions import (
     is_partition,
 )
 from ray_committer.table_jobs.partitions import TablePartitions, open_partitions, tell_catalog
-from ray_committer.texts import mark
 
 if TYPE_CHECKING:
     from ray_committer.interop.catalogs.glue import GlueTable

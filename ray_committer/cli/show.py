@@ -12,7 +12,7 @@ from ray_committer.cli import options as shared
 from ray_committer.cli.command import Command
 from ray_committer.cli.html_file import html_option, write_html
 from ray_committer.cli.print import count_text, print_result, size_text
-from ray_committer.errors import JobNotFoundError, ManifestError
+from ray_committer.errors import JobNotFoundError, ManifestError, mark
 from ray_committer.jobs.documents import Document, read_document
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import IOStatistics
@@ -22,7 +22,6 @@ from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.success import MAX_FILENAMES, SuccessData
 from ray_committer.report.old_job import report_of_success
 from ray_committer.table_jobs.table_changes import WrittenFile, who_wrote
-from ray_committer.texts import mark
 
 _SHOWN_FILES = 10
 _EMPTY = (

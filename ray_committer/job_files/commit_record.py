@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from ray_committer.errors import CommitStateUnknownError, ManifestError, RecordGoneError
+from ray_committer.errors import CommitStateUnknownError, ManifestError, RecordGoneError, mark
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import CommitRecord, decode_record
 from ray_committer.protocol.state import JobState
 from ray_committer.stores.base import StoreOperations
-from ray_committer.texts import mark
 
 
 def load_commit_record(store: StoreOperations, job: JobAttempt, state: JobState) -> CommitRecord:

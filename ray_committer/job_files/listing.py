@@ -10,7 +10,14 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from ray_committer.errors import AmbiguousJobError, LinkedPathError, RayCommitterError, why
+from ray_committer.errors import (
+    AmbiguousJobError,
+    LinkedPathError,
+    RayCommitterError,
+    mark,
+    shown,
+    why,
+)
 from ray_committer.job_files.job_status import Committer, JobStatus
 from ray_committer.places.choose import output_of
 from ray_committer.protocol.magic_paths import MAGIC, MagicJob, magic_job_of
@@ -29,10 +36,6 @@ from ray_committer.stores.base import (
     FileStatus,
     StoreOperations,
     only_there,
-)
-from ray_committer.texts import (
-    mark,
-    shown,
 )
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ray_committer.errors import ManifestError
+from ray_committer.errors import ManifestError, mark
 from ray_committer.places.choose import places_of
 from ray_committer.protocol.manifest import decode_manifest
 from ray_committer.protocol.paths import MANIFEST_SUFFIX, JobAttempt
 from ray_committer.stores.base import FileStatus, StoreOperations
-from ray_committer.texts import mark
 
 
 def list_manifest_files(store: StoreOperations, job: JobAttempt) -> list[FileStatus]:

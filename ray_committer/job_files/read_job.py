@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from ray_committer.errors import CommitStateUnknownError, RayCommitterError
+from ray_committer.errors import CommitStateUnknownError, RayCommitterError, mark
 from ray_committer.job_files.commands import abort_command
 from ray_committer.job_files.commit_record import record_gone
 from ray_committer.job_files.job_state import Seen, read_state
@@ -30,7 +30,6 @@ from ray_committer.stores.base import (
     is_there,
     only_there,
 )
-from ray_committer.texts import mark
 
 _OWN_NAMES = (MANIFESTS, FROZEN, TASKS, STATE)
 _BEGUN = frozenset({Phase.DECLARED, Phase.RECORDED, Phase.SEALED, Phase.COMMITTED, Phase.UNDOING})

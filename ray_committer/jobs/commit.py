@@ -19,6 +19,8 @@ from ray_committer.errors import (
     IncompleteJobError,
     StoreFailedError,
     StoreRefusedError,
+    mark,
+    shown,
 )
 from ray_committer.events import CancelToken, EventSink, ignore
 from ray_committer.executors.base import CommitPool
@@ -58,7 +60,6 @@ from ray_committer.stores.registry import (
     resolve_destination,
     shown_url,
 )
-from ray_committer.texts import mark, shown
 
 _log = logging.getLogger(__name__)
 _DEFAULTS = CommitOptions()

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from ray_committer.errors import JobNotFoundError, ManifestError
+from ray_committer.errors import JobNotFoundError, ManifestError, mark
 from ray_committer.jobs.open_job import StorageOptions, open_here
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.manifest import TaskManifest, decode_manifest
@@ -20,7 +20,6 @@ from ray_committer.protocol.paths import MANIFEST_SUFFIX, SUCCESS, join
 from ray_committer.protocol.record import CommitRecord, decode_record
 from ray_committer.protocol.success import SuccessData, decode_success
 from ray_committer.stores.registry import shown_url
-from ray_committer.texts import mark
 
 _DEFAULTS = CommitOptions()
 

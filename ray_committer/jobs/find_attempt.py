@@ -12,6 +12,7 @@ from ray_committer.errors import (
     JobGoneError,
     JobNotFoundError,
     SettingsError,
+    mark,
 )
 from ray_committer.job_files.job_status import JobStatus
 from ray_committer.job_files.job_tree import JobTree, named_tree
@@ -44,7 +45,6 @@ from ray_committer.stages.other_jobs.other_attempts import refuse_other_attempts
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.registry import shown_url
-from ray_committer.texts import mark
 
 
 def guarded_here(store: StoreOperations, options: CommitOptions) -> GuardedStore:

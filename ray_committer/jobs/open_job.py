@@ -18,6 +18,7 @@ from ray_committer.errors import (
     StoreUnavailableError,
     ThrottledError,
     failed_request,
+    mark,
 )
 from ray_committer.events import CancelToken, EventSink, ignore, unfailing
 from ray_committer.executors.base import CommitPool
@@ -37,7 +38,6 @@ from ray_committer.stores.addresses import without_password
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.registry import located, open_store, resolve_destination, shown_url
-from ray_committer.texts import mark
 from ray_committer.work.worker import Worker, WorkerSpec
 
 StorageOptions = Mapping[str, Any]

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from ray_committer.errors import RayCommitterError, RecordGoneError
+from ray_committer.errors import RayCommitterError, RecordGoneError, mark
 from ray_committer.job_files.commit_record import load_commit_record
 from ray_committer.job_files.job_state import Seen, StateChangedError, read_state
 from ray_committer.job_files.read_job import read_job_and_manifests
@@ -48,7 +48,6 @@ from ray_committer.stages.turns.turn import Turn
 from ray_committer.stores.registry import shown_url
 from ray_committer.tables.claim import at_work
 from ray_committer.tables.jobs_in_log import read_jobs_in_log
-from ray_committer.texts import mark
 from ray_committer.work.entries import entries
 from ray_committer.work.worker import Worker
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-from ray_committer.errors import PathError, RayCommitterError, StoreRefusedError, TaskCommitError
+from ray_committer.errors import PathError, RayCommitterError, StoreRefusedError, TaskCommitError, mark
 from ray_committer.jobs.open_job import StorageOptions, located_errors, open_here
 from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.places.choose import needed, output_of
@@ -22,7 +22,6 @@ from ray_committer.stages.commit_task import commit_task
 from ray_committer.stages.setup_task import setup_task
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.output import open_output, writable_url
-from ray_committer.texts import mark
 from ray_committer.work.entries import check_dest
 from ray_committer.work.upload_file import TaskUploads
 

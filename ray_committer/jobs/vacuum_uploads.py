@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from ray_committer.errors import ManifestError, RayCommitterError
+from ray_committer.errors import ManifestError, RayCommitterError, mark
 from ray_committer.job_files.abort_uploads import Upload, job_uploads
 from ray_committer.job_files.listing import jobs_at, list_magic, problem, readable
 from ray_committer.jobs.open_job import StorageOptions, open_here
@@ -25,7 +25,6 @@ from ray_committer.protocol.paths import TEMPORARY, ancestors, is_inside, join
 from ray_committer.stages.adopt_job import uploads_in
 from ray_committer.stores.at_once import streamed
 from ray_committer.stores.base import FileStatus, PendingUpload, StoreOperations, pending_uploads
-from ray_committer.texts import mark
 from ray_committer.work.end_upload import end_upload
 from ray_committer.work.entries import store_path
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ray_committer.errors import JobGoneError, JobNotFoundError, ManifestError, ValidationError
+from ray_committer.errors import JobGoneError, JobNotFoundError, ManifestError, ValidationError, mark
 from ray_committer.job_files.commands import commit_command
 from ray_committer.job_files.commit_record import load_commit_record
 from ray_committer.job_files.job_state import Seen
@@ -19,7 +19,6 @@ from ray_committer.stages.load_manifests import load_manifests
 from ray_committer.stages.validate_renamed_files import validate_renamed_files
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.registry import resolve_destination, shown_url
-from ray_committer.texts import mark
 
 _DEFAULTS = CommitOptions()
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from ray_committer.errors import CommitStateUnknownError
+from ray_committer.errors import CommitStateUnknownError, mark
 from ray_committer.places.settle import settle
 from ray_committer.protocol.paths import parent
 from ray_committer.stores.base import StoreOperations
-from ray_committer.texts import mark
 
 
 def move_back(store: StoreOperations, place: str, path: str) -> None:

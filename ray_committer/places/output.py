@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ray_committer.errors import StoreRefusedError, TaskCommitError
+from ray_committer.errors import StoreRefusedError, TaskCommitError, mark
 from ray_committer.protocol.magic_paths import is_magic
 from ray_committer.protocol.manifest import FileEntry
 from ray_committer.protocol.state import UNSTAMPED
 from ray_committer.stores.base import FileStatus, StoreOperations
-from ray_committer.texts import mark
 from ray_committer.work.upload_file import TaskUploads, closed_uploads, is_own_file, save_copy
 
 T = TypeVar("T")

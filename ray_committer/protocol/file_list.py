@@ -13,8 +13,7 @@ from hashlib import sha256
 
 import msgspec
 
-from ray_committer.errors import TableLogError
-from ray_committer.texts import mark
+from ray_committer.errors import TableLogError, mark
 
 SUFFIX = ".z"
 MOST_INLINE = 1_000

@@ -15,9 +15,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-from ray_committer.errors import ManifestError
+from ray_committer.errors import ManifestError, mark
 from ray_committer.protocol.iostatistics import IOStatistics
-from ray_committer.texts import mark
 
 MANIFEST_TYPE = "org.apache.hadoop.mapreduce.lib.output.committer.manifest.files.TaskManifest/1"
 MANIFEST_VERSION = 1

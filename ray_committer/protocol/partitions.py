@@ -11,11 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ray_committer.errors import CatalogTableError, some_of
+from ray_committer.errors import CatalogTableError, mark, some_of
 from ray_committer.protocol.file_list import partition_of
 from ray_committer.protocol.hidden_names import is_hidden
 from ray_committer.protocol.partition_names import NULL_PARTITION, partition_name, unescape
-from ray_committer.texts import mark
 
 
 @dataclass(frozen=True, slots=True, order=True)

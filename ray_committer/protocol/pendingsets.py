@@ -21,12 +21,11 @@ from typing import TypeVar
 
 import msgspec
 
-from ray_committer.errors import ManifestError
+from ray_committer.errors import ManifestError, mark
 from ray_committer.protocol.actions import predict_etag
 from ray_committer.protocol.magic_paths import MagicJob, is_magic
 from ray_committer.protocol.manifest import MAX_PARTS, FileEntry, Long, TaskManifest
 from ray_committer.protocol.uri import Location, format_uri
-from ray_committer.texts import mark
 
 SET_VERSION = 3
 UPLOAD_VERSION = 2

@@ -13,10 +13,9 @@ from typing import TypeVar
 
 import msgspec
 
-from ray_committer.errors import ManifestError
+from ray_committer.errors import ManifestError, mark
 from ray_committer.protocol.paths import is_within
 from ray_committer.protocol.state import UNSTAMPED
-from ray_committer.texts import mark
 
 RECORD_VERSION = 1
 

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ray_committer.errors import ManifestError
-from ray_committer.texts import mark
+from ray_committer.errors import ManifestError, mark
 
 SUFFIX = ".sidecar"
 COPY_PREFIX = "manifest-"

@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from ray_committer.errors import ManifestError
-from ray_committer.texts import mark
+from ray_committer.errors import ManifestError, mark
 
 SUFFIX = ".state"
 UNSTAMPED = "unstamped"

@@ -12,9 +12,8 @@ from typing import Any
 
 import msgspec
 
-from ray_committer.errors import ManifestError
+from ray_committer.errors import ManifestError, mark
 from ray_committer.protocol.iostatistics import IOStatistics
-from ray_committer.texts import mark
 
 SUCCESS_NAME = "org.apache.hadoop.fs.s3a.commit.files.SuccessData/1"
 COMMITTER_NAME = "ray_committer"

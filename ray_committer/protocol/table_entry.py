@@ -18,10 +18,9 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from ray_committer.errors import TableFormatError, TableLogError
+from ray_committer.errors import TableFormatError, TableLogError, mark
 from ray_committer.protocol.file_list import FileSet
 from ray_committer.protocol.record import NOBODY, Owner
-from ray_committer.texts import mark
 
 FORMAT = 2
 LARGEST = 100

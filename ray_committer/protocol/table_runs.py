@@ -14,10 +14,9 @@ from hashlib import sha256
 import msgspec
 from msgspec import structs
 
-from ray_committer.errors import SettingsError, TableLogError
+from ray_committer.errors import SettingsError, TableLogError, mark
 from ray_committer.protocol.table_entry import TableClaim
 from ray_committer.protocol.table_state import ClaimCommitted
-from ray_committer.texts import mark
 
 MOST_BYTES = 500
 """The longest run id, in UTF-8."""

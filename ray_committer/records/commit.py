@@ -15,6 +15,7 @@ from ray_committer.errors import (
     DatabaseRefusedError,
     DatabaseUnavailableError,
     IncompleteJobError,
+    mark,
 )
 from ray_committer.records import ledger
 from ray_committer.records.admit import admit
@@ -28,7 +29,6 @@ from ray_committer.records.session import Session, Sessions, dialect_of, session
 from ray_committer.records.staging import drop_staging, list_staging
 from ray_committer.records.table import Table
 from ray_committer.records.task import RecordAttempt
-from ray_committer.texts import mark
 
 _log = logging.getLogger(__name__)
 

@@ -14,9 +14,9 @@ from ray_committer.errors import (
     PathError,
     RayCommitterError,
     StoreRefusedError,
+    mark,
 )
 from ray_committer.records.database import Database, sqlite_path
-from ray_committer.texts import mark
 
 _FOR_NOW = ("08", "40", "53300", "55P03", "57P")
 """The SQLSTATEs, or their beginnings, after which the same statement can succeed: a lost connection, a

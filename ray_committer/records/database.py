@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
-from ray_committer.errors import PathError
+from ray_committer.errors import PathError, mark
 from ray_committer.stores.addresses import without_password
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.registry import shown_url
-from ray_committer.texts import mark
 
 Kind = Literal["postgresql", "sqlite"]
 _KINDS: dict[str, Kind] = {"postgresql": "postgresql", "postgres": "postgresql", "sqlite": "sqlite"}

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from ray_committer.errors import TableColumnsError, TaskCommitError
+from ray_committer.errors import TableColumnsError, TaskCommitError, mark
 from ray_committer.protocol.prepared import prepare
 from ray_committer.records.arrow import pa
 from ray_committer.records.columns import check_columns, columns_of, convert, in_schema, merged
@@ -17,7 +17,6 @@ from ray_committer.records.job import RecordJob, require_job
 from ray_committer.records.ledger import State
 from ray_committer.records.session import Session, open_session
 from ray_committer.records.staging import add_staging_column, drop_staging, make_staging
-from ray_committer.texts import mark
 
 _log = logging.getLogger(__name__)
 

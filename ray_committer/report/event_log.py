@@ -20,9 +20,8 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from ray_committer.errors import EventLogError
+from ray_committer.errors import EventLogError, mark
 from ray_committer.events import Event, EventSink
-from ray_committer.texts import mark
 from ray_committer.version import __version__
 
 FORMAT = 1

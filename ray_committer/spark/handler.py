@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from ray_committer.errors import CommitRecordExistsError, RayCommitterError, StoreRefusedError
+from ray_committer.errors import CommitRecordExistsError, RayCommitterError, StoreRefusedError, mark
 from ray_committer.events import CancelToken, EventSink
 from ray_committer.jobs.commit import abort_job, commit_job, record_job, setup_job
 from ray_committer.options import CommitOptions, CommittedTask
@@ -34,7 +34,6 @@ from ray_committer.spark.job_settings import HandlerSettings, job_options
 from ray_committer.spark.tell_catalog import catalog_told
 from ray_committer.spark.workers_ahead import WorkersAhead
 from ray_committer.tables.run_session import in_batch, jobs_of_spark
-from ray_committer.texts import mark
 
 _log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from ray_committer.errors import RayNotAvailableError, SparkDriverError
+from ray_committer.errors import RayNotAvailableError, SparkDriverError, mark
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
@@ -31,7 +31,6 @@ from ray_committer.spark.hadoop.conf import job_configuration, session_configura
 from ray_committer.spark.handler import DEFERRED, CommitHandler
 from ray_committer.spark.job_settings import HandlerSettings, job_executor, job_options
 from ray_committer.spark.settings import MODE_KEY, SESSION_KEY, CommitMode
-from ray_committer.texts import mark
 from ray_committer.version import PROTOCOL_CLASS, PROTOCOL_KEY, jar_path
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from ray_committer.errors import (
     CommitStateUnknownError,
     TableLogError,
     failed_request,
+    mark,
 )
 from ray_committer.job_files.commands import abort_command, commit_command
 from ray_committer.job_files.follow_job import follow_job
@@ -38,7 +39,6 @@ from ray_committer.stages.other_jobs.ended_jobs import refuse_committed, unknown
 from ray_committer.stages.sync_to_disk import sync_taken_away
 from ray_committer.stages.take_away import delete_gone, remove_husk, sweep_all_gone, take_away
 from ray_committer.tables.release import release_own
-from ray_committer.texts import mark
 
 
 def abort_job(context: JobContext) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from ray_committer.errors import RayCommitterError, why
+from ray_committer.errors import RayCommitterError, mark, why
 from ray_committer.job_files.job_state import Seen, delete_state
 from ray_committer.job_files.job_tree import JobTree, list_tree
 from ray_committer.job_files.spark_uploads import end_spark_uploads
@@ -21,7 +21,6 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stages.other_jobs.other_attempts import abort_other_attempts
 from ray_committer.stages.sync_to_disk import sync_taken_away
 from ray_committer.stages.take_away import delete_gone, is_still, remove_husk, sweep_all_gone, take_away
-from ray_committer.texts import mark
 from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker
 

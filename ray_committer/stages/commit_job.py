@@ -19,6 +19,7 @@ from ray_committer.errors import (
     CommitStateUnknownError,
     IncompleteJobError,
     JobNotFoundError,
+    mark,
 )
 from ray_committer.job_files.commands import abort_command
 from ray_committer.job_files.follow_job import follow_job
@@ -68,7 +69,6 @@ from ray_committer.stages.turns.run_once import (
 )
 from ray_committer.stages.turns.turn import Turn
 from ray_committer.tables.run_session import session_of
-from ray_committer.texts import mark
 
 
 def commit_job(

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ray_committer.errors import RecordGoneError
+from ray_committer.errors import RecordGoneError, mark
 from ray_committer.job_files.commit_record import load_commit_record
 from ray_committer.job_files.job_state import Seen
 from ray_committer.protocol import statistic_names as names
@@ -22,7 +22,6 @@ from ray_committer.stages.old_data.old_success import delete_old_success
 from ray_committer.stages.run.commit_run import CommitRun
 from ray_committer.stages.run.progress import CommitProgress
 from ray_committer.stages.save_success_file import save_success_file, write_success_file
-from ray_committer.texts import mark
 
 
 def conclude_job(run: CommitRun, current: Seen) -> None:

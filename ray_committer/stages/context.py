@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from ray_committer.errors import CommitCancelledError, RayCommitterError
+from ray_committer.errors import CommitCancelledError, RayCommitterError, mark, shown
 from ray_committer.events import CancelToken, EventSink, Notice, StageEnded, StageStarted, ignore
 from ray_committer.executors.base import WorkExecutor
 from ray_committer.limits import waiting
@@ -28,7 +28,6 @@ from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.other_jobs.end_others import EndJob, cannot_end
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.registry import shown_url
-from ray_committer.texts import mark, shown
 
 _log = logging.getLogger(__name__)
 

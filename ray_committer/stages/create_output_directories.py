@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from functools import partial
 
-from ray_committer.errors import CommitConflictError, CommitStateUnknownError
+from ray_committer.errors import CommitConflictError, CommitStateUnknownError, mark
 from ray_committer.executors.directories import Directories
 from ray_committer.places.choose import needed
 from ray_committer.stages.checks.places import blocking_file, in_the_way
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.registry import store_command
-from ray_committer.texts import mark
 from ray_committer.work.worker import Worker
 
 CLAIM = 100

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from ray_committer.errors import CommitConflictError, CommitterBusyError, LinkedPathError
+from ray_committer.errors import CommitConflictError, CommitterBusyError, LinkedPathError, mark
 from ray_committer.job_files.job_state import (
     Seen,
     StateChangedError,
@@ -42,7 +42,6 @@ from ray_committer.stages.other_jobs.end_others import (
     refusal,
     would_repeat,
 )
-from ray_committer.texts import mark
 
 
 @dataclass(slots=True)

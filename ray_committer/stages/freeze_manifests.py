@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from ray_committer.errors import MissingManifestsError
+from ray_committer.errors import MissingManifestsError, mark
 from ray_committer.job_files.job_tree import JobTree
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.stages.context import JobContext
@@ -22,7 +22,6 @@ from ray_committer.stages.load_manifests import (
     listing_of,
 )
 from ray_committer.stores.base import StoreOperations
-from ray_committer.texts import mark
 from ray_committer.work.worker import Worker
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from ray_committer.errors import CommitStateUnknownError, PreflightError, some_of
+from ray_committer.errors import CommitStateUnknownError, PreflightError, mark, some_of
 from ray_committer.places.choose import needed, old_files_of
 from ray_committer.places.old_files import Old
 from ray_committer.places.settle import settle
@@ -29,7 +29,6 @@ from ray_committer.stages.remove_replaced_files import (
 from ray_committer.stages.sync_to_disk import sync_kept
 from ray_committer.stages.turns.list_new_files import relative
 from ray_committer.stores.base import StoreOperations
-from ray_committer.texts import mark
 from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker
 

@@ -24,6 +24,7 @@ from ray_committer.errors import (
     MissingManifestsError,
     PathError,
     PreflightError,
+    mark,
 )
 from ray_committer.executors.base import ResultRef, Supplied
 from ray_committer.executors.directories import Directories
@@ -46,7 +47,6 @@ from ray_committer.stages.turns.list_new_files import (
     save_new_files,
 )
 from ray_committer.stores.base import FileStatus
-from ray_committer.texts import mark
 from ray_committer.work.batches import batches
 from ray_committer.work.entries import Entry, check_directory, check_entry, entries, store_path
 from ray_committer.work.sidecars import new_sidecar, save_sidecar

@@ -18,6 +18,7 @@ from ray_committer.errors import (
     MissingManifestsError,
     PreflightError,
     RayCommitterError,
+    mark,
 )
 from ray_committer.options import CommittedTask
 from ray_committer.places.choose import needed
@@ -47,7 +48,6 @@ from ray_committer.stages.old_data.list_replaced_files import OldData, list_repl
 from ray_committer.stages.old_data.mode_roots import ModeRoots
 from ray_committer.stages.old_data.read_files import list_read_files
 from ray_committer.stages.setup_job import data_error, first_data
-from ray_committer.texts import mark
 from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker
 

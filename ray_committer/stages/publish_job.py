@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
 
-from ray_committer.errors import CommitStateUnknownError, why
+from ray_committer.errors import CommitStateUnknownError, mark, why
 from ray_committer.job_files.job_state import Seen, advance
 from ray_committer.job_files.others import has_content
 from ray_committer.protocol import statistic_names as names
@@ -34,7 +34,6 @@ from ray_committer.stages.save_success_file import write_success_file
 from ray_committer.stages.sync_to_disk import sync_destinations, sync_replaced
 from ray_committer.stages.turns.list_new_files import touched_directories
 from ray_committer.stages.validate_renamed_files import validate_renamed_files
-from ray_committer.texts import mark
 from ray_committer.work.worker import Worker
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
 
-from ray_committer.errors import ManifestChangedError, RayCommitterError
+from ray_committer.errors import ManifestChangedError, RayCommitterError, mark
 from ray_committer.job_files.job_state import Seen, advance_if_unchanged
 from ray_committer.job_files.job_status import JobStatus
 from ray_committer.job_files.job_tree import list_tree
@@ -44,7 +44,6 @@ from ray_committer.stages.sync_to_disk import sync_manifests
 from ray_committer.stages.turns.claim_table import begin_turn
 from ray_committer.stages.turns.turn import Turn
 from ray_committer.tables.other_tables import refuse_partitions_of_tables
-from ray_committer.texts import mark
 
 
 def record_job(run: CommitRun, seen: Seen, loaded: LoadedManifests) -> Seen:

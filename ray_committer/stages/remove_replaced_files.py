@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ray_committer.errors import CommitStateUnknownError, some_of
+from ray_committer.errors import CommitStateUnknownError, mark, some_of
 from ray_committer.job_files.commands import abort_command, commit_command
 from ray_committer.places.choose import old_files_of
 from ray_committer.places.old_files import Old, is_unchanged, replaced_file
@@ -26,7 +26,6 @@ from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.old_data.old_files_aside import own_name, place_aside
 from ray_committer.stores.base import StoreOperations
-from ray_committer.texts import mark
 from ray_committer.work.batches import batches
 from ray_committer.work.entries import STAYS
 from ray_committer.work.worker import Worker

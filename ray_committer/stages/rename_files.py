@@ -17,7 +17,7 @@ from functools import partial
 
 import msgspec
 
-from ray_committer.errors import CommitStateUnknownError, RayCommitterError
+from ray_committer.errors import CommitStateUnknownError, RayCommitterError, mark
 from ray_committer.events import FilesRenamed, ShardRenamed
 from ray_committer.executors.base import Place, Supplied
 from ray_committer.protocol import statistic_names as names
@@ -32,7 +32,6 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import PACKED_FILES, LoadedManifests, unpack
 from ray_committer.stages.run.throttling import ThrottlingWatch
 from ray_committer.stores.registry import shown_url
-from ray_committer.texts import mark
 from ray_committer.work.entries import Entry, OldFileStaysError
 from ray_committer.work.publish_entry import publish_entry, require_unpublished
 from ray_committer.work.sidecars import recorded_entries

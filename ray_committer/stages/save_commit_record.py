@@ -9,6 +9,7 @@ from ray_committer.errors import (
     CommitAbortedError,
     CommitRecordExistsError,
     CommitStateUnknownError,
+    mark,
 )
 from ray_committer.job_files.commands import abort_command, commit_command
 from ray_committer.job_files.job_state import Seen, advance
@@ -17,7 +18,6 @@ from ray_committer.protocol.record import CommitRecord, encode
 from ray_committer.protocol.state import Phase
 from ray_committer.protocol.table_paths import is_in_log
 from ray_committer.stages.context import JobContext
-from ray_committer.texts import mark
 
 
 def write_commit_record(context: JobContext, record: CommitRecord) -> None:

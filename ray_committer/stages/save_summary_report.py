@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ray_committer.errors import mark
 from ray_committer.limits.permits import Permits
 from ray_committer.limits.ratelimit import RateLimit
 from ray_committer.places.choose import own_files_of
@@ -22,7 +23,6 @@ from ray_committer.stores.addresses import without_password
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.registry import is_url, open_store, resolve_destination, shown_url
-from ray_committer.texts import mark
 
 RETRY_SECONDS = 30.0
 """How long to repeat a request to another store than the destination's."""

@@ -11,6 +11,7 @@ from ray_committer.errors import (
     CommitRecordExistsError,
     CommitStateUnknownError,
     TaskCommitError,
+    mark,
     why,
 )
 from ray_committer.job_files.commands import commit_command
@@ -25,7 +26,6 @@ from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.state import UNSTAMPED, Phase
 from ray_committer.stores.base import StoreOperations
-from ray_committer.texts import mark
 from ray_committer.work.sidecars import freezes_copies
 
 ATTEMPTS = 5

@@ -10,13 +10,12 @@ from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from ray_committer.errors import TaskCommitError
+from ray_committer.errors import TaskCommitError, mark
 from ray_committer.protocol.hidden_names import is_of_file_system, is_passed_over
 from ray_committer.protocol.manifest import DirEntry, FileEntry
 from ray_committer.protocol.paths import ancestors, is_inside
 from ray_committer.protocol.uri import Location, format_uri
 from ray_committer.stores.base import FileStatus, StoreOperations
-from ray_committer.texts import mark
 
 SCAN_THREADS = 8
 

@@ -15,6 +15,7 @@ from ray_committer.errors import (
     CommitConflictError,
     RayCommitterError,
     TaskCommitError,
+    mark,
     some_of,
 )
 from ray_committer.job_files.job_state import (
@@ -53,7 +54,6 @@ from ray_committer.stages.turns.run_once import is_committed, require_log
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.registry import store_command
 from ray_committer.tables.other_tables import refuse_partitions_of_tables
-from ray_committer.texts import mark
 
 _log = logging.getLogger(__name__)
 

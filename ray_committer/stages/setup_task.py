@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from ray_committer.errors import TaskCommitError
+from ray_committer.errors import TaskCommitError, mark
 from ray_committer.job_files.read_job import read_job
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import UNSTAMPED, Phase
 from ray_committer.stores.base import StoreOperations
-from ray_committer.texts import mark
 
 
 def setup_task(store: StoreOperations, job: JobAttempt, task_attempt_id: str) -> tuple[str, str]:

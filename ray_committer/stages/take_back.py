@@ -13,7 +13,7 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import partial
 
-from ray_committer.errors import CommitStateUnknownError
+from ray_committer.errors import CommitStateUnknownError, mark
 from ray_committer.places.aside import return_stranger
 from ray_committer.places.choose import needed, old_files_of
 from ray_committer.places.old_files import can_have_two_names
@@ -26,7 +26,6 @@ from ray_committer.protocol.state import new_nonce
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.sync_to_disk import sync_place, sync_taken_back
 from ray_committer.stores.base import FileStatus, StoreOperations
-from ray_committer.texts import mark
 from ray_committer.work.batches import batches
 from ray_committer.work.complete_entry import take_back_upload
 from ray_committer.work.entries import Entry

@@ -14,6 +14,7 @@ from ray_committer.errors import (
     ManifestChangedError,
     RecordGoneError,
     failed_request,
+    mark,
 )
 from ray_committer.job_files.commands import commit_command
 from ray_committer.job_files.commit_record import load_commit_record
@@ -36,7 +37,6 @@ from ray_committer.stages.other_jobs.ended_jobs import refuse_committed
 from ray_committer.stages.save_commit_record import refuse_foreign_paths, sync_state
 from ray_committer.stages.sync_to_disk import sync_replaced, sync_taken_back
 from ray_committer.stages.take_back import is_place_lost, make_place, take_back
-from ray_committer.texts import mark
 
 
 def undo_job(context: JobContext, state: JobStatus, *, allowed_roots: tuple[str, ...] = ()) -> bool:

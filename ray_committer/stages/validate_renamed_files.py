@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
-from ray_committer.errors import CommitStateUnknownError, ValidationError
+from ray_committer.errors import CommitStateUnknownError, ValidationError, mark
 from ray_committer.executors.base import Supplied
 from ray_committer.protocol.expected_files import by_directory, hashed_etag, pack_expected
 from ray_committer.protocol.fingerprints import fingerprint, share_of
@@ -22,7 +22,6 @@ from ray_committer.protocol.recovery import Expectation, prove
 from ray_committer.stages.checks.find_destinations import find_destinations
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import FileStatus, StoreOperations
-from ray_committer.texts import mark
 from ray_committer.work.sidecars import recorded_entries
 from ray_committer.work.worker import Worker
 

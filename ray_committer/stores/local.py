@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
-from ray_committer.errors import StoreRefusedError
+from ray_committer.errors import StoreRefusedError, mark
 from ray_committer.stores.base import (
     FileStatus,
     StoreCapabilities,
@@ -32,7 +32,6 @@ from ray_committer.stores.local_renames import (
 from ray_committer.stores.network_files import LOOK_PREFIX, Mounts, look_anew, mount_of, remove_names
 from ray_committer.stores.removals import what_stays
 from ray_committer.stores.state_names import read_state_name, state_rename
-from ray_committer.texts import mark
 
 _REMOVALS = 5
 

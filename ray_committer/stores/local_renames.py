@@ -13,9 +13,8 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 
-from ray_committer.errors import StoreRefusedError
+from ray_committer.errors import StoreRefusedError, mark
 from ray_committer.stores.hard_links import denied_links
-from ray_committer.texts import mark
 
 _AT_FDCWD = -100
 _RENAME_NOREPLACE = 1

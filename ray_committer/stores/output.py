@@ -11,12 +11,11 @@ import io
 import re
 from typing import Any, BinaryIO, cast
 
-from ray_committer.errors import PathError, StoreRefusedError
+from ray_committer.errors import PathError, StoreRefusedError, mark
 from ray_committer.stores.addresses import without_password
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.parts import AppendedFile
 from ray_committer.stores.registry import fsspec_options, fsspec_url
-from ray_committer.texts import mark
 
 _PART_BYTES = 8 * 1024 * 1024
 _PLAIN = re.compile(r"[A-Za-z0-9_\-./=%+,~ ]*")

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ray_committer.errors import CommitConflictError, some_of
+from ray_committer.errors import CommitConflictError, mark, some_of
 from ray_committer.limits.waiting import Waiting
 from ray_committer.protocol.claims import fold_partitions
 from ray_committer.protocol.file_list import ListedFile, partition_of
@@ -40,7 +40,6 @@ from ray_committer.tables.checkpoint import read_files
 from ray_committer.tables.claim import claim_partitions
 from ray_committer.tables.file_sets import save_file_set
 from ray_committer.tables.log import read_entries, read_entry
-from ray_committer.texts import mark
 
 
 @dataclass(slots=True)

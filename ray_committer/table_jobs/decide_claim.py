@@ -21,6 +21,7 @@ from ray_committer.errors import (
     RayCommitterError,
     TableClaimError,
     ValidationError,
+    mark,
     some_of,
 )
 from ray_committer.job_files.commands import abort_command, commit_command, resolve_command
@@ -45,7 +46,6 @@ from ray_committer.tables.file_sets import read_file_set
 from ray_committer.tables.jobs_in_log import Logged, find_logged
 from ray_committer.tables.log import read_entries, read_entry
 from ray_committer.tables.release import job_of
-from ray_committer.texts import mark
 
 
 def find_claim(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ray_committer.errors import CommitConflictError, PathError, some_of
+from ray_committer.errors import CommitConflictError, PathError, mark, some_of
 from ray_committer.options import CommittedTask
 from ray_committer.protocol.claims import fold_partitions
 from ray_committer.protocol.commit_result import CommitResult
@@ -20,7 +20,6 @@ from ray_committer.stages.turns.list_new_files import relative
 from ray_committer.stores.base import StoreOperations
 from ray_committer.table_jobs.table_job import TableTasks, run_table_job, write_task
 from ray_committer.tables.checkpoint import FilesAt
-from ray_committer.texts import mark
 from ray_committer.work.worker import Worker
 
 

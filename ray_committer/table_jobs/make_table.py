@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ray_committer.errors import CommitConflictError, TableClaimError
+from ray_committer.errors import CommitConflictError, TableClaimError, mark
 from ray_committer.job_files.commands import abort_command, commit_command
 from ray_committer.job_files.job_state import read_state
 from ray_committer.job_files.listing import jobs_at, readable
@@ -37,7 +37,6 @@ from ray_committer.tables.log import read_definition, read_entries
 from ray_committer.tables.other_tables import refuse_tables_above
 from ray_committer.tables.put import complete_table, init_table, put_entry
 from ray_committer.tables.release import how_to_end
-from ray_committer.texts import mark
 
 _ENDED = (Phase.COMMITTED, Phase.ABORTED)
 

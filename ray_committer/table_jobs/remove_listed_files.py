@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-from ray_committer.errors import CommitStateUnknownError
+from ray_committer.errors import CommitStateUnknownError, mark
 from ray_committer.places.aside import move_back, return_stranger
 from ray_committer.places.choose import needed, old_files_of
 from ray_committer.places.old_files import replaced_file
@@ -29,7 +29,6 @@ from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stores.at_once import at_once
 from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.table_jobs.table_files import Found, compare, find_listed
-from ray_committer.texts import mark
 from ray_committer.work.entries import STAYS
 from ray_committer.work.sources import list_directory
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ray_committer.errors import TableClaimError
+from ray_committer.errors import TableClaimError, mark
 from ray_committer.limits.waiting import Waiting
 from ray_committer.protocol.claims import fold_partitions
 from ray_committer.protocol.file_list import ListedFile, partition_of
@@ -31,7 +31,6 @@ from ray_committer.tables.append import decide
 from ray_committer.tables.claim import claim_partitions
 from ray_committer.tables.file_sets import save_file_set
 from ray_committer.tables.release import job_of
-from ray_committer.texts import mark
 
 REMOVAL = "remove-orphans-"
 IMPORT = "import-files-"

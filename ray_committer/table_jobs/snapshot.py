@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ray_committer.errors import JobNotFoundError, TableVersionGoneError
+from ray_committer.errors import JobNotFoundError, TableVersionGoneError, mark
 from ray_committer.jobs.open_job import StorageOptions, located_errors, open_here
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.file_list import ListedFile, partition_of
@@ -17,7 +17,6 @@ from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.registry import fsspec_url
 from ray_committer.tables.log import read_definition
 from ray_committer.tables.snapshot import TableSnapshot
-from ray_committer.texts import mark
 
 if TYPE_CHECKING:
     import polars as pl

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ray_committer.errors import JobNotFoundError, SettingsError
+from ray_committer.errors import JobNotFoundError, SettingsError, mark
 from ray_committer.interop.exports import run
 from ray_committer.interop.exports.result import Exported
 from ray_committer.jobs.open_job import StorageOptions, open_here
@@ -29,7 +29,6 @@ from ray_committer.stores.base import StoreOperations
 from ray_committer.table_jobs.make_table import make_table
 from ray_committer.tables.log import find_head, read_definition, read_entries, version_gone
 from ray_committer.tables.put import new_table_id
-from ray_committer.texts import mark
 
 _DEFAULTS = CommitOptions()
 _KINDS = {TableClaim: "claim", TableCommit: "commit", TableDone: "done", TableAbort: "abort"}

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ray_committer.errors import JobNotFoundError
+from ray_committer.errors import JobNotFoundError, mark
 from ray_committer.jobs.open_job import StorageOptions, open_here
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.claims import common_partitions
@@ -20,7 +20,6 @@ from ray_committer.table_jobs.snapshot import definition_of
 from ray_committer.tables.changes import committed_since
 from ray_committer.tables.file_sets import read_file_set
 from ray_committer.tables.log import read_definition, read_entries
-from ray_committer.texts import mark
 
 _DEFAULTS = CommitOptions()
 

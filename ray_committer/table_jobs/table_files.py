@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ray_committer.errors import PreflightError
+from ray_committer.errors import PreflightError, mark
 from ray_committer.protocol.file_list import ListedFile, partition_of
 from ray_committer.protocol.hidden_names import is_hidden
 from ray_committer.protocol.paths import TEMPORARY, join
@@ -17,7 +17,6 @@ from ray_committer.stages.turns.list_new_files import relative
 from ray_committer.stores.at_once import at_once
 from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.tables.other_tables import holds_table
-from ray_committer.texts import mark
 
 AT_ONCE = 1_000
 """The number of directories whose listings are held at once."""

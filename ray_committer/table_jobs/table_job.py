@@ -17,6 +17,7 @@ from ray_committer.errors import (
     CommitRecordExistsError,
     RayCommitterError,
     TableLogGoneError,
+    mark,
     why,
 )
 from ray_committer.events import CancelToken
@@ -41,7 +42,6 @@ from ray_committer.stages.run.heartbeat import heartbeat, signing_off
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stages.setup_task import setup_task
 from ray_committer.stores.base import StoreOperations
-from ray_committer.texts import mark
 from ray_committer.work.worker import Worker
 
 _ENDED = (Exception, KeyboardInterrupt)

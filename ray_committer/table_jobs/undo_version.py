@@ -16,6 +16,7 @@ from ray_committer.errors import (
     JobNotFoundError,
     PathError,
     TableVersionGoneError,
+    mark,
     some_of,
 )
 from ray_committer.options import CommittedTask
@@ -38,7 +39,6 @@ from ray_committer.tables.changes import committed_since
 from ray_committer.tables.checkpoint import FilesAt
 from ray_committer.tables.file_sets import read_file_set
 from ray_committer.tables.release import how_to_end
-from ray_committer.texts import mark
 from ray_committer.work.worker import Worker
 
 FILES_PER_TASK = 100

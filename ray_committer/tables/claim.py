@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
-from ray_committer.errors import CommitAbortedError, CommitConflictError, some_of
+from ray_committer.errors import CommitAbortedError, CommitConflictError, mark, some_of
 from ray_committer.job_files.commands import abort_command
 from ray_committer.limits.waiting import Waiting
 from ray_committer.protocol.claims import (
@@ -33,7 +33,6 @@ from ray_committer.tables.checkpoint import read_since
 from ray_committer.tables.log import read_entries
 from ray_committer.tables.release import how_to_end
 from ray_committer.tables.runs import read_run
-from ray_committer.texts import mark
 
 
 class Claimant:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from ray_committer.errors import TableLogError, TableLogGoneError
+from ray_committer.errors import TableLogError, TableLogGoneError, mark
 from ray_committer.places.settle import settle
 from ray_committer.protocol.file_list import (
     FileList,
@@ -25,7 +25,6 @@ from ray_committer.protocol.state import new_nonce
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stores.at_once import THREADS, at_once
 from ray_committer.stores.base import StoreOperations
-from ray_committer.texts import mark
 
 
 def save_file_set(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from ray_committer.errors import AmbiguousJobError, CommitStateUnknownError, TableLogError
+from ray_committer.errors import AmbiguousJobError, CommitStateUnknownError, TableLogError, mark
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import ClaimedTable
 from ray_committer.protocol.table_entry import (
@@ -23,7 +23,6 @@ from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.checkpoint import read_since, read_state
 from ray_committer.tables.log import Entries, read_definition, read_entries
 from ray_committer.tables.release import job_of
-from ray_committer.texts import mark
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from ray_committer.errors import (
     TableLogGapError,
     TableLogGoneError,
     TableVersionGoneError,
+    mark,
 )
 from ray_committer.protocol.table_entry import (
     LARGEST,
@@ -25,7 +26,6 @@ from ray_committer.protocol.table_entry import (
 from ray_committer.protocol.table_paths import BLOCK, TablePlaces, number_of
 from ray_committer.stores.at_once import MANY, at_once
 from ray_committer.stores.base import StoreOperations
-from ray_committer.texts import mark
 
 Entries = list[tuple[int, LogEntry]]
 

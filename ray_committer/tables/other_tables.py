@@ -10,12 +10,11 @@ from collections.abc import Iterable
 from contextlib import suppress
 from itertools import takewhile
 
-from ray_committer.errors import PreflightError
+from ray_committer.errors import PreflightError, mark
 from ray_committer.protocol.paths import ancestors, join, parent
 from ray_committer.protocol.table_paths import DIRECTORY, TablePlaces
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.log import read_definition
-from ray_committer.texts import mark
 
 
 def holds_table(path: str) -> PreflightError:

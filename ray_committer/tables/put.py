@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from uuid import uuid4
 
-from ray_committer.errors import TableLogGoneError
+from ray_committer.errors import TableLogGoneError, mark
 from ray_committer.places.choose import needed, own_files_of
 from ray_committer.places.settle import settle
 from ray_committer.protocol.paths import join, parent
@@ -28,7 +28,6 @@ from ray_committer.protocol.table_entry import (
 from ray_committer.protocol.table_paths import BLOCK, TablePlaces, draft_of
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.log import read_definition
-from ray_committer.texts import mark
 
 
 class Draft:

@@ -12,8 +12,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from ray_committer.errors import SettingsError
-from ray_committer.texts import mark
+from ray_committer.errors import SettingsError, mark
 
 Key = tuple[str, str]
 """The URL of a destination, and a run id."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ray_committer.errors import TableLogError
+from ray_committer.errors import TableLogError, mark
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.table_checkpoint import Checkpoint
 from ray_committer.protocol.table_entry import TableClaim
@@ -12,7 +12,6 @@ from ray_committer.protocol.table_state import follow
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.checkpoint import checkpoints
 from ray_committer.tables.log import read_entries, read_entry
-from ray_committer.texts import mark
 
 
 def read_run(

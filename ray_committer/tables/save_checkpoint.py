@@ -10,7 +10,7 @@ from functools import partial
 from hashlib import sha256
 from itertools import chain, islice
 
-from ray_committer.errors import RayCommitterError, TableLogError, why
+from ray_committer.errors import RayCommitterError, TableLogError, mark, why
 from ray_committer.places.choose import needed, own_files_of
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.state import new_nonce
@@ -32,7 +32,6 @@ from ray_committer.tables.checkpoint import (
 from ray_committer.tables.file_sets import each_file
 from ray_committer.tables.log import read_entries
 from ray_committer.tables.runs import runs_of
-from ray_committer.texts import mark
 
 MOST_CHANGES = 1_000_000
 """If more files were added or removed, they are taken in several shares, to limit the memory."""

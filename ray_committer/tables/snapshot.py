@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from ray_committer.errors import TableVersionGoneError
+from ray_committer.errors import TableVersionGoneError, mark
 from ray_committer.protocol.claims import common_partitions
 from ray_committer.protocol.file_list import FileSet, ListedFile
 from ray_committer.protocol.paths import join
@@ -21,7 +21,6 @@ from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.checkpoint import FilesAt
 from ray_committer.tables.file_sets import read_file_set
 from ray_committer.tables.log import read_entry
-from ray_committer.texts import mark
 
 
 class TableSnapshot:

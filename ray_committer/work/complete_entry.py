@@ -13,6 +13,7 @@ from ray_committer.errors import (
     CommitStateUnknownError,
     RayCommitterError,
     StoreUnavailableError,
+    mark,
     why,
 )
 from ray_committer.limits import waiting
@@ -26,7 +27,6 @@ from ray_committer.protocol.actions import (
 from ray_committer.protocol.record import ReplacedFile
 from ray_committer.protocol.recovery import Judgement, Proof, Verdict
 from ray_committer.stores.base import FileStatus, StoreOperations
-from ray_committer.texts import mark
 from ray_committer.work.end_upload import end_upload
 from ray_committer.work.entries import STAYS, OldFileStaysError
 

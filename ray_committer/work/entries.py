@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from ray_committer.errors import PreflightError
+from ray_committer.errors import PreflightError, mark
 from ray_committer.protocol.actions import LEAST_PART_BYTES, CompleteUpload, Rename
 from ray_committer.protocol.manifest import FileEntry, TaskManifest, stamp_of
 from ray_committer.protocol.paths import JobAttempt, is_inside, join, parent
@@ -18,7 +18,6 @@ from ray_committer.protocol.uri import Location, parse_uri, unquote_path
 from ray_committer.stores.addresses import without_password
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.registry import is_on_store
-from ray_committer.texts import mark
 
 _PLAIN = re.compile(r"[A-Za-z0-9_=-][A-Za-z0-9._=-]*")  # nothing that is quoted, no "." or ".."
 

@@ -14,6 +14,7 @@ from ray_committer.errors import (
     CommitStateUnknownError,
     RayCommitterError,
     ThrottledError,
+    mark,
     why,
 )
 from ray_committer.limits import waiting
@@ -21,7 +22,6 @@ from ray_committer.protocol.actions import Rename
 from ray_committer.protocol.record import ReplacedFile
 from ray_committer.protocol.recovery import Judgement, Proof, Verdict, judge_rename, prove
 from ray_committer.stores.base import FileStatus, StoreOperations
-from ray_committer.texts import mark
 from ray_committer.work.entries import STAYS, OldFileStaysError
 
 _HOPELESS = (PermissionError, FileNotFoundError, ThrottledError)  # the last was retried for long

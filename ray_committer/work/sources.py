@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ray_committer.errors import SHOWN
+from ray_committer.errors import SHOWN, mark
 from ray_committer.protocol.paths import parent
 from ray_committer.protocol.recovery import prove
 from ray_committer.stores.base import FileStatus, StoreOperations, Versions
-from ray_committer.texts import mark
 from ray_committer.work.entries import Entry
 from ray_committer.work.worker import Worker
 

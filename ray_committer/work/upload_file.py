@@ -16,7 +16,7 @@ from functools import partial
 
 import msgspec
 
-from ray_committer.errors import ManifestError, TaskCommitError
+from ray_committer.errors import ManifestError, TaskCommitError, mark
 from ray_committer.protocol.actions import predict_etag
 from ray_committer.protocol.manifest import MAX_PARTS, FileEntry, decode_manifest, digest
 from ray_committer.protocol.paths import join
@@ -25,7 +25,6 @@ from ray_committer.protocol.uri import Location, format_uri
 from ray_committer.stores.at_once import streamed
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.parts import PartedFile
-from ray_committer.texts import mark
 
 IN_FLIGHT = 2
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
-from ray_committer.errors import ManifestChangedError, ManifestError, ManifestReplacedError
+from ray_committer.errors import ManifestChangedError, ManifestError, ManifestReplacedError, mark
 from ray_committer.executors.base import THREAD_PREFIX, Place
 from ray_committer.executors.thread_pool import ThreadPool
 from ray_committer.limits.permits import Permits
@@ -24,7 +24,6 @@ from ray_committer.protocol.sidecar import FileIdentity, copy_name, decode_sidec
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.registry import open_store
-from ray_committer.texts import mark
 
 MANIFEST_CACHE_BYTES = 64 << 20
 PARSED_CACHE_FILES = 10_000

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache, partial
 
-from ray_committer.errors import CommitConflictError, IncompleteJobError, RayCommitterError
+from ray_committer.errors import CommitConflictError, IncompleteJobError, RayCommitterError, mark
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.jobs.commit import abort_job, commit_job, setup_job
@@ -26,7 +26,6 @@ from ray_committer.protocol.record import ConflictMode
 from ray_committer.report.commit_report import CommitReport
 from ray_committer.stages.setup_job import first_data
 from ray_committer.stores.base import StoreOperations
-from ray_committer.texts import mark
 from ray_committer.writers.arrow import pa
 from ray_committer.writers.files import FileLayout, write_tables
 

@@ -9,7 +9,13 @@ from contextlib import ExitStack
 
 import pytest
 
-from ray_committer.errors import CommitStateUnknownError, LinkedPathError, ManifestError, RecordGoneError
+from ray_committer.errors import (
+    CommitStateUnknownError,
+    LinkedPathError,
+    ManifestError,
+    RecordGoneError,
+    shown,
+)
 from ray_committer.job_files.job_state import advance, read_state
 from ray_committer.job_files.job_status import JobStatus
 from ray_committer.job_files.others import destinations_above, other_jobs
@@ -23,7 +29,6 @@ from ray_committer.stages.setup_job import setup_job
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore
-from ray_committer.texts import shown
 from tests.stages.support import (
     ALIVE,
     DEAD,

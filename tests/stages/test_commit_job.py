@@ -18,6 +18,7 @@ from ray_committer.errors import (
     RayCommitterError,
     RayLostError,
     ValidationError,
+    mark,
 )
 from ray_committer.events import CommitStarted, Event, FilesRenamed, Notice, StageEnded, StageStarted
 from ray_committer.executors.inline import InlineExecutor
@@ -34,7 +35,6 @@ from ray_committer.stages.commit_job import commit_job
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, run_commit
-from ray_committer.texts import mark
 from ray_committer.work.worker import Worker
 from tests.stages.support import JOB, OTHER_JOB, do_at, manifest_path, state_of, with_job
 from tests.stages.support import context as context_of

@@ -21,6 +21,7 @@ from ray_committer.errors import (
     RayCommitterError,
     StoreRefusedError,
     TaskCommitError,
+    shown,
 )
 from ray_committer.job_files.job_state import StateChangedError, adopt_state
 from ray_committer.job_files.job_status import JobStatus
@@ -50,7 +51,6 @@ from ray_committer.testing import (
     run_commit,
 )
 from ray_committer.testing.harness import put_file
-from ray_committer.texts import shown
 from tests.servers.fake_s3 import FakeS3, direct_store
 from tests.stages.support import (
     ALIVE,

@@ -6,10 +6,9 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from ray_committer.errors import ExportError
+from ray_committer.errors import ExportError, mark
 from ray_committer.limits import waiting
 from ray_committer.limits.waiting import Sleep
-from ray_committer.texts import mark
 
 ATTEMPTS = 20
 """How often an export begins again that came no further."""

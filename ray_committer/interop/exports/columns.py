@@ -16,13 +16,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from ray_committer.errors import ExportError, SettingsError
+from ray_committer.errors import ExportError, SettingsError, mark
 from ray_committer.interop.readers.arrow import arrow_type, value_of
 from ray_committer.protocol.file_list import ListedFile, partition_of
 from ray_committer.protocol.partition_names import partition_values
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.table_entry import PartitionColumn
-from ray_committer.texts import mark
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(NaN|Infinity)", re.ASCII)

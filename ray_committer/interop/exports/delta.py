@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import msgspec
 import pyarrow as pa
 
-from ray_committer.errors import ExportError, TableLogError
+from ray_committer.errors import ExportError, TableLogError, mark
 from ray_committer.interop.exports.beaten import BeatenError, until_done
 from ray_committer.interop.exports.columns import partitioning_of
 from ray_committer.interop.exports.delta_log import refuse_others
@@ -31,7 +31,6 @@ from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.changes import committed_since
 from ray_committer.tables.checkpoint import FilesAt
 from ray_committer.tables.snapshot import TableSnapshot
-from ray_committer.texts import mark
 
 
 def export_delta(store: StoreOperations, table: TablePlaces, definition: TableDefinition) -> Exported:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import msgspec
 
-from ray_committer.errors import ExportError
+from ray_committer.errors import ExportError, mark
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stores.base import StoreOperations
-from ray_committer.texts import mark
 
 
 class _Present(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from ray_committer.errors import ExportError
+from ray_committer.errors import ExportError, mark
 from ray_committer.interop.exports.beaten import BeatenError
 from ray_committer.interop.exports.columns import Partitioning
 from ray_committer.interop.exports.delta_store import delta_options, delta_url
@@ -21,7 +21,6 @@ from ray_committer.interop.exports.schemas import normal_schema
 from ray_committer.protocol.file_list import ListedFile
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.registry import shown_url
-from ray_committer.texts import mark
 
 try:
     from deltalake import CommitProperties, DeltaTable, Schema, Transaction

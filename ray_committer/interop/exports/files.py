@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ray_committer.errors import ExportError
+from ray_committer.errors import ExportError, mark
 from ray_committer.protocol.file_list import FileSet, ListedFile
 from ray_committer.protocol.hidden_names import is_hidden
 from ray_committer.protocol.paths import join
@@ -16,7 +16,6 @@ from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import ClaimCommitted
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.file_sets import read_file_set
-from ray_committer.texts import mark
 
 PARQUET = ".parquet"
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from ray_committer.errors import ExportError, JobNotFoundError
+from ray_committer.errors import ExportError, JobNotFoundError, mark
 from ray_committer.interop.exports.result import Exported
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.log import read_definition
-from ray_committer.texts import mark
 
 
 def export_table(store: StoreOperations, table: TablePlaces) -> Exported:

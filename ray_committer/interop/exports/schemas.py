@@ -11,11 +11,10 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ray_committer.errors import ExportError
+from ray_committer.errors import ExportError, mark
 from ray_committer.protocol.paths import join
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.output import open_input
-from ray_committer.texts import mark
 
 _UNSIGNED = {
     pa.uint8(): pa.int16(),

@@ -12,14 +12,13 @@ from functools import cached_property, reduce
 from operator import and_
 from typing import Any
 
-from ray_committer.errors import SettingsError
+from ray_committer.errors import SettingsError, mark
 from ray_committer.protocol.file_list import partition_of
 from ray_committer.protocol.partition_names import partition_values
 from ray_committer.protocol.table_entry import PartitionColumn
 from ray_committer.protocol.table_paths import KEPT_SUFFIX
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.output import file_system, fsspec_name
-from ray_committer.texts import mark
 
 try:
     import pyarrow as pa

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 
-from ray_committer.errors import IncompleteJobError, some_of
+from ray_committer.errors import IncompleteJobError, mark, some_of
 from ray_committer.job_files.commands import commit_command
 from ray_committer.protocol.hidden_names import is_passed_over
 from ray_committer.protocol.record import ManifestRef
@@ -22,7 +22,6 @@ from ray_committer.stages.freeze_manifests import are_as_loaded
 from ray_committer.stages.load_manifests import LoadedManifests, ManifestsChangedError
 from ray_committer.stores.at_once import at_once
 from ray_committer.stores.base import StoreOperations
-from ray_committer.texts import mark
 
 _HADOOP_ATTEMPT = re.compile(r"(attempt_.+_[mr]_\d{6,})_\d+", re.DOTALL)
 """A task attempt's id in Hadoop's form: the id of the task, then the number of the attempt."""

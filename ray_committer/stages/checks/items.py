@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from ray_committer.errors import PreflightError, some_of
+from ray_committer.errors import PreflightError, mark, some_of
 from ray_committer.protocol.paths import join, parent
 from ray_committer.protocol.record import ManifestRef, ReplacedFile
 from ray_committer.protocol.table_paths import TablePlaces
@@ -21,7 +21,6 @@ from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.file_sets import each_file
-from ray_committer.texts import mark
 from ray_committer.work.batches import batches
 from ray_committer.work.entries import entries
 from ray_committer.work.worker import Worker

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from ray_committer.errors import SHOWN, PreflightError, some_of
+from ray_committer.errors import SHOWN, PreflightError, mark, some_of
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.stages.context import JobContext
-from ray_committer.texts import mark
 from ray_committer.work.batches import batches
 from ray_committer.work.entries import entries
 from ray_committer.work.worker import Worker

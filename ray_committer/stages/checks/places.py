@@ -15,6 +15,7 @@ from ray_committer.errors import (
     CommitConflictError,
     LinkedPathError,
     PreflightError,
+    mark,
     some_of,
 )
 from ray_committer.executors.directories import Directories
@@ -31,7 +32,6 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.stores.registry import store_command
 from ray_committer.tables.other_tables import holds_table
-from ray_committer.texts import mark
 from ray_committer.work.batches import batches
 from ray_committer.work.sources import list_directory
 from ray_committer.work.worker import Worker

@@ -11,10 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from functools import partial
 
-from ray_committer.errors import SHOWN, PreflightError, some_of
+from ray_committer.errors import SHOWN, PreflightError, mark, some_of
 from ray_committer.protocol.paths import parent
 from ray_committer.stages.context import JobContext
-from ray_committer.texts import mark
 from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker
 

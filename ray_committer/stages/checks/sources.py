@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from ray_committer.errors import ManifestError, some_of
+from ray_committer.errors import ManifestError, mark, some_of
 from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import LoadedManifests, unpack
 from ray_committer.stores.base import FileStatus
-from ray_committer.texts import mark
 from ray_committer.work.batches import batches
 from ray_committer.work.entries import Entry, entries
 from ray_committer.work.sources import WrongSources, compare, directories_to_list, list_directory

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ray_committer.errors import PreflightError
+from ray_committer.errors import PreflightError, mark
 from ray_committer.job_files.listing import refuse_links
 from ray_committer.places.choose import output_of
 from ray_committer.places.old_files import replaced_file
@@ -17,7 +17,6 @@ from ray_committer.protocol.table_paths import DELTA_LOG, DIRECTORY, is_in_log
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.tables.other_tables import holds_table
-from ray_committer.texts import mark
 from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker
 

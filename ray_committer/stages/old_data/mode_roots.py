@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ray_committer.errors import ManifestChangedError, PreflightError
+from ray_committer.errors import ManifestChangedError, PreflightError, mark
 from ray_committer.protocol.paths import ancestors, is_inside, is_within, parent
 from ray_committer.protocol.record import Claim, ConflictMode, ManifestRef
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import LoadedManifests, ManifestsChangedError
-from ray_committer.texts import mark
 from ray_committer.work.batches import batches
 from ray_committer.work.entries import entries
 from ray_committer.work.worker import Worker

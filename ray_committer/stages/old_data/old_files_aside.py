@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
-from ray_committer.errors import CommitStateUnknownError, some_of
+from ray_committer.errors import CommitStateUnknownError, mark, some_of
 from ray_committer.job_files.job_state import Seen, StateChangedError, read_state
 from ray_committer.places.old_files import is_same, restore
 from ray_committer.places.settle import settle
@@ -27,7 +27,6 @@ from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.protocol.state import new_nonce
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import FileStatus, StoreOperations
-from ray_committer.texts import mark
 from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker
 

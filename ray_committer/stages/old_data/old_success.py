@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from contextlib import suppress
 
-from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError, ManifestError
+from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError, ManifestError, mark
 from ray_committer.job_files.job_state import Seen
 from ray_committer.job_files.success import attempt_of, success_if_told
 from ray_committer.places.aside import move_back
@@ -26,7 +26,6 @@ from ray_committer.stages.checks.removals import check_removals
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.take_away import is_still, remove_husk
 from ray_committer.stores.base import StoreOperations
-from ray_committer.texts import mark
 
 PUT_BACK_ROUNDS = 10
 """The rounds in which the place aside is emptied, while processes that wake up put the file there."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
-from ray_committer.errors import CommitConflictError, some_of
+from ray_committer.errors import CommitConflictError, mark, some_of
 from ray_committer.places.old_files import replaced_file
 from ray_committer.protocol.file_list import ListedFile
 from ray_committer.protocol.paths import ancestors, join, parent
@@ -19,7 +19,6 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stages.old_data.list_replaced_files import OldData
 from ray_committer.stores.at_once import at_once
 from ray_committer.stores.base import FileStatus, StoreOperations
-from ray_committer.texts import mark
 
 
 def find_read_files(

@@ -21,6 +21,7 @@ from ray_committer.errors import (
     CommitterBusyError,
     JobNotFoundError,
     RayCommitterError,
+    mark,
     why,
 )
 from ray_committer.job_files import owners
@@ -34,7 +35,6 @@ from ray_committer.options import Unfinished
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.state import UNFINISHED, Phase
 from ray_committer.stores.base import StoreOperations
-from ray_committer.texts import mark
 
 _log = logging.getLogger(__name__)
 

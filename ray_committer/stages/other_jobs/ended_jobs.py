@@ -17,6 +17,7 @@ from ray_committer.errors import (
     JobGoneError,
     JobNotFoundError,
     failed_request,
+    mark,
 )
 from ray_committer.job_files.commands import abort_command, resolve_command
 from ray_committer.job_files.job_state import Seen
@@ -34,7 +35,6 @@ from ray_committer.stages.save_commit_record import refuse_aborted
 from ray_committer.stages.turns.claim_table import digest_of
 from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.tables.jobs_in_log import AbortedWithoutClaim, Logged, what_became
-from ray_committer.texts import mark
 
 
 def finish_remnant(context: JobContext) -> tuple[Outcome, int | None]:

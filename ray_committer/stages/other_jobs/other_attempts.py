@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from ray_committer.errors import CommitRecordExistsError
+from ray_committer.errors import CommitRecordExistsError, mark
 from ray_committer.job_files.commands import job_command
 from ray_committer.job_files.follow_job import follow_job
 from ray_committer.job_files.job_state import (
@@ -24,7 +24,6 @@ from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import UNDECIDED, Phase
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.registry import shown_url
-from ray_committer.texts import mark
 
 
 def refuse_other_attempts(store: StoreOperations, job: JobAttempt, tree: JobTree | None = None) -> None:

@@ -13,7 +13,7 @@ from hashlib import sha256
 
 from msgspec import structs
 
-from ray_committer.errors import CommitStateUnknownError, PreflightError, RayCommitterError
+from ray_committer.errors import CommitStateUnknownError, PreflightError, RayCommitterError, mark
 from ray_committer.job_files.commands import abort_command
 from ray_committer.job_files.job_state import Seen
 from ray_committer.job_files.others import Choose
@@ -46,7 +46,6 @@ from ray_committer.stores.at_once import MANY
 from ray_committer.tables.claim import Claimant
 from ray_committer.tables.log import is_complete, require_definition
 from ray_committer.tables.release import release_if_aborted, release_own
-from ray_committer.texts import mark
 
 
 @dataclass(slots=True)

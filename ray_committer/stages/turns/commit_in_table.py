@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from msgspec import structs
 
-from ray_committer.errors import CommitStateUnknownError, RayCommitterError, why
+from ray_committer.errors import CommitStateUnknownError, RayCommitterError, mark, why
 from ray_committer.interop.exports import run
 from ray_committer.job_files.commands import export_command
 from ray_committer.protocol.file_list import ListedFile
@@ -27,7 +27,6 @@ from ray_committer.tables.checkpoint import is_due_between
 from ray_committer.tables.file_sets import save_file_set
 from ray_committer.tables.log import read_entries, require_definition
 from ray_committer.tables.save_checkpoint import save_checkpoint
-from ray_committer.texts import mark
 
 NEAR = 16
 """How far after an entry after which a checkpoint is due a commit that began before it saves one."""

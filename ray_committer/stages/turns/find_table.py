@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ray_committer.errors import SettingsError, TaskCommitError
+from ray_committer.errors import SettingsError, TaskCommitError, mark
 from ray_committer.job_files.job_state import Seen, StateChangedError, join_table
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import UNSTAMPED, Phase, TableBase
@@ -10,7 +10,6 @@ from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.turns.run_once import save_run_id
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.log import find_last_file, read_definition
-from ray_committer.texts import mark
 
 
 def find_table(

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from ray_committer.errors import PreflightError
+from ray_committer.errors import PreflightError, mark
 from ray_committer.protocol import file_list
 from ray_committer.protocol.file_list import (
     NO_PACKED,
@@ -32,7 +32,6 @@ from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.context import JobContext
 from ray_committer.tables.file_sets import save_file_lists
-from ray_committer.texts import mark
 from ray_committer.work.entries import Entry
 from ray_committer.work.sidecars import recorded_entries
 from ray_committer.work.worker import Worker

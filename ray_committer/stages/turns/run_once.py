@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
-from ray_committer.errors import CommitStateUnknownError, RayCommitterError, SettingsError
+from ray_committer.errors import CommitStateUnknownError, RayCommitterError, SettingsError, mark
 from ray_committer.job_files.commands import abort_command
 from ray_committer.job_files.job_state import Seen, read_state
 from ray_committer.protocol.paths import JobAttempt
@@ -24,7 +24,6 @@ from ray_committer.tables import checkpoint
 from ray_committer.tables.log import read_definition
 from ray_committer.tables.run_session import Key, second_write, session_of
 from ray_committer.tables.runs import claim_of_run, read_run
-from ray_committer.texts import mark
 
 
 class RunCommittedError(Exception):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ray_committer.errors import RayCommitterError
+from ray_committer.errors import RayCommitterError, mark
 from ray_committer.job_files.job_state import Seen
 from ray_committer.job_files.others import Choose, look_for_all
 from ray_committer.protocol.claims import Obstacle
@@ -21,7 +21,6 @@ from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import Patience
 from ray_committer.stages.preflight import OldFiles
-from ray_committer.texts import mark
 
 
 @dataclass(slots=True)

@@ -10,10 +10,9 @@ import pytest
 from deltalake import DeltaTable
 
 import ray_committer
-from ray_committer.errors import ExportError, JobNotFoundError, why
+from ray_committer.errors import ExportError, JobNotFoundError, shown, why
 from ray_committer.protocol.table_paths import DELTA_LOG
 from ray_committer.testing import StoreCall
-from ray_committer.texts import shown
 from tests.cli.commands import run
 from tests.interop.exports.tables import commit, new_table, rows_of, snapshot_rows
 from tests.opening import opening

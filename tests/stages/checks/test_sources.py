@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from msgspec import structs
 
-from ray_committer.errors import SHOWN, ManifestError
+from ray_committer.errors import SHOWN, ManifestError, shown
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.executors.threads import ThreadsExecutor
 from ray_committer.protocol.manifest import decode_manifest, encode_manifest
@@ -25,7 +25,6 @@ from ray_committer.testing import (
     visible_files,
     write_job,
 )
-from ray_committer.texts import shown
 from ray_committer.work.worker import Worker
 from tests.stages.support import (
     JOB,

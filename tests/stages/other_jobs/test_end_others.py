@@ -17,6 +17,8 @@ from ray_committer.errors import (
     JobGoneError,
     ManifestError,
     RayCommitterError,
+    mark,
+    shown,
     why,
 )
 from ray_committer.job_files import owners
@@ -30,7 +32,6 @@ from ray_committer.protocol.state import Phase
 from ray_committer.stages.other_jobs.end_others import End, end_jobs, end_of
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.testing import MemoryStore
-from ray_committer.texts import mark, shown
 from tests.stages.support import ALIVE, DEAD, JOB, NOW, OTHER_JOB, with_job
 
 LATER = msgspec.structs.replace(owner_of("run"), started=-1)
