@@ -8,6 +8,7 @@ import click
 from click.testing import CliRunner, Result
 
 from ray_committer.cli.main import main
+from ray_committer.errors import shown
 
 TERMINAL = {"COLUMNS": "80", "NO_COLOR": "1"}
 HADOOP = Path(__file__).parents[1] / "data" / "hadoop"
@@ -24,7 +25,10 @@ COMMANDS = {name: command_of(name) for name in main.list_commands(click.Context(
 
 
 def run(*arguments: str, **environment: str) -> Result:
-    return CliRunner(env={**TERMINAL, **environment}).invoke(main, arguments, prog_name="ray-committer")
+    runner = CliRunner(env={**TERMINAL, **environment})
+    result = runner.invoke(main, arguments, prog_name="ray-committer")
+    assert shown(result.output) == result.output, "a path is marked, but not shown"
+    return result
 
 
 def error_lines(result: Result) -> list[str]:

@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ray_committer.errors import (
+    PARTLY,
     UNCHANGED,
     CommitAbortedError,
     CommitStateUnknownError,
+    Promise,
     RayCommitterError,
     failed_request,
 )
@@ -101,16 +103,20 @@ def look_again(context: JobContext, known: Seen, error: Exception) -> bool:
     return True
 
 
+_STOPPED: dict[Promise, tuple[type[RayCommitterError], str]] = {
+    UNCHANGED: (CommitAbortedError, "no file was moved: fix that and run the same command"),
+    PARTLY: (
+        CommitStateUnknownError,
+        "the commit has begun and kept everything: fix that and run the same command to finish it",
+    ),
+}
+"""What a commit may say that a failure has stopped, by what is true of the data then."""
+
+
 def _store_failure(context: JobContext, progress: CommitProgress, cause: OSError) -> RayCommitterError:
     """The error for the caller of a commit in which a request failed."""
-    what = failed_request(cause, context.job.directory)
-    if not progress.is_decided:
-        return CommitAbortedError(what, "no file was moved: fix that and run the same command")
-    return CommitStateUnknownError(
-        what,
-        "the commit stopped in the middle and kept everything: fix that and run "
-        "the same command to finish it",
-    )
+    kind, advice = _STOPPED[PARTLY if progress.is_decided else UNCHANGED]
+    return kind(failed_request(cause, context.job.directory), advice)
 
 
 def _undecided(run: CommitRun, error: RayCommitterError) -> RayCommitterError:
@@ -123,7 +129,7 @@ def _looks_harmless(error: RayCommitterError) -> bool:
     return error.promise is UNCHANGED and not isinstance(error, CommitAbortedError)
 
 
-def _as_unknown(error: RayCommitterError) -> CommitStateUnknownError:
+def _as_unknown(error: RayCommitterError) -> RayCommitterError:
     """Convert an error that is harmless before the record, but after it stops a commit in the middle."""
-    kept = "the commit has begun and kept everything: run the same command to finish it"
-    return CommitStateUnknownError(error.parts[0], "; ".join((*error.args[1:], kept)))
+    kind, advice = _STOPPED[PARTLY]
+    return kind(error.parts[0], "; ".join((*error.args[1:], advice)))
