@@ -18,7 +18,7 @@ from ray_committer.job_files.job_state import read_state
 from ray_committer.job_files.read_job import read_job
 from ray_committer.job_files.success import is_noted
 from ray_committer.jobs.open_job import StorageOptions, attempt_context, open_here, require_destination
-from ray_committer.jobs.vacuum_jobs import Remains, at_work, find_remains
+from ray_committer.jobs.remains import Remains, at_work, find_remains
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, temporary_directory
 from ray_committer.protocol.state import Phase

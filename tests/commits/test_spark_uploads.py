@@ -13,7 +13,7 @@ import pytest
 
 from ray_committer import CommitOptions, Outcome
 from ray_committer.job_files.spark_uploads import end_spark_uploads
-from ray_committer.jobs.vacuum_jobs import find_remains
+from ray_committer.jobs.remains import find_remains
 from ray_committer.protocol.magic_paths import MagicJob
 from ray_committer.protocol.manifest import TaskManifest
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt

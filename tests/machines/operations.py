@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from ray_committer.errors import CommitConflictError, CommitRecordExistsError, RayCommitterError
 from ray_committer.job_files.job_state import read_state
-from ray_committer.jobs.vacuum_jobs import find_remains
+from ray_committer.jobs.remains import find_remains
 from ray_committer.options import CommitOptions, Unfinished
 from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt, parent, temporary_directory
 from ray_committer.protocol.record import ConflictMode

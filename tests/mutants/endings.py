@@ -5,7 +5,7 @@ from __future__ import annotations
 from ray_committer.cli.errors import exit_code
 from ray_committer.executors.choose import CONNECTED, reachable_ray
 from ray_committer.job_files.success import success_if_told
-from ray_committer.jobs.vacuum_jobs import at_work
+from ray_committer.jobs.remains import at_work
 from ray_committer.protocol.state import new_nonce
 from ray_committer.spark.callback import callback
 from ray_committer.spark.hadoop.conf import OF_ANY_WRITE

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ray_committer.jobs.vacuum_jobs import Remains, find_remains
+from ray_committer.jobs.remains import Remains, find_remains
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.record import Owner
 from ray_committer.protocol.state import Phase
