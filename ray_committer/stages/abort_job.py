@@ -72,22 +72,22 @@ def _abort(context: JobContext) -> bool:
     first = state.seen or adopt_state(store, job, Phase.ABORTED)
     if first is None:  # it had no state, and is gone: nothing identifies it any more
         raise unknown_end(job)
-    seen, is_there = follow_job(first, partial(_decide_aborted, context))
+    last, is_there = follow_job(first, partial(_decide_aborted, context))
     if not is_there:
-        refuse_committed(context, seen)
+        refuse_committed(context, last)
         return True
     has_ended = is_left and find_s3a(store, job.destination, job.job_id, job.number) is None
-    remove_aborted(context, seen)
+    remove_aborted(context, last)
     if has_ended:  # another process has done all of it between the two looks
-        refuse_committed(context, seen)
+        refuse_committed(context, last)
     return not is_over
 
 
-def _decide_aborted(context: JobContext, seen: Seen) -> Seen:
-    if seen.phase is Phase.ABORTED:
-        return seen
-    refuse_decided(context, seen.phase)
-    return advance(context.store, context.job, seen, Phase.ABORTED)
+def _decide_aborted(context: JobContext, current: Seen) -> Seen:
+    if current.phase is Phase.ABORTED:
+        return current
+    refuse_decided(context, current.phase)
+    return advance(context.store, context.job, current, Phase.ABORTED)
 
 
 def is_nothing(state: JobStatus) -> bool:
@@ -100,16 +100,17 @@ def may_be_left(context: JobContext, state: JobStatus) -> bool:
     return is_nothing(state) and context.is_adopted and not is_noted(context.store, context.job)
 
 
-def remove_aborted(context: JobContext, seen: Seen) -> None:
+def remove_aborted(context: JobContext, aborted: Seen) -> None:
     """End the claim of an aborted job in the log of its table, and delete the job's directory."""
-    context.journal.ended_claim = _release_claim(context, seen)
-    left = _remove_left(context) if seen.state.stamp == UNSTAMPED else 0
-    return_success_of_another(context.store, context.job, seen)
-    gone = take_away(context.store, context.job, seen)
+    # The claim ends before the directory goes: without the state, only a person could end it (D7).
+    context.journal.ended_claim = _release_claim(context, aborted)
+    left = _remove_left(context) if aborted.state.stamp == UNSTAMPED else 0
+    return_success_of_another(context.store, context.job, aborted)
+    gone = take_away(context.store, context.job, aborted)
     if gone is not None:
         sync_taken_away(context)
         counted = count_deleted(context.store, gone)
-        uploads = delete_gone(context.store, gone, seen)
+        uploads = delete_gone(context.store, gone, aborted)
         if uploads is not None:
             context.journal.deleted = replace(counted, uploads=left + uploads)
     remove_empty_parents(context)
@@ -120,17 +121,17 @@ def _remove_left(context: JobContext) -> int:
     many uploads were aborted."""
     aborted, visible = remove_left(context.store, context.job, is_committed=False)
     if visible:
-        others = f" and {len(visible) - 1:,} more" if len(visible) > 1 else ""
+        rest = f" and {len(visible) - 1:,} more" if len(visible) > 1 else ""
         context.notice(
-            f"{mark(visible[0])}{others}: completed by Hadoop's committer before this abort, and still "
+            f"{mark(visible[0])}{rest}: completed by Hadoop's committer before this abort, and still "
             "visible"
         )
     return aborted
 
 
-def _release_claim(context: JobContext, seen: Seen) -> ClaimInFlight | None:
+def _release_claim(context: JobContext, aborted: Seen) -> ClaimInFlight | None:
     try:
-        return release_own(context.store, context.job, seen.state, context.now_milliseconds())
+        return release_own(context.store, context.job, aborted.state, context.now_milliseconds())
     except TableLogError as e:
         raise CommitStateUnknownError(
             e.parts[0],

@@ -28,7 +28,7 @@ FEW_ATTEMPTS = 32
 """On any store, one deletion can include this many attempt directories, which are empty by now."""
 
 
-def cleanup_job(context: JobContext, seen: Seen, record: CommitRecord | None) -> bool:
+def cleanup_job(context: JobContext, committed: Seen, record: CommitRecord | None) -> bool:
     """Remove the directory of a committed job attempt, after `end_other_attempts` has succeeded; False,
     with a notice, if the store refused to.
 
@@ -39,12 +39,12 @@ def cleanup_job(context: JobContext, seen: Seen, record: CommitRecord | None) ->
     try:
         _remove_adopted(context)
         if (tree := list_tree(store, context.job.job_directory)) is not None:
-            _delete_tree(context, tree, seen, record.manifests if record else ())
+            _delete_tree(context, tree, committed, record.manifests if record else ())
             return True
-        gone = take_away(store, context.job, seen)
+        gone = take_away(store, context.job, committed)
         if gone is not None:
             sync_taken_away(context)
-            delete = partial(_delete, context, gone, seen, record.manifests if record else ())
+            delete = partial(_delete, context, gone, committed, record.manifests if record else ())
             above = partial(store.remove_empty_directory, context.job.job_directory)
             steps: list[Callable[[], object]] = [delete, above] if gone != context.job else [delete]
             context.at_once(lambda step: step(), steps)
@@ -70,24 +70,26 @@ def end_other_attempts(context: JobContext) -> bool:
 
 
 def _delete_tree(
-    context: JobContext, tree: JobTree, seen: Seen, manifests: Sequence[ManifestRef]
+    context: JobContext, tree: JobTree, committed: Seen, manifests: Sequence[ManifestRef]
 ) -> None:
     """Abort the other attempts and delete all of this one, by one listing of the job, if that shows the
-    state `seen`; the state is deleted last, on condition that it has not changed.
+    state `committed`; the state is deleted last, on condition that it has not changed.
 
     Uploads are looked for only if a task attempt that does not count has left notes of them, or if the
     job is one of Spark.
     """
     store, job = context.store, context.job
-    if not tree.is_in_state(job, seen):
+    # Another process has removed the job, and perhaps set it up again since: nothing of that is touched
+    # (D7).
+    if not tree.is_in_state(job, committed):
         return
     abort_other_attempts(store, job, tree)
-    end_spark_uploads(store, job, partial(is_still, store, job, seen))
+    end_spark_uploads(store, job, partial(is_still, store, job, committed))
     if tree.has_left(job, manifests):
-        delete_gone(store, job, seen)
+        delete_gone(store, job, committed)
         return
     store.delete_objects(tree.own(job))
-    delete_state(store, job, seen)
+    delete_state(store, job, committed)
 
 
 def finish_cleanup(context: JobContext) -> None:
@@ -113,9 +115,11 @@ def _note_failure(context: JobContext, path: str, error: Exception) -> None:
     )
 
 
-def _delete(context: JobContext, gone: JobAttempt, seen: Seen, manifests: Sequence[ManifestRef]) -> None:
+def _delete(
+    context: JobContext, gone: JobAttempt, committed: Seen, manifests: Sequence[ManifestRef]
+) -> None:
     _delete_attempts(context, gone, manifests)
-    delete_gone(context.store, gone, seen)
+    delete_gone(context.store, gone, committed)
 
 
 def _delete_attempts(context: JobContext, gone: JobAttempt, manifests: Sequence[ManifestRef]) -> None:
@@ -126,8 +130,8 @@ def _delete_attempts(context: JobContext, gone: JobAttempt, manifests: Sequence[
     """
     if not context.places.clears_attempts(context.job):
         return
-    found = (_attempt_directory(context.job, ref) for ref in manifests)
-    attempts = {path for path in found if path is not None}
+    directories = (_attempt_directory(context.job, ref) for ref in manifests)
+    attempts = {path for path in directories if path is not None}
     if len(attempts) > FEW_ATTEMPTS:
         moved = sorted(gone.directory + path.removeprefix(context.job.directory) for path in attempts)
         for _ in context.executor.run(_delete_directories, batches(context.executor, moved)):

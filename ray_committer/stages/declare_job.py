@@ -60,7 +60,7 @@ class Patience(Waiting):
 
 
 def declare_job(
-    context: JobContext, seen: Seen, claim: Claim, run: str, run_id: str | None = None
+    context: JobContext, last: Seen, claim: Claim, run: str, run_id: str | None = None
 ) -> Seen:
     """Declare an open job; `StateChangedError` if it is not open any more."""
     nonce = new_nonce()
@@ -74,7 +74,7 @@ def declare_job(
         run_id=run_id,
     )
     content = context.places.add_content(context.job, nonce, encode(declaration))
-    return advance(context.store, context.job, seen, Phase.DECLARED, nonce, content=content)
+    return advance(context.store, context.job, last, Phase.DECLARED, nonce, content=content)
 
 
 def withdraw(context: JobContext, declared: Seen) -> Seen:
@@ -82,21 +82,21 @@ def withdraw(context: JobContext, declared: Seen) -> Seen:
     return advance(context.store, context.job, declared, Phase.OPEN)
 
 
-def wait_for_declaration(context: JobContext, seen: Seen, patience: Patience) -> Seen:
+def wait_for_declaration(context: JobContext, expected: Seen, patience: Patience) -> Seen:
     """Wait for another committer of this job that has declared it; if it is dead, withdraw for it.
 
     `CommitterBusyError` if that committer is at work for longer than there is patience.
     """
     while True:
-        other = read_other(context.store, context.job, context.now_milliseconds())
-        if other is None or other.seen != seen:
-            now = other.seen if other else read_state(context.store, context.job)
-            raise StateChangedError(now, seen)
-        other = patience.watch.judge(other)
-        if not other.is_alive:
-            return withdraw(context, seen)
-        if patience.is_over and not other.is_doubtful:
-            raise busy(other)
+        status = read_other(context.store, context.job, context.now_milliseconds())
+        if status is None or status.seen != expected:
+            current = status.seen if status else read_state(context.store, context.job)
+            raise StateChangedError(current, expected)
+        status = patience.watch.judge(status)
+        if not status.is_alive:
+            return withdraw(context, expected)
+        if patience.is_over and not status.is_doubtful:
+            raise busy(status)
         patience.wait()
 
 
@@ -116,24 +116,25 @@ def look_around(
     real = context.store.real_path(destination)
     is_inside_all = all(path == real or is_inside(path, real) for path in claim.writes)
     roots = {destination, *claim.excludes}
+    # A job that was set up above may write anywhere below, so every directory above is looked into (D3).
     above = destinations_above((*roots, *claim.writes))
-    own = {*roots, *below}
-    directories = sorted({*own, *above} - {real} | {destination})
+    required = {*roots, *below}
+    directories = sorted({*required, *above} - {real} | {destination})
 
     def look(directory: str) -> list[JobStatus]:
-        must_see = directory in own or is_inside(directory, real)
+        must_see = directory in required or is_inside(directory, real)
         of_own = choose if directory == destination and is_inside_all else look_for_all
         return _hindrances(context, claim, directory, must_see=must_see, choose=of_own)
 
-    found = context.at_once(look, directories)
-    return [other for others in found for other in others]
+    groups = context.at_once(look, directories)
+    return [rival for rivals in groups for rival in rivals]
 
 
 def give_way(
     context: JobContext,
     declared: Seen,
     claim: Claim,
-    others: Sequence[JobStatus],
+    rivals: Sequence[JobStatus],
     patience: Patience,
     *,
     roots: Sequence[str] = (),
@@ -145,44 +146,46 @@ def give_way(
     the directories whose files the job replaces. `CommitConflictError`, with the declaration withdrawn,
     if one must not be ended or there is no patience left.
     """
-    others = [patience.watch.judge(other) for other in _last_signs(context, others)]
-    for other in others:
-        is_dead = other.phase is Phase.DECLARED and not other.is_alive
-        if is_dead and _withdraw_dead(context, other):
+    rivals = [patience.watch.judge(rival) for rival in _last_signs(context, rivals)]
+    for rival in rivals:
+        is_dead = rival.phase is Phase.DECLARED and not rival.is_alive
+        if is_dead and _withdraw_dead(context, rival):
             return declared
-    stopped = [other for other in others if not other.is_alive]
+    stopped = [rival for rival in rivals if not rival.is_alive]
     if stopped:
+        # Withdrawn first: to end a job takes long, and meanwhile this one must hold nobody up (D3).
         after = withdraw(context, declared)
         _end_stopped(context, claim, ends_of(context, stopped, roots, run_id), patience)
         return after
-    if patience.is_over and not any(other.is_doubtful for other in others):
+    if patience.is_over and not any(rival.is_doubtful for rival in rivals):
         withdraw(context, declared)
-        raise _conflict(context, claim, others[0])
+        raise _conflict(context, claim, rivals[0])
+    # Both sides compute the same order from the two declarations, so exactly one of them stays (D3).
     mine = _rank(claim, declared.state.nonce)
     stays = all(
-        other.phase is not Phase.DECLARED or mine < _rank(other.claim, other.known.state.nonce)
-        for other in others
+        rival.phase is not Phase.DECLARED or mine < _rank(rival.claim, rival.known.state.nonce)
+        for rival in rivals
     )
     after = declared if stays else withdraw(context, declared)
     patience.wait()
     return after
 
 
-def _last_signs(context: JobContext, others: Iterable[JobStatus]) -> Iterator[JobStatus]:
+def _last_signs(context: JobContext, rivals: Iterable[JobStatus]) -> Iterator[JobStatus]:
     """The jobs, those whose commit has begun with the heartbeat, which shows that a run has failed."""
-    for other in others:
-        if other.phase is Phase.DECLARED or other.beat is not None or not other.is_alive:
-            yield other
+    for rival in rivals:
+        if rival.phase is Phase.DECLARED or rival.beat is not None or not rival.is_alive:
+            yield rival
         else:
             now = context.now_milliseconds()
-            yield from read_others(context.store, other.job, now_milliseconds=now)
+            yield from read_others(context.store, rival.job, now_milliseconds=now)
 
 
-def busy(other: JobStatus) -> CommitterBusyError:
+def busy(status: JobStatus) -> CommitterBusyError:
     """The error for a commit on which another process is at work."""
-    owner = other.owner
+    owner = status.owner
     return CommitterBusyError(
-        f"{mark(other.job.directory)}: process {owner.process} on {owner.host} is committing this job",
+        f"{mark(status.job.directory)}: process {owner.process} on {owner.host} is committing this job",
         "wait for it, then run the same command",
     )
 
@@ -203,7 +206,7 @@ def _hindrances(
             f"writes to {mark(context.job.destination)} during this commit"
         )
 
-    found = other_jobs(
+    rivals = other_jobs(
         context.store,
         directory,
         context.now_milliseconds(),
@@ -211,31 +214,31 @@ def _hindrances(
         unread=unread,
         choose=choose,
     )
-    for one in found:
-        if one.closed is not None:
-            notice(not_read(one.closed, one.job.directory))
+    for rival in rivals:
+        if rival.closed is not None:
+            notice(not_read(rival.closed, rival.job.directory))
     is_own = directory == context.job.destination
-    begun = [one for one in found if one.phase in IN_THE_WAY]
-    for one in begun:
-        if one.is_passed_by_appends and not one.is_alive and claim.hinders(one.claim):
-            what, advice = finish_first(context.store, one)
+    begun = [rival for rival in rivals if rival.phase in IN_THE_WAY]
+    for rival in begun:
+        if rival.is_passed_by_appends and not rival.is_alive and claim.hinders(rival.claim):
+            what, advice = finish_first(context.store, rival)
             context.notice_once(
                 f"{what}, and it has not removed all the data that it replaces; {advice}"
             )
-    return [one for one in begun if _is_in_the_way(claim, one, is_own)]
+    return [rival for rival in begun if _is_in_the_way(claim, rival, is_own)]
 
 
-def _is_in_the_way(claim: Claim, other: JobStatus, is_own: bool) -> bool:
+def _is_in_the_way(claim: Claim, rival: JobStatus, is_own: bool) -> bool:
     """Whether the two must not be committed at once, or this job, at its own destination, may be the
     same application as the other one, run again.
 
     An append does not wait for a sealed job that replaces data: all new files of that job are in place,
     and it removes no file that its record does not name.
     """
-    theirs = other.claim
-    if other.is_passed_by_appends and not claim.excludes:
+    theirs = rival.claim
+    if rival.is_passed_by_appends and not claim.excludes:
         return False
-    return claim.hinders(theirs) or (is_own and other.is_unfinished and theirs.meets(claim.writes))
+    return claim.hinders(theirs) or (is_own and rival.is_unfinished and theirs.meets(claim.writes))
 
 
 def _end_stopped(context: JobContext, claim: Claim, ends: Sequence[Choice], patience: Patience) -> None:
@@ -258,11 +261,11 @@ def ends_of(
     None that was set up above this job is ended: its record could name any file there, and the caller
     has named only this job's directories.
     """
-    own = context.job.destination
-    named = (own, context.store.real_path(own), *roots)
+    destination = context.job.destination
+    named = (destination, context.store.real_path(destination), *roots)
 
-    def is_named(other: JobStatus) -> bool:
-        there = other.job.destination
+    def is_named(rival: JobStatus) -> bool:
+        there = rival.job.destination
         return any(there == root or is_inside(there, root) for root in named)
 
     options = context.options
@@ -273,14 +276,14 @@ def ends_of(
         finish_others=options.finish_others,
         run_id=run_id,
     )
-    return [(one, end(one) if is_named(one) else None) for one in stopped]
+    return [(rival, end(rival) if is_named(rival) else None) for rival in stopped]
 
 
-def _withdraw_dead(context: JobContext, other: JobStatus) -> bool:
+def _withdraw_dead(context: JobContext, rival: JobStatus) -> bool:
     """Withdraw the declaration of a job whose committer is dead, which decides nothing about that job;
     False if it belongs to another user."""
     try:
-        advance_if_unchanged(context.store, other.job, other.known, Phase.OPEN)
+        advance_if_unchanged(context.store, rival.job, rival.known, Phase.OPEN)
     except PermissionError:
         return False
     return True
@@ -291,11 +294,11 @@ def _rank(claim: Claim, nonce: str) -> tuple[bool, str]:
     return not claim.excludes, nonce
 
 
-def _conflict(context: JobContext, claim: Claim, other: JobStatus) -> CommitConflictError:
-    waited = "" if not other.is_alive else f" (waited {context.options.conflict_wait_seconds:g} s)"
+def _conflict(context: JobContext, claim: Claim, rival: JobStatus) -> CommitConflictError:
+    waited = "" if not rival.is_alive else f" (waited {context.options.conflict_wait_seconds:g} s)"
     why = f"and this job must not do that at the same time{waited}"
-    if not claim.hinders(other.claim):
-        why = would_repeat(other)
+    if not claim.hinders(rival.claim):
+        why = would_repeat(rival)
     return refusal(
-        context.store, other, context.options.unfinished, then="run the same command", why=why
+        context.store, rival, context.options.unfinished, then="run the same command", why=why
     )

@@ -35,6 +35,8 @@ def freeze_manifests(context: JobContext, loaded: LoadedManifests) -> bool:
             f"{mark(job.manifests)}: appeared after the job's manifests were frozen, so it does not "
             "count; a task that was taken for dead may have made it"
         )
+    # Compared after the rename: what a task saved between the load and the freeze is frozen, too, and
+    # counts (D4).
     return _are_same(context, loaded, frozen)
 
 
@@ -47,8 +49,10 @@ def copies_are_current(
     if context.places.frozen(context.job) is not None:
         return True
     names = counted_names(context)
-    if tree is not None and (found := tree.manifests(context.job)):
-        return listing_of(context.job, counted_manifests(found, names)).digest == loaded.listing.digest
+    if tree is not None and (statuses := tree.manifests(context.job)):
+        return (
+            listing_of(context.job, counted_manifests(statuses, names)).digest == loaded.listing.digest
+        )
     listing = _listing(context.store, context.job, context.job.manifests, names)
     return _is_as_loaded(context, loaded, context.job.manifests, listing)
 
@@ -71,21 +75,21 @@ def _are_same(context: JobContext, loaded: LoadedManifests, directory: str) -> b
     names = counted_names(context)
     is_long = len(loaded.manifests) >= MANY_MANIFESTS
     if is_long and context.executor.starts_workers and context.places.are_listed_alike:
-        (found,) = context.executor.run(partial(_look, names=names), [directory])
+        (listing,) = context.executor.run(partial(_look, names=names), [directory])
     else:
-        found = _listing(context.store, context.job, directory, names)
-    return _is_as_loaded(context, loaded, directory, found)
+        listing = _listing(context.store, context.job, directory, names)
+    return _is_as_loaded(context, loaded, directory, listing)
 
 
 def _is_as_loaded(
-    context: JobContext, loaded: LoadedManifests, directory: str, found: Listing | None
+    context: JobContext, loaded: LoadedManifests, directory: str, listing: Listing | None
 ) -> bool:
-    if found is None:
+    if listing is None:
         raise MissingManifestsError(
             f"{mark(directory)}: is gone, perhaps because another job's clean-up deleted all of "
             f"{mark(context.job.temporary)}"
         )
-    return found.digest == loaded.listing.digest
+    return listing.digest == loaded.listing.digest
 
 
 def _look(worker: Worker, directory: str, *, names: frozenset[str] | None) -> Listing | None:
@@ -98,7 +102,7 @@ def _listing(
 ) -> Listing | None:
     """What is in `directory` now; None if it is gone."""
     try:
-        found = store.list_anew(directory)
+        statuses = store.list_anew(directory)
     except FileNotFoundError:
         return None
-    return listing_of(job, counted_manifests(found, names))
+    return listing_of(job, counted_manifests(statuses, names))

@@ -163,6 +163,8 @@ def load_manifests(
     if record is None:
         listing, wanted = _list_manifests(context, statuses)
     is_small = sum(item.size for item in wanted) <= SMALL_MANIFESTS
+    # With few files the sources are checked in the freeze, beside the declaration: one round of requests
+    # less.
     can_wait = is_small and not changes_nothing and context.places.waits_in_freeze
     load = partial(
         _load,
@@ -176,6 +178,8 @@ def load_manifests(
     loaded: dict[int, LoadedBatch] = {}
     new_files = JoinedFiles(context)
     packed: dict[int, ResultRef] = {}
+    # Batches leave `waiting` as they come back, so that a lost one is named, and memory holds each
+    # manifest once.
     waiting = dict(enumerate(batches(context.executor, wanted)))
     del wanted  # of each manifest, memory holds what was listed or what was loaded
     numbered = ((number, waiting[number]) for number in range(len(waiting)))
@@ -199,17 +203,17 @@ def load_manifests(
     starts = tuple(accumulate((0, *(len(loaded[number].refs) for number in numbers))))[:-1]
     packs = tuple(packed.get(number) for number in numbers)
     fills = any(batch.fills_destination for batch in loaded.values())
-    wrong = tuple(one for number in numbers for one in loaded[number].wrong_sources)
+    wrong = tuple(group for number in numbers for group in loaded[number].wrong_sources)
     return LoadedManifests(
         manifests, statistics, starts, packs, listing, fills, not can_wait, wrong, new_files.file_set()
     )
 
 
-def _tell_of_passed_over(context: JobContext, found: PassedOver) -> None:
-    if found.number:
+def _tell_of_passed_over(context: JobContext, passed: PassedOver) -> None:
+    if passed.number:
         context.notice_once(
             f"{mark(context.job.tasks)}: tasks left hidden names, or what is no regular file, which are "
-            f"not data and are not committed: {found}"
+            f"not data and are not committed: {passed}"
         )
 
 
@@ -233,10 +237,10 @@ def _joined(
     context: JobContext, wanted: Sequence[Listed | ManifestRef], refs: Sequence[ManifestRef]
 ) -> tuple[ManifestRef, ...]:
     """The loaded manifests of a batch, which must be those `wanted`; they share names and sizes."""
-    if [one.name for one in refs] != [one.name for one in wanted]:
+    if [ref.name for ref in refs] != [entry.name for entry in wanted]:
         raise _not_all(context, len(wanted), len(refs))
     pairs = zip(refs, wanted, strict=True)
-    return tuple(structs.replace(ref, name=one.name, size=one.size) for ref, one in pairs)
+    return tuple(structs.replace(ref, name=entry.name, size=entry.size) for ref, entry in pairs)
 
 
 def _not_all(context: JobContext, listed: int, loaded: int) -> MissingManifestsError:
@@ -268,18 +272,18 @@ def _list_manifests(
     `statuses` are all files of that directory, if it was listed already.
     """
     try:
-        found = list_manifest_files(context.store, context.job) if statuses is None else statuses
+        files = list_manifest_files(context.store, context.job) if statuses is None else statuses
     except FileNotFoundError as e:
         raise MissingManifestsError(
             f"{mark(context.job.manifests)}: is gone, perhaps because another job's clean-up deleted "
             f"all of {mark(context.job.temporary)}"
         ) from e
-    counted = list(counted_manifests(found, counted_names(context)))
+    counted = list(counted_manifests(files, counted_names(context)))
     listing, listed = listing_of(context.job, counted), []
-    del found
+    del files
     while counted:  # memory holds each manifest once
-        one = counted.pop()
-        listed.append(Listed(one.name, one.size))
+        status = counted.pop()
+        listed.append(Listed(status.name, status.size))
     return listing, sorted(listed, key=attrgetter("name"))
 
 

@@ -112,17 +112,19 @@ def setup_job(
             run_id=run_id,
         )
         refuse = partial(_refusal, store, unfinished, replaces)
-        others = _end_stopped(store, look, beside, refuse, end, on_warning)
+        rivals = _end_stopped(store, look, beside, refuse, end, on_warning)
         if is_refused and not is_committed(store, job.destination, run_id):
             refuse_data(store, job.destination)
         intent = Intent.REPLACES if replaces else Intent.REFUSED if must_be_empty else Intent.APPENDS
         intent = Intent.FROM_LOG if from_log else intent
+        # After the checks: until here a refused job has changed nothing, except the jobs that it has
+        # ended.
         stamp = _begin(store, job, intent, needs_table=needs_table, run_id=run_id)
-    stopped = ["; ".join(finish_first(store, one)) for one in others if _has_stopped(one)]
+    stopped = ["; ".join(finish_first(store, rival)) for rival in rivals if _has_stopped(rival)]
     links = [
-        f"{not_read(one.closed, one.job.directory)}; a job there may have begun its commit"
-        for one in others
-        if one.closed is not None
+        f"{not_read(rival.closed, rival.job.directory)}; a job there may have begun its commit"
+        for rival in rivals
+        if rival.closed is not None
     ]
     for warning in (*stopped, *links, *_in_user_space(store, job.destination)):
         on_warning(warning)
@@ -169,44 +171,44 @@ def _begin(
     """Make the job's directories and its state; return its stamp."""
     places_of(store).make_job(job)
     try:
-        seen = begin_state(store, job, new_state(intent))
+        first = begin_state(store, job, new_state(intent))
     except (FileExistsError, FileNotFoundError) as e:
         raise TaskCommitError(
             f"{mark(job.directory)}: another process set it up, or ended it, at the same time",
             "give every job and every job attempt its own id",
         ) from e
     try:
-        seen = _finish(store, job, seen, needs_table=needs_table, run_id=run_id)
+        first = _finish(store, job, first, needs_table=needs_table, run_id=run_id)
     except RayCommitterError:
-        _give_up(store, job, seen)
+        _give_up(store, job, first)
         raise
-    return seen.state.stamp
+    return first.state.stamp
 
 
 def _finish(
-    store: StoreOperations, job: JobAttempt, seen: Seen, *, needs_table: bool, run_id: str | None
+    store: StoreOperations, job: JobAttempt, first: Seen, *, needs_table: bool, run_id: str | None
 ) -> Seen:
     """Do what is left once the job has its state; return the state then."""
     try:
         store.mkdirs(job.manifests)
         store.check_renames(job.directory)
         refuse_other_attempts(store, job)
-        seen = find_table(store, job, seen, run_id)
+        first = find_table(store, job, first, run_id)
         if needs_table:
-            require_table(job, seen)
+            require_table(job, first)
             output_of(store).refuse_to_keep(job.destination)
-        forget_earlier_success(store, job, seen)
-        _refuse_ended(store, job, seen)
+        forget_earlier_success(store, job, first)
+        _refuse_ended(store, job, first)
     except FileNotFoundError:  # perhaps since the job is gone
-        _refuse_ended(store, job, seen)
+        _refuse_ended(store, job, first)
         raise
-    return seen
+    return first
 
 
-def _refuse_ended(store: StoreOperations, job: JobAttempt, seen: Seen) -> None:
+def _refuse_ended(store: StoreOperations, job: JobAttempt, first: Seen) -> None:
     """`TaskCommitError` if the job was aborted while it was set up."""
-    now = read_state(store, job)
-    if now is None or now.state.stamp != seen.state.stamp or now.phase is Phase.ABORTED:
+    current = read_state(store, job)
+    if current is None or current.state.stamp != first.state.stamp or current.phase is Phase.ABORTED:
         raise TaskCommitError(
             f"{mark(job.directory)}: was aborted while it was set up",
             "if that was a mistake, set up a job again, with another id",
@@ -231,36 +233,38 @@ def _end_stopped(
 ) -> Sequence[JobStatus]:
     """End the jobs in the way, or refuse; return the other jobs after that."""
     for _ in range(ROUNDS):
-        others = look()
-        choices = beside(others)
+        rivals = look()
+        choices = beside(rivals)
         if not choices:
-            return others
+            return rivals
         for text in end_jobs(store, none_refused(choices, refuse), end):
             on_warning(text)
     raise refuse(choices[0][0])
 
 
 def _refusal(
-    store: StoreOperations, unfinished: Unfinished | None, replaces: Sequence[str], other: JobStatus
+    store: StoreOperations, unfinished: Unfinished | None, replaces: Sequence[str], rival: JobStatus
 ) -> CommitConflictError:
     why = "and this job must not replace data there before the other one has ended"
     if not replaces:
-        why = would_repeat(other)
-    return refusal(store, other, unfinished, then="run the application again", why=why)
+        why = would_repeat(rival)
+    return refusal(store, rival, unfinished, then="run the application again", why=why)
 
 
-def _give_up(store: StoreOperations, job: JobAttempt, seen: Seen) -> None:
+def _give_up(store: StoreOperations, job: JobAttempt, first: Seen) -> None:
     """Abort a job that was set up but is refused; ``vacuum`` deletes what remains after an error."""
+    # Only a courtesy: whatever fails here, the refusal is the answer, and `vacuum` finds the rest.
     with suppress(OSError, RayCommitterError):
-        now = read_state(store, job)
-        if now is None:  # it was aborted, and set-up has made directories since
+        current = read_state(store, job)
+        if current is None:  # it was aborted, and set-up has made directories since
             for directory in (job.manifests, job.directory, job.job_directory, job.temporary):
                 store.remove_empty_directory(directory)
             return
-        if now.state.stamp != seen.state.stamp or now.phase not in (*UNDECIDED, Phase.ABORTED):
+        # Another job of this id, or a commit that has begun since: neither is this call's to end (D7).
+        if current.state.stamp != first.state.stamp or current.phase not in (*UNDECIDED, Phase.ABORTED):
             return
-        is_over = now.phase is Phase.ABORTED
-        aborted = now if is_over else advance_if_unchanged(store, job, now, Phase.ABORTED)
+        is_over = current.phase is Phase.ABORTED
+        aborted = current if is_over else advance_if_unchanged(store, job, current, Phase.ABORTED)
         if aborted is not None and (gone := take_away(store, job, aborted)) is not None:
             delete_gone(store, gone, aborted)
 
@@ -271,9 +275,9 @@ def refuse_data(store: StoreOperations, destination: str) -> None:
         raise data_error({destination: name})
 
 
-def data_error(found: Mapping[str, str]) -> CommitConflictError:
+def data_error(names: Mapping[str, str]) -> CommitConflictError:
     """The error that names directories with data in which a job wants none, each with a name there."""
-    named = [f"{mark(path)}: holds data already ({found[path]})" for path in sorted(found)]
+    named = [f"{mark(path)}: holds data already ({names[path]})" for path in sorted(names)]
     return CommitConflictError(some_of(named), "this job has changed nothing")
 
 
@@ -286,6 +290,6 @@ def first_data(store: StoreOperations, directory: str) -> str | None:
     return min((name for name in names if not is_hidden(name)), default=None)
 
 
-def _has_stopped(other: JobStatus) -> bool:
+def _has_stopped(status: JobStatus) -> bool:
     """Whether a commit was recorded and no process is at work on it."""
-    return other.is_decided and not other.is_alive
+    return status.is_decided and not status.is_alive

@@ -112,10 +112,10 @@ def take_back_entry(
     taken, has_two_names = join(place, str(number)), can_have_two_names(store)
     if _take_source(store, entry, taken) and not has_two_names:
         return None
-    own = store.get_status(taken)
-    if own is not None and not has_two_names:
+    source = store.get_status(taken)
+    if source is not None and not has_two_names:
         return None
-    return take_from_destination(store, f"{taken}{TAKEN_BACK_SUFFIX}", entry, own)
+    return take_from_destination(store, f"{taken}{TAKEN_BACK_SUFFIX}", entry, source)
 
 
 def _take_source(store: StoreOperations, entry: Rename, taken: str) -> bool:
@@ -133,20 +133,22 @@ def _take_source(store: StoreOperations, entry: Rename, taken: str) -> bool:
 
 
 def take_from_destination(
-    store: StoreOperations, back: str, entry: Rename, own: FileStatus | None
+    store: StoreOperations, back: str, entry: Rename, source: FileStatus | None
 ) -> str | None:
     """Take a file that was moved back, if it is proved to be the job's; else as `take_back_entry`.
 
-    `own` is what was taken from its source.
+    `source` is what was taken from its source.
     """
     if store.network_file_system(entry.dest) is not None:
         store.revalidate(parent(entry.dest))
-    found = store.get_status(entry.dest)
-    if found is None or found.is_directory:
+    status = store.get_status(entry.dest)
+    if status is None or status.is_directory:
         return None
-    proof = _prove(entry, found, own)
+    proof = _prove(entry, status, source)
+    # Without proof it stays, and is named unless the job's own file is known to be elsewhere: then this
+    # one is certainly another's (D6).
     if proof is None:
-        is_known = own is not None or store.get_status(back) is not None
+        is_known = source is not None or store.get_status(back) is not None
         return None if is_known else entry.dest
     if proof is Proof.SIZE_ONLY:
         raise CommitStateUnknownError(
@@ -155,22 +157,24 @@ def take_from_destination(
             "if it is, move it away, and run the same command",
         )
     try:
-        old_files_of(store).take(entry.dest, back, found.version)
+        old_files_of(store).take(entry.dest, back, status.version)
     except FileNotFoundError:  # another process that undoes the job has taken it, or has ended the undo
         if store.get_status(entry.dest) is not None:
             raise
         return None
+    # Looked at once more where it lies now: between the look and the rename another job may have written
+    # it (D6).
     if old_files_of(store).puts_aside and (taken := store.get_status(back)) is not None:
-        _return_stranger(store, entry, taken, own)
+        _return_stranger(store, entry, taken, source)
     return None
 
 
-def _prove(entry: Entry, found: FileStatus, own: FileStatus | None) -> Proof | None:
+def _prove(entry: Entry, status: FileStatus, source: FileStatus | None) -> Proof | None:
     """The proof that a file is the job's; after its file was taken from its source, only a second name
     of that one is."""
-    if own is None:
-        return prove(entry.expected, found.observation())
-    return Proof.SAME_FILE if own.file_id is not None and own.file_id == found.file_id else None
+    if source is None:
+        return prove(entry.expected, status.observation())
+    return Proof.SAME_FILE if source.file_id is not None and source.file_id == status.file_id else None
 
 
 def _return_strangers(worker: Worker, numbered: Numbered, *, place: str) -> None:
@@ -180,17 +184,19 @@ def _return_strangers(worker: Worker, numbered: Numbered, *, place: str) -> None
         listed = worker.store.list_status(join(place, str(number)))
     except FileNotFoundError:  # another process has ended the undo
         return
-    found = {status.name: status for status in listed}
-    moved = [name for name in found if name.endswith(TAKEN_BACK_SUFFIX)]
+    statuses = {status.name: status for status in listed}
+    moved = [name for name in statuses if name.endswith(TAKEN_BACK_SUFFIX)]
     entries = list(recorded_entries(worker, ref)) if moved else []
     for name in moved:
-        own = name.removesuffix(TAKEN_BACK_SUFFIX)
-        _return_stranger(worker.store, entries[int(own)], found[name], found.get(own))
+        source_name = name.removesuffix(TAKEN_BACK_SUFFIX)
+        _return_stranger(
+            worker.store, entries[int(source_name)], statuses[name], statuses.get(source_name)
+        )
 
 
 def _return_stranger(
-    store: StoreOperations, entry: Entry, taken: FileStatus, own: FileStatus | None
+    store: StoreOperations, entry: Entry, taken: FileStatus, source: FileStatus | None
 ) -> None:
     """Put back what was taken from a destination, unless it is the job's file."""
-    if taken.is_directory or _prove(entry, taken, own) is None:
+    if taken.is_directory or _prove(entry, taken, source) is None:
         return_stranger(store, taken.path, entry.dest)

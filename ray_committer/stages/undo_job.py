@@ -60,67 +60,69 @@ def undo_job(context: JobContext, state: JobStatus, *, allowed_roots: tuple[str,
     return True
 
 
-def _undo(context: JobContext, seen: Seen, allowed_roots: tuple[str, ...]) -> None:
+def _undo(context: JobContext, last: Seen, allowed_roots: tuple[str, ...]) -> None:
     recorded = context
 
-    def step(seen: Seen) -> Seen:
+    def step(current: Seen) -> Seen:
         nonlocal recorded
-        if seen.phase is Phase.ABORTED:
-            return seen
-        refuse_committed_state(context, seen.phase)
-        record = _trusted_record(context, seen, allowed_roots)
-        if seen.phase is not Phase.UNDOING:
-            refuse_sealed(context, seen.phase, record)
+        if current.phase is Phase.ABORTED:
+            return current
+        refuse_committed_state(context, current.phase)
+        record = _trusted_record(context, current, allowed_roots)
+        if current.phase is not Phase.UNDOING:
+            refuse_sealed(context, current.phase, record)
             refuse_alive(context)
         recorded = context.as_recorded(record)
-        return _take_back(recorded, record, seen)
+        return _take_back(recorded, record, current)
 
-    seen, is_there = follow_job(seen, step)
+    last, is_there = follow_job(last, step)
     if is_there:
-        remove_aborted(recorded, seen)
+        remove_aborted(recorded, last)
     else:
         remove_what_was_late(context)
-        refuse_committed(context, seen)
+        refuse_committed(context, last)
 
 
-def _take_back(context: JobContext, record: CommitRecord, seen: Seen) -> Seen:
+def _take_back(context: JobContext, record: CommitRecord, current: Seen) -> Seen:
     store, job = context.store, context.job
-    if seen.phase is not Phase.UNDOING or is_place_lost(store, job.undone(seen.state.nonce)):
-        seen = _begin(context, record, seen)
+    if current.phase is not Phase.UNDOING or is_place_lost(store, job.undone(current.state.nonce)):
+        current = _begin(context, record, current)
     sync_state(context)
-    put_old_files_back(context, record, seen)
+    # Before the new files are taken away: the directory aside is taken from late committers first (D6).
+    put_old_files_back(context, record, current)
     sync_replaced(context, record)
-    take_back(context, record, job.undone(seen.state.nonce))
+    take_back(context, record, job.undone(current.state.nonce))
     sync_taken_back(context)
     put_old_success_back(context, record)
-    return advance(store, job, seen, Phase.ABORTED)
+    return advance(store, job, current, Phase.ABORTED)
 
 
-def _begin(context: JobContext, record: CommitRecord, seen: Seen) -> Seen:
+def _begin(context: JobContext, record: CommitRecord, last: Seen) -> Seen:
     """Decide that the job is undone, after its place was made, which no process makes again."""
     nonce = new_nonce()
     place = context.job.undone(nonce)
     make_place(context, record, place)
     try:
-        return advance(context.store, context.job, seen, Phase.UNDOING, nonce)
+        return advance(context.store, context.job, last, Phase.UNDOING, nonce)
     except StateChangedError:
         context.store.delete_directory(place)
         raise
 
 
-def _trusted_record(context: JobContext, seen: Seen, allowed_roots: tuple[str, ...]) -> CommitRecord:
+def _trusted_record(context: JobContext, current: Seen, allowed_roots: tuple[str, ...]) -> CommitRecord:
     """Load the record, and check that it and its manifests name only paths that this job can change."""
     try:
-        record = load_commit_record(context.store, context.job, seen.state)
+        record = load_commit_record(context.store, context.job, current.state)
         refuse_foreign_paths(context, record, allowed_roots, undo=True)
         context.executor.directories.forget()
         roots = (context.job.destination, *record.allowed_roots)
-        load_manifests(context, record, roots, stamp=seen.state.stamp)
+        load_manifests(context, record, roots, stamp=current.state.stamp)
     except (ManifestChangedError, RecordGoneError):
-        now = read_state(context.store, context.job)
-        if now == seen:
+        latest = read_state(context.store, context.job)
+        if latest == current:
             raise
-        raise StateChangedError(now, seen) from None  # it was committed and removed in the meantime
+        # It was committed and removed in the meantime.
+        raise StateChangedError(latest, current) from None
     return record
 
 
@@ -131,8 +133,8 @@ def refuse_sealed(context: JobContext, phase: Phase, record: CommitRecord) -> No
     if record.table is not None:
         why = "the log of its table may say that it is committed"
     elif record.overwritten:
-        one = mark(record.overwritten[0].path)
-        why = f"it replaces old files by new ones of the same name, such as {one}"
+        sample = mark(record.overwritten[0].path)
+        why = f"it replaces old files by new ones of the same name, such as {sample}"
     else:
         why = "old files are deleted on this store and may be gone"
     _refuse(context, f"has begun to remove the data that it replaces, and {why}")
@@ -154,6 +156,6 @@ def _refuse(context: JobContext, what: str) -> None:
 def refuse_alive(context: JobContext) -> None:
     """`CommitterBusyError` if a live process commits the job."""
     read = partial(read_others, context.store, context.job, now_milliseconds=context.now_milliseconds())
-    for other in until_certain(read, pause=context.sleep):
-        if other.is_alive:
-            raise busy(other)
+    for status in until_certain(read, pause=context.sleep):
+        if status.is_alive:
+            raise busy(status)

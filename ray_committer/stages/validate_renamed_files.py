@@ -64,10 +64,10 @@ def validate_renamed_files(
     differences. The coordinator must know the directories.
     """
     compared, differences, missing = 0, list[str](), set[bytes]()
-    for found in _compare(context, manifests, frozenset(held)):
-        compared += found.files
-        differences += found.differences
-        missing |= found.missing
+    for share in _compare(context, manifests, frozenset(held)):
+        compared += share.files
+        differences += share.differences
+        missing |= share.missing
     if missing:
         lost = find_destinations(context, manifests, frozenset(missing))
         differences += [f"{mark(path)}: is missing" for path, _ in lost]
@@ -95,11 +95,11 @@ def _compare(
         context.check_cancelled()
         items = context.until_cancelled(Supplied(share, packed) for share in waiting)
         again: list[Share] = []
-        for found in context.executor.run(_compare_share, items):
-            if isinstance(found, Share):
-                again.append(found)
+        for result in context.executor.run(_compare_share, items):
+            if isinstance(result, Share):
+                again.append(result)
             else:
-                yield found
+                yield result
         context.check_cancelled()
         if not again:
             return
@@ -129,8 +129,8 @@ def _pack_expected(
 
 
 def _expected(worker: Worker, ref: ManifestRef, *, held: frozenset[str]) -> bytes:
-    found = recorded_entries(worker, ref)
-    return pack_expected((entry.dest, entry.expected) for entry in found if entry.dest not in held)
+    entries = recorded_entries(worker, ref)
+    return pack_expected((entry.dest, entry.expected) for entry in entries if entry.dest not in held)
 
 
 def _shares(context: JobContext, manifests: Sequence[ManifestRef]) -> Iterator[Share]:
@@ -139,11 +139,13 @@ def _shares(context: JobContext, manifests: Sequence[ManifestRef]) -> Iterator[S
     if context.executor.threads == 1 and files <= FEW_FILES:
         worth = context.executor.width  # so that all listings are made in parallel
     shares = max(min(context.executor.width, worth), -(-files // FILES_A_SHARE))
-    own = context.job.destination
+    destination = context.job.destination
     for number in range(shares):
         known = context.executor.directories.share(number, shares)
-        if share_of(fingerprint(own), shares) == number:
-            known.append(own)
+        # The destination itself is in no coordinator's list: a file directly in it is looked for by one
+        # share.
+        if share_of(fingerprint(destination), shares) == number:
+            known.append(destination)
         yield Share(number, shares, tuple(known))
 
 
@@ -163,8 +165,8 @@ def _compare_share(worker: Worker, share: Share, *packed: bytes | None) -> Compa
     ]
     texts: list[str] = []
     missing: set[bytes] = set()
-    for found, absent in worker.map(partial(_compare_directory, worker.store), items):
-        texts += found
+    for differences, absent in worker.map(partial(_compare_directory, worker.store), items):
+        texts += differences
         missing |= absent
     compared = sum(len(files) for _, files in items)
     return Compared(compared, tuple(texts[:SHOWN]), frozenset(islice(missing, SHOWN)))
@@ -187,12 +189,12 @@ def _compare_directory(
     return [text for text in texts if text], files.keys() - present
 
 
-def _difference(expected: Expectation, found: FileStatus) -> str | None:
-    if found.is_directory:
-        return f"{mark(found.path)}: is a directory"
-    if found.size != expected.size:
-        return f"{mark(found.path)}: has {found.size} bytes, its manifest says {expected.size}"
-    observed = replace(found.observation(), etag=hashed_etag(found.etag))
+def _difference(expected: Expectation, status: FileStatus) -> str | None:
+    if status.is_directory:
+        return f"{mark(status.path)}: is a directory"
+    if status.size != expected.size:
+        return f"{mark(status.path)}: has {status.size} bytes, its manifest says {expected.size}"
+    observed = replace(status.observation(), etag=hashed_etag(status.etag))
     if prove(expected, observed) is None:
-        return f"{mark(found.path)}: was changed after its manifest was saved"
+        return f"{mark(status.path)}: was changed after its manifest was saved"
     return None

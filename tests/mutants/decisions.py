@@ -147,9 +147,9 @@ def a_job_looks_at_others_before_it_declares_itself() -> Swaps:
     """Of two jobs that replace each other's data neither sees the other."""
     found = []
 
-    def declare(context, seen, claim, run, run_id=None):
+    def declare(context, last, claim, run, run_id=None):
         found[:] = look_around(context, claim)
-        return declare_job(context, seen, claim, run, run_id)
+        return declare_job(context, last, claim, run, run_id)
 
     yield declare_job, declare
     yield look_around, lambda context, claim, below=(), choose=tuple: found
@@ -365,4 +365,4 @@ def an_undo_keeps_what_it_takes_by_mistake() -> Swaps:
 
 def an_undo_leaves_what_was_moved() -> Swaps:
     """A half of a job that was given up is there."""
-    yield take_from_destination, lambda store, back, entry, own: None
+    yield take_from_destination, lambda store, back, entry, source: None

@@ -64,7 +64,7 @@ def clean_up_deletes_the_directory_of_all_jobs() -> Swaps:
     """A job that is committed takes away what other jobs have written."""
     yield (
         cleanup_job,
-        lambda context, seen, record: context.store.delete_directory(context.job.temporary),
+        lambda context, committed, record: context.store.delete_directory(context.job.temporary),
     )
 
 

@@ -27,8 +27,9 @@ SPARK_STAGING = ".spark-staging-"
 class OldData:
     """The data below the roots that a job replaces.
 
-    `files` and `directories` are the old data, and `destinations` those of other jobs set up there.
-    `no_directories` are roots that are not directories, because a file is in their place or above it.
+    `files` and `directories` are the old data, and `destinations` the destinations of other jobs that
+    were set up there. `no_directories` are roots that are not directories, because a file is in their
+    place or above it.
     """
 
     files: tuple[ReplacedFile, ...] = ()
@@ -43,8 +44,8 @@ def list_replaced_files(context: JobContext, roots: Sequence[str]) -> OldData:
     The files of running jobs (``_temporary``, Spark's staging, ``__magic`` on S3) are left out, as are
     names that the file system has made itself (``.nfs...``, ``.snapshot``, ``lost+found``), and so
     is the destination's ``_SUCCESS`` if the job will write its own in the place of that file. The log of
-    the destination's table is never old data, nor is that of its Delta table. `PreflightError` if a root
-    is in a log, or another table is below a root.
+    the destination's table is never old data, nor is the log of its Delta table. `PreflightError` if a
+    root is in a log, or another table is below a root.
     """
     destination = context.job.destination
     list_level = partial(_list_directories, keeps_success=context.options.mark_success)
@@ -52,7 +53,7 @@ def list_replaced_files(context: JobContext, roots: Sequence[str]) -> OldData:
         if is_in_log(root):
             raise holds_table(root.partition(f"/{DIRECTORY}")[0])
         refuse_links(context.store, {root, *ancestors(root, destination)} - {destination})
-    found: dict[str, ReplacedFile] = {}
+    files_found: dict[str, ReplacedFile] = {}
     destinations: list[str] = []
     directories: list[str] = []
     no_directories: list[str] = []
@@ -62,9 +63,15 @@ def list_replaced_files(context: JobContext, roots: Sequence[str]) -> OldData:
         work = context.until_cancelled(batches(context.executor, level))
         for statuses, files in context.executor.run(list_level, work):
             no_directories += files
-            own = {status.name for status in statuses if parent(status.path) == destination}
+            names = {status.name for status in statuses if parent(status.path) == destination}
             for status in statuses:
-                if DIRECTORY in own and status.name == DELTA_LOG and parent(status.path) == destination:
+                # Only beside a log of this package: then `_delta_log` is its export. Elsewhere it
+                # belongs to the data that is replaced.
+                if (
+                    DIRECTORY in names
+                    and status.name == DELTA_LOG
+                    and parent(status.path) == destination
+                ):
                     continue
                 if status.name == TEMPORARY:
                     destinations.append(parent(status.path))
@@ -82,12 +89,12 @@ def list_replaced_files(context: JobContext, roots: Sequence[str]) -> OldData:
                 if status.is_directory:
                     below.append(status.path)
                 else:
-                    found[_recordable(status.path)] = replaced_file(status)
+                    files_found[_recordable(status.path)] = replaced_file(status)
         directories += below
         level = below
     context.check_cancelled()
     return OldData(
-        tuple(found[path] for path in sorted(found)),
+        tuple(files_found[path] for path in sorted(files_found)),
         tuple(sorted(destinations)),
         tuple(directories),
         tuple(no_directories),
@@ -115,8 +122,8 @@ def _list_directories(
     no_directories: list[str] = []  # appending one element is thread-safe
     listed = worker.map(partial(_list_directory, worker.store, no_directories), directories)
     kept = worker.job.success if keeps_success else None
-    statuses = (status for found in listed for status in found)
-    return [one for one in statuses if one.path != kept or one.is_directory], no_directories
+    statuses = (status for batch in listed for status in batch)
+    return [status for status in statuses if status.path != kept or status.is_directory], no_directories
 
 
 def _list_directory(

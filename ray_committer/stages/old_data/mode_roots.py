@@ -91,7 +91,7 @@ def _partitions_of(worker: Worker, ref: ManifestRef) -> set[str]:
 def claim_of(
     context: JobContext, loaded: LoadedManifests, roots: ModeRoots, allowed_roots: Sequence[str]
 ) -> Claim:
-    """The directories that a job writes, and those of them that exclude other writers: the `roots`."""
+    """The directories that a job writes, and the `roots` among them, which exclude other writers."""
     destination = context.job.destination
     excludes = (*roots.replaced, *roots.empty)
     writes = set(excludes)

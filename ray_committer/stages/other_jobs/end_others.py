@@ -72,13 +72,13 @@ Pause = Callable[[float], object]
 """Sleeps for so many seconds, unless it raises an error."""
 
 
-def cannot_end(other: JobStatus, how: End) -> list[str]:
+def cannot_end(rival: JobStatus, how: End) -> list[str]:
     """The `EndJob` of callers that refuse every unfinished job."""
-    raise NotImplementedError(f"{mark(other.job.directory)}: {how}")
+    raise NotImplementedError(f"{mark(rival.job.directory)}: {how}")
 
 
 def end_of(
-    other: JobStatus,
+    rival: JobStatus,
     unfinished: Unfinished | None,
     roots: Sequence[str],
     *,
@@ -95,24 +95,24 @@ def end_of(
     undo that has begun can only be finished.
     With `finish_others`, a job is finished that would not be ended without it.
     """
-    if other.phase not in UNFINISHED or other.is_alive or other.job.is_gone:
+    if rival.phase not in UNFINISHED or rival.is_alive or rival.job.is_gone:
         return None
-    if unfinished is None and run_id is not None and other.declaration.run_id == run_id:
+    if unfinished is None and run_id is not None and rival.declaration.run_id == run_id:
         unfinished = "finish"
-    how = None if unfinished == "refuse" else _end_as_usual(other, unfinished, roots)
-    is_finished = finish_others and other.phase is not Phase.UNDOING
+    how = None if unfinished == "refuse" else _end_as_usual(rival, unfinished, roots)
+    is_finished = finish_others and rival.phase is not Phase.UNDOING
     return how or (End.FINISH if is_finished else None)
 
 
-def _end_as_usual(other: JobStatus, unfinished: Unfinished | None, roots: Sequence[str]) -> End | None:
-    if other.phase is Phase.UNDOING:
+def _end_as_usual(rival: JobStatus, unfinished: Unfinished | None, roots: Sequence[str]) -> End | None:
+    if rival.phase is Phase.UNDOING:
         return End.UNDO
     if unfinished == "finish":
         return End.FINISH
-    is_replaced = other.claim.is_within(roots)
-    if unfinished is None and (other.is_deferred or not is_replaced):
+    is_replaced = rival.claim.is_within(roots)
+    if unfinished is None and (rival.is_deferred or not is_replaced):
         return None
-    if other.phase is Phase.SEALED and not (unfinished and other.is_undoable):
+    if rival.phase is Phase.SEALED and not (unfinished and rival.is_undoable):
         return End.FINISH if is_replaced else None
     return End.UNDO
 
@@ -121,34 +121,34 @@ def unfinished_beside(
     store: StoreOperations,
     job: JobAttempt,
     unfinished: Unfinished | None,
-    others: Sequence[JobStatus],
+    rivals: Sequence[JobStatus],
     *,
     replaces: Sequence[str],
     must_be_empty: bool,
     finish_others: bool = False,
     run_id: str | None = None,
 ) -> list[Choice]:
-    """Those of the other jobs at a job's destination beside which it must not go on, and their ends.
+    """The `rivals`, other jobs at a job's destination, beside which it must not go on, and their ends.
 
     They write where the job replaces data, or do not let it write at all. If the job also writes
     elsewhere, where is not known before its tasks have run; then it must not go on beside any of them.
     """
-    own = store.real_path(job.destination)
+    destination = store.real_path(job.destination)
     roots = [store.real_path(root) for root in replaces if root != job.any_partition]
-    excludes = [*roots, own] if must_be_empty else roots
+    excludes = [*roots, destination] if must_be_empty else roots
     is_known = must_be_empty or 0 < len(replaces) == len(roots)
     appends = not replaces and not must_be_empty
 
-    def is_in_the_way(other: JobStatus) -> bool:
-        if appends and other.is_passed_by_appends:
+    def is_in_the_way(rival: JobStatus) -> bool:
+        if appends and rival.is_passed_by_appends:
             return False
-        claim = other.claim
-        is_sure = claim.meets(excludes) or claim.keeps_out_of(own)
-        return is_sure or (other.is_unfinished and not is_known)
+        claim = rival.claim
+        is_sure = claim.meets(excludes) or claim.keeps_out_of(destination)
+        return is_sure or (rival.is_unfinished and not is_known)
 
-    stopped = [other for other in others if other.phase in UNFINISHED and not other.is_alive]
+    stopped = [rival for rival in rivals if rival.phase in UNFINISHED and not rival.is_alive]
     end = partial(end_of, unfinished=unfinished, roots=roots, finish_others=finish_others, run_id=run_id)
-    return [(other, end(other)) for other in stopped if is_in_the_way(other)]
+    return [(rival, end(rival)) for rival in stopped if is_in_the_way(rival)]
 
 
 def none_refused(
@@ -156,19 +156,19 @@ def none_refused(
 ) -> list[tuple[JobStatus, End]]:
     """The jobs to end; raise the error of `refuse` if one of them must not be ended."""
     chosen = []
-    for other, how in choices:
+    for rival, how in choices:
         if how is None:
-            raise refuse(other)
-        chosen.append((other, how))
+            raise refuse(rival)
+        chosen.append((rival, how))
     return chosen
 
 
-def would_repeat(other: JobStatus) -> str:
+def would_repeat(rival: JobStatus) -> str:
     """Why a job must not add its rows beside the other one; only a person knows whose job that is."""
-    if not other.claim.writes:
+    if not rival.claim.writes:
         return "and it has to end first"
     why = "and if this job repeats it, its rows would be there twice"
-    if other.phase is Phase.RECORDED:
+    if rival.phase is Phase.RECORDED:
         why += (
             ". So give the other job up if it is an earlier run of this application, and finish it if "
             "it is another application's"
@@ -177,22 +177,22 @@ def would_repeat(other: JobStatus) -> str:
 
 
 def refusal(
-    store: StoreOperations, other: JobStatus, unfinished: Unfinished | None, *, then: str, why: str
+    store: StoreOperations, rival: JobStatus, unfinished: Unfinished | None, *, then: str, why: str
 ) -> CommitConflictError:
     """The error for a job that is not done because of another one: the commands that end the other, what
     to do `then`, and `why` the two cannot go together."""
-    what, advice = finish_first(store, other)
-    if other.phase is Phase.SEALED and not other.is_undoable and unfinished == "supersede":
+    what, advice = finish_first(store, rival)
+    if rival.phase is Phase.SEALED and not rival.is_undoable and unfinished == "supersede":
         why += "; files that it replaces may be gone already, so it can no longer be given up"
     return CommitConflictError(
         what,
-        f"{advice}; then {then}. Nothing was changed: the other job {_writes(other)}, {why}",
+        f"{advice}; then {then}. Nothing was changed: the other job {_writes(rival)}, {why}",
     )
 
 
-def plan_text(store: StoreOperations, other: JobStatus, how: End | None) -> str:
+def plan_text(store: StoreOperations, rival: JobStatus, how: End | None) -> str:
     """What would be done about an unfinished job: how it would be ended, or that it refuses another."""
-    what, advice = finish_first(store, other)
+    what, advice = finish_first(store, rival)
     if how is None:
         return f"{what}; this job would be refused: {advice}"
     return f"{what}; it would be {_WAS[how]} first"
@@ -210,73 +210,76 @@ def end_jobs(
     it is watched, which is necessary if it is not certain that its process has ended.
     `CommitStateUnknownError` if a job cannot be ended; it then is as the command would have left it.
     """
-    for other, how in _silent(store, chosen, pause):
-        yield from _end(store, other, how, end)
+    for rival, how in _silent(store, chosen, pause):
+        yield from _end(store, rival, how, end)
 
 
 def _silent(
     store: StoreOperations, chosen: Sequence[tuple[JobStatus, End]], pause: Sleep
 ) -> list[tuple[JobStatus, End]]:
-    """Those of the jobs that give no sign of life, by this machine's clock alone: clocks can differ, and
+    """The jobs that give no sign of life, by this machine's clock alone: clocks can differ, and
     a process that was paused may be late."""
-    doubtful = {id(other): last_sign(store, other.job) for other, _ in chosen if not _is_dead(other)}
+    # The sign is compared with itself after a pause, never with this machine's time (D10).
+    doubtful = {id(rival): last_sign(store, rival.job) for rival, _ in chosen if not _is_dead(rival)}
     if doubtful:
         _log.info("watching %d jobs for %g s: are they at work?", len(doubtful), owners.DEAD_SECONDS)
         pause(owners.DEAD_SECONDS)
     return [
-        (other, how)
-        for other, how in chosen
-        if id(other) not in doubtful or last_sign(store, other.job) == doubtful[id(other)]
+        (rival, how)
+        for rival, how in chosen
+        if id(rival) not in doubtful or last_sign(store, rival.job) == doubtful[id(rival)]
     ]
 
 
-def _is_dead(other: JobStatus) -> bool:
+def _is_dead(rival: JobStatus) -> bool:
     """Whether it is certain that no process is at work; an undo that is at work can be joined."""
-    return other.phase is Phase.UNDOING or other.has_ended
+    return rival.phase is Phase.UNDOING or rival.has_ended
 
 
-def _end(store: StoreOperations, other: JobStatus, how: End, end: EndJob) -> list[str]:
+def _end(store: StoreOperations, rival: JobStatus, how: End, end: EndJob) -> list[str]:
     try:
-        notices = end(other, how)
+        notices = end(rival, how)
     except CommitCancelledError:
         raise
     except _BY_OTHERS:
         return []
     except (RayCommitterError, OSError) as e:
-        now = read_state(store, other.job)
-        if now is None or now.state.stamp != other.known.state.stamp:
+        current = read_state(store, rival.job)
+        # Whoever has removed it, or set it up again, has ended what was in the way; the failure no
+        # longer matters.
+        if current is None or current.state.stamp != rival.known.state.stamp:
             return []
-        raise _not_ended(store, replace(other, seen=now), how, e) from e
+        raise _not_ended(store, replace(rival, seen=current), how, e) from e
     done = (
-        f"{mark(other.job.directory)}: job {other.job.job_id} was {_WAS[how]} before this job, because "
+        f"{mark(rival.job.directory)}: job {rival.job.job_id} was {_WAS[how]} before this job, because "
         "its commit had begun and no process was at work on it"
     )
     return [done, *notices]
 
 
 def _not_ended(
-    store: StoreOperations, other: JobStatus, how: End, error: RayCommitterError | OSError
+    store: StoreOperations, rival: JobStatus, how: End, error: RayCommitterError | OSError
 ) -> CommitStateUnknownError:
     cause = error.parts[0] if isinstance(error, RayCommitterError) else why(error)
     advice = f"{error.parts[1]}; " if isinstance(error, RayCommitterError) else ""
     return CommitStateUnknownError(
-        f"{mark(other.job.directory)}: job {other.job.job_id} was to be {_WAS[how]} before this job, "
+        f"{mark(rival.job.directory)}: job {rival.job.job_id} was to be {_WAS[how]} before this job, "
         f"and that failed: {cause}",
         f"{advice}this job has changed nothing, and the other one can be ended by hand: "
-        f"{finish_first(store, other)[1]}",
+        f"{finish_first(store, rival)[1]}",
     )
 
 
-def _writes(other: JobStatus) -> str:
-    claim = other.claim
+def _writes(rival: JobStatus) -> str:
+    claim = rival.claim
     paths = claim.writes or claim.excludes
     more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
     return f"{'writes to' if claim.writes else 'replaces'} {', '.join(map(mark, paths[:3]))}{more}"
 
 
-def finish_first(store: StoreOperations, other: JobStatus) -> tuple[str, str]:
+def finish_first(store: StoreOperations, rival: JobStatus) -> tuple[str, str]:
     """What is not finished, a commit, its undo or an abort, and the command for each way to end it."""
-    job = other.job
+    job = rival.job
     if job.is_gone:
         place = new_job_attempt(job.destination, job.job_id, job.number)
         return (
@@ -285,15 +288,15 @@ def finish_first(store: StoreOperations, other: JobStatus) -> tuple[str, str]:
             f"move it back to {mark(place.directory)}, then finish it with: "
             f"{commit_command(store, place)}",
         )
-    if other.phase is Phase.UNDOING:
+    if rival.phase is Phase.UNDOING:
         what, command = "the commit is being undone", abort_command(store, job, undo=True)
-    elif other.phase is Phase.ABORTED:
+    elif rival.phase is Phase.ABORTED:
         what, command = "the job is aborted, but still there", abort_command(store, job)
     else:
         what, command = "the commit has begun but not ended", commit_command(store, job)
-    if other.is_undoable:
+    if rival.is_undoable:
         command += f", or give it up with: {abort_command(store, job, undo=True)}"
     return (
-        f"{mark(job.directory)}: {what} (job {job.job_id}, {other.phase})",
+        f"{mark(job.directory)}: {what} (job {job.job_id}, {rival.phase})",
         f"finish it with: {command}",
     )

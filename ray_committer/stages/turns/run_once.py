@@ -63,9 +63,9 @@ def save_run_id(store: StoreOperations, job: JobAttempt, run_id: str) -> None:
     store.write_once(job.run_id, run_id.encode())
 
 
-def read_run_id(store: StoreOperations, job: JobAttempt, seen: Seen) -> str | None:
+def read_run_id(store: StoreOperations, job: JobAttempt, current: Seen) -> str | None:
     """The run id that a job was set up with."""
-    table = seen.state.table
+    table = current.state.table
     if table is None or not table.has_run:
         return None
     try:
@@ -79,19 +79,19 @@ def read_run_id(store: StoreOperations, job: JobAttempt, seen: Seen) -> str | No
         ) from e
 
 
-def run_id_of(context: JobContext, seen: Seen) -> str | None:
+def run_id_of(context: JobContext, current: Seen) -> str | None:
     """The run id of a job that is not decided; `SettingsError` if the options name another one."""
     given = context.options.run_id
-    if context.options.table_work is not None or seen.phase not in UNDECIDED:
+    if context.options.table_work is not None or current.phase not in UNDECIDED:
         return None
-    kept = read_run_id(context.store, context.job, seen)
+    kept = read_run_id(context.store, context.job, current)
     if None not in (given, kept) and given != kept:
         raise SettingsError(
             f"{mark(context.job.directory)}: was set up under run id {kept}, so it cannot be committed "
             f"under {given}",
             "nothing was changed: run the same command without a run id",
         )
-    if given is not None and seen.state.table is None:
+    if given is not None and current.state.table is None:
         raise without_log(context.store, context.job.destination, given)
     return kept or given
 
@@ -101,11 +101,11 @@ def key_of(context: JobContext, run_id: str) -> Key:
     return context.url, run_id
 
 
-def refuse_second_write(context: JobContext, other: TableClaim, what: str) -> None:
+def refuse_second_write(context: JobContext, committed: TableClaim, what: str) -> None:
     """`SettingsError` if this session was told that the job of a claim with the same run id is
     committed: this is another write, whose rows must not be dropped."""
-    key = key_of(context, other.run_id or "")
-    if session_of(context.options.known_jobs).has_committed(key, other.job_id):
+    key = key_of(context, committed.run_id or "")
+    if session_of(context.options.known_jobs).has_committed(key, committed.job_id):
         raise second_write(key, what)
 
 
@@ -133,15 +133,17 @@ def find_committed(context: JobContext, run_id: str) -> CommittedBefore | None:
     """What has done the work of a run id, if the job was given up, or is gone, since it found that."""
     store, table = context.store, TablePlaces(context.job.destination)
     try:
-        seen = read_state(store, context.job)
-        if seen is not None and seen.phase is not Phase.ABORTED:
+        current = read_state(store, context.job)
+        if current is not None and current.phase is not Phase.ABORTED:
             return None
         definition = read_definition(store, table)
         if definition is None:
             return None
         run = read_run(store, table, definition.table_id, run_id)
-        now = checkpoint.read_state(store, table, definition.table_id)
-        if run is None or run.undone or any(one.version == run.claim for one in now.in_flight):
+        state = checkpoint.read_state(store, table, definition.table_id)
+        # While the claim is in flight, old files of that job may still be there: it is not "done" for a
+        # reader yet.
+        if run is None or run.undone or any(pending.version == run.claim for pending in state.in_flight):
             return None
         return CommittedBefore(run.version, claim_of_run(store, table, run).job_id)
     except (OSError, RayCommitterError):
