@@ -79,7 +79,7 @@ def test_no_module_asks_what_kind_of_store_it_stands_on():
 @pytest.mark.parametrize(
     ("line", "kinds"),
     [
-        ("if store.has(StoreOperations.publish): pass", ["store.has(StoreOperations.publish)"]),
+        ("if store.capabilities.has_directories: pass", ["store.capabilities.has_directories"]),
         ("kind = context.store.capabilities.versions", ["context.store.capabilities.versions"]),
         ("from ray_committer.stores.base import Versions", ["Versions"]),
         ("if store.has(StoreOperations.sync): pass", ["store.has(StoreOperations.sync)"]),
