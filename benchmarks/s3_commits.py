@@ -29,8 +29,9 @@ from ray_committer import CommitOptions
 from ray_committer.events import Event, StageEnded
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.actions import Answer, CompleteUpload
-from ray_committer.stores.base import StoreSpec, pending_uploads
+from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.s3.store import S3Store
+from ray_committer.stores.uploads import pending_uploads
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 

@@ -13,7 +13,7 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt
 from ray_committer.protocol.record import CommitRecord, ConflictMode, decode_record
 from ray_committer.protocol.state import Phase
-from ray_committer.stores import base
+from ray_committer.stores import uploads
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import Identity, LinkingStore, MemoryStore, visible_files, write_job
@@ -134,7 +134,7 @@ def pending_uploads(store: StoreOperations) -> list[str]:
     """The files whose uploads are pending; none on a store with renames."""
     if not store.has(StoreOperations.publish):
         return []
-    return [one.path for one in base.pending_uploads(store, "/")]
+    return [one.path for one in uploads.pending_uploads(store, "/")]
 
 
 NAMES = tuple(doubles(Path("/")))

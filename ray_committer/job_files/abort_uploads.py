@@ -19,7 +19,8 @@ from ray_committer.protocol.fingerprints import fingerprint
 from ray_committer.protocol.manifest import FileEntry, TaskManifest, decode_manifest
 from ray_committer.protocol.paths import MANIFEST_SUFFIX, JobAttempt
 from ray_committer.stores.at_once import at_once, streamed
-from ray_committer.stores.base import FileStatus, StoreOperations, pending_uploads
+from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.stores.uploads import pending_uploads
 from ray_committer.work.end_upload import abort_pending
 from ray_committer.work.entries import store_path
 from ray_committer.work.upload_file import SUFFIX, read_notes

@@ -21,7 +21,8 @@ from ray_committer.protocol.magic_paths import MagicJob
 from ray_committer.protocol.paths import JobAttempt, parent
 from ray_committer.protocol.pendingsets import decode_pending
 from ray_committer.stores.at_once import at_once
-from ray_committer.stores.base import FileStatus, StoreOperations, pending_uploads
+from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.stores.uploads import pending_uploads
 from ray_committer.work.end_upload import abort_pending
 from ray_committer.work.entries import store_path
 

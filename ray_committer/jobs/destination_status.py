@@ -28,8 +28,9 @@ from ray_committer.protocol.paths import SUCCESS, TEMPORARY, JobAttempt
 from ray_committer.protocol.state import UNFINISHED
 from ray_committer.protocol.table_paths import DIRECTORY
 from ray_committer.stores.addresses import without_password
-from ray_committer.stores.base import FileStatus, StoreOperations, is_there, upload_pages
+from ray_committer.stores.base import FileStatus, StoreOperations, is_there
 from ray_committer.stores.registry import shown_url
+from ray_committer.stores.uploads import upload_pages
 
 _DEFAULTS = CommitOptions()
 

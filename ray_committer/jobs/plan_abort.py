@@ -17,8 +17,8 @@ from ray_committer.protocol.state import UNDECIDED, Phase
 from ray_committer.stages.abort_job import is_nothing, may_be_left, refuse_decided
 from ray_committer.stages.save_commit_record import refuse_foreign_paths
 from ray_committer.stages.undo_job import refuse_alive, refuse_committed_state, refuse_sealed
-from ray_committer.stores.base import pending_uploads
 from ray_committer.stores.registry import shown_url
+from ray_committer.stores.uploads import pending_uploads
 from ray_committer.tables.jobs_in_log import read_jobs_in_log
 
 _DEFAULTS = CommitOptions()

@@ -27,7 +27,8 @@ from ray_committer.protocol.manifest import TaskManifest, decode_manifest, stamp
 from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.record import ClaimedTable, decode_record
 from ray_committer.protocol.state import IN_THE_WAY, UNDECIDED, Phase
-from ray_committer.stores.base import FileStatus, StoreOperations, pending_uploads
+from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.stores.uploads import pending_uploads
 from ray_committer.work.entries import Entry, entries, store_path
 from ray_committer.work.sources import list_directory
 

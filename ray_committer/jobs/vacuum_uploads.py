@@ -24,7 +24,8 @@ from ray_committer.protocol.magic_paths import MAGIC, PENDING, PENDINGSET, magic
 from ray_committer.protocol.paths import TEMPORARY, ancestors, is_inside, join
 from ray_committer.stages.adopt_job import uploads_in
 from ray_committer.stores.at_once import streamed
-from ray_committer.stores.base import FileStatus, PendingUpload, StoreOperations, pending_uploads
+from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.stores.uploads import PendingUpload, pending_uploads
 from ray_committer.work.end_upload import end_upload
 from ray_committer.work.entries import store_path
 

@@ -10,7 +10,8 @@ from ray_committer.promises.lines import Line, Verdict
 from ray_committer.promises.scratch import Scratch
 from ray_committer.protocol.actions import CompleteUpload
 from ray_committer.protocol.paths import join
-from ray_committer.stores.base import BucketSettings, StoreOperations, pending_uploads
+from ray_committer.stores.base import StoreOperations
+from ray_committer.stores.uploads import BucketSettings, pending_uploads
 
 JOB_DAYS = 7
 """How old a job can be when it is committed: so long ``vacuum`` waits, too."""

@@ -15,7 +15,8 @@ from ray_committer.promises.promise import (
     refused,
 )
 from ray_committer.protocol.actions import Answer, CompleteUpload
-from ray_committer.stores.base import StoreOperations, pending_uploads
+from ray_committer.stores.base import StoreOperations
+from ray_committer.stores.uploads import pending_uploads
 
 _STAMP = "0123456789abcdef"
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import errno
 from abc import ABC
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any
 
 from ray_committer.protocol.actions import Answer, CompleteUpload
 from ray_committer.protocol.paths import parent
 from ray_committer.protocol.recovery import Observation
-from ray_committer.stores.answers import PageTokens
 from ray_committer.stores.operations import operation
+from ray_committer.stores.uploads import BucketSettings, UploadedParts, UploadPage
 
 MOST_FILE_BYTES = 1 << 30
 """The longest file of a job that is read whole, and the longest listing without pages."""
@@ -110,55 +110,6 @@ class StoreCapabilities:
     versions: Versions = Versions.NONE
     risk: str | None = None
     """The risk of the store, in words that every commit's report repeats; None for a safe store."""
-
-
-@dataclass(frozen=True, slots=True)
-class PendingUpload:
-    """An upload that is neither completed nor aborted: where its file will be, when it began, and by
-    whom, as the store names users."""
-
-    path: str
-    id: str
-    began_milliseconds: int | None = None
-    began_by: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class UploadPage:
-    """A page of a listing of uploads; `after` is where the next page begins, None after the last one."""
-
-    uploads: list[PendingUpload]
-    after: tuple[str, str] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class UploadedParts:
-    """The size of the parts of an upload so far, and when the last one came; None if there is none."""
-
-    bytes: int = 0
-    newest_milliseconds: int | None = None
-
-
-class BucketSettings(Protocol):
-    """What a bucket is set to, one request each; only ``ray-committer doctor`` asks for it.
-
-    ``PermissionError`` if a setting cannot be read.
-    """
-
-    def encryption(self) -> str | None:
-        """The encryption that new objects get, as the store names it; None if the bucket has none."""
-
-    def versioning(self) -> str | None:
-        """``Enabled`` or ``Suspended``; None if it was never switched on."""
-
-    def locks_objects(self) -> bool:
-        """Whether objects can be locked against their deletion."""
-
-    def place(self) -> str:
-        """The region to which requests are made, and the address of the server."""
-
-    def clock_seconds(self) -> float | None:
-        """How far the clock of the store is ahead of this machine's; None if it shows no time."""
 
 
 class StoreOperations(ABC):
@@ -521,19 +472,3 @@ def only_there(store: StoreOperations, listed: Iterable[FileStatus]) -> list[Fil
     """What is there of what `StoreOperations.list_exact` has shown: on S3 it shows nothing else."""
     is_exact = store.has(StoreOperations.list_exact)
     return [status for status in listed if is_exact or is_there(store, status)]
-
-
-def upload_pages(store: StoreOperations, path: str) -> Iterator[list[PendingUpload]]:
-    """The pending uploads of all files below a directory, a page at a time."""
-    places = PageTokens(path)
-    page = store.list_uploads(path)
-    yield page.uploads
-    while page.after is not None:
-        page = store.list_uploads(path, places.follow(page.after))
-        yield page.uploads
-
-
-def pending_uploads(store: StoreOperations, path: str) -> Iterator[PendingUpload]:
-    """The pending uploads of all files below a directory."""
-    for page in upload_pages(store, path):
-        yield from page

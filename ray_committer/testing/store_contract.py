@@ -24,7 +24,8 @@ from ray_committer.promises.uploads import ONE_COMPLETES
 from ray_committer.protocol.actions import Answer, CompleteUpload
 from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.paths import join, new_job_attempt, parent
-from ray_committer.stores.base import StoreOperations, missing_operations, pending_uploads
+from ray_committer.stores.base import StoreOperations, missing_operations
+from ray_committer.stores.uploads import pending_uploads
 from ray_committer.testing.faults import SimulatedCrash, StoreCall, WrappedStore, crash_at
 from ray_committer.testing.harness import put_file, run_commit, visible_files, write_job
 

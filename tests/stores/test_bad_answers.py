@@ -12,8 +12,9 @@ import pytest
 import ray_committer
 from ray_committer.errors import RayCommitterError
 from ray_committer.stores.answers import StoreUnusableError
-from ray_committer.stores.base import StoreOperations, pending_uploads
+from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.registry import open_store
+from ray_committer.stores.uploads import pending_uploads
 from tests.servers.canned import CannedServer, Reply
 
 Ask = Callable[[StoreOperations], object]

@@ -11,11 +11,12 @@ import pytest
 from ray_committer.limits.permits import Permits
 from ray_committer.limits.ratelimit import RateLimit
 from ray_committer.protocol.actions import CompleteUpload
-from ray_committer.stores.base import StoreOperations, StoreSpec, UploadPage
+from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.forwarding import ForwardingStore
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.local import LocalStore
 from ray_committer.stores.operations import OPERATIONS
+from ray_committer.stores.uploads import UploadPage
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore
 from tests.servers.fake_s3 import FakeS3, direct_store
 

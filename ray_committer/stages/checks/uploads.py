@@ -23,7 +23,7 @@ from ray_committer.protocol.paths import join
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.stages.checks.sources import sources_error
 from ray_committer.stages.context import JobContext
-from ray_committer.stores.base import PendingUpload, upload_pages
+from ray_committer.stores.uploads import PendingUpload, upload_pages
 from ray_committer.work.batches import batches
 from ray_committer.work.complete_entry import place_of
 from ray_committer.work.entries import entries

@@ -24,13 +24,10 @@ from ray_committer.protocol.paths import parent
 from ray_committer.stores.answers import read_field
 from ray_committer.stores.base import (
     FileStatus,
-    PendingUpload,
     StoreCapabilities,
     StoredState,
     StoreOperations,
     StoreSpec,
-    UploadedParts,
-    UploadPage,
     Versions,
 )
 from ray_committer.stores.deadline import first_deadline
@@ -41,6 +38,7 @@ from ray_committer.stores.s3.bucket import PAGE_ITEMS, S3Bucket
 from ray_committer.stores.s3.conditions import check_conditions
 from ray_committer.stores.s3.connect import Credentials, find_place, trusted_certificates
 from ray_committer.stores.s3.statuses import children, listed, milliseconds, status_of, status_of_head
+from ray_committer.stores.uploads import PendingUpload, UploadedParts, UploadPage
 
 DELETES_AT_ONCE = 4
 

@@ -15,7 +15,8 @@ import pytest
 import ray_committer
 from ray_committer import CommitOptions
 from ray_committer.jobs import open_job
-from ray_committer.stores.base import StoreOperations, StoreSpec, pending_uploads
+from ray_committer.stores.base import StoreOperations, StoreSpec
+from ray_committer.stores.uploads import pending_uploads
 from ray_committer.testing import visible_files
 from tests.commits.test_adopted_jobs import FILES, TABLE, TASKS, URL, UUID, write_task
 from tests.machines.processes import STOPPED, Child, Stop, Told, attempt, start

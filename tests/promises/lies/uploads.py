@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ray_committer.protocol.actions import Answer, CompleteUpload
-from ray_committer.stores.base import FileStatus, UploadPage
+from ray_committer.stores.base import FileStatus
 from ray_committer.stores.s3.store import S3Store
+from ray_committer.stores.uploads import UploadPage
 from tests.servers.fake_s3 import FakeS3, direct_store
 
 

@@ -28,8 +28,9 @@ from ray_committer.protocol.actions import LEAST_PART_BYTES, Answer, CompleteUpl
 from ray_committer.protocol.manifest import decode_manifest, encode_manifest
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.stores.answers import CredentialsRefusedError, HttpAnswer, StoreUnusableError
-from ray_committer.stores.base import StoredState, StoreSpec, pending_uploads
+from ray_committer.stores.base import StoredState, StoreSpec
 from ray_committer.stores.s3.store import S3Store
+from ray_committer.stores.uploads import pending_uploads
 from ray_committer.testing import run_commit, visible_files, write_job
 from ray_committer.testing.harness import run_undo
 from tests.servers.fake_s3 import OPTIONS, Direct, FakeS3, direct_store

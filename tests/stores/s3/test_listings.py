@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ray_committer.stores.base import is_there, pending_uploads
+from ray_committer.stores.base import is_there
 from ray_committer.stores.s3.store import S3Store
+from ray_committer.stores.uploads import pending_uploads
 from tests.servers.fake_s3 import SERVERS, FakeS3, direct_store
 
 
