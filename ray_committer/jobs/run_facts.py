@@ -15,17 +15,10 @@ from ray_committer.protocol.commit_result import CommitResult
 from ray_committer.report.run_data import RunFacts
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.addresses import without_password
+from ray_committer.stores.known import STORES
 from ray_committer.stores.registry import shown_url
 from ray_committer.version import __version__
 
-_LIBRARIES = {
-    "gs": ("pycurl", "google-auth"),
-    "abfs": ("pycurl", "azure-identity"),
-    "s3": ("pycurl", "botocore"),
-    "hdfs": ("hdfs-native",),
-    "webhdfs": ("pycurl",),
-}
-"""The packages that make the requests to a store, and those that find its credentials."""
 _SHOWN = 5
 
 
@@ -52,7 +45,8 @@ def _versions(context: JobContext) -> Iterator[tuple[str, str]]:
     yield "Python", platform.python_version()
     if context.executor.starts_workers and "ray" in sys.modules:
         yield "Ray", sys.modules["ray"].__version__
-    for package in _LIBRARIES.get(context.store.spec.scheme, ()):
+    store = STORES.get(context.store.spec.scheme)
+    for package in store.libraries if store else ():
         from importlib import metadata  # slow to import, and commits to local files do not need it
 
         try:

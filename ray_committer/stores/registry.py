@@ -1,4 +1,4 @@
-"""The store for each URL, and why others are refused: the only module that knows schemes."""
+"""The store for each URL, and why others are refused; no other module of stores reads schemes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import shlex
 import time
 from collections.abc import Callable, Hashable, Mapping
 from functools import lru_cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from ray_committer.errors import PathError, SettingsError, StoreRefusedError
@@ -17,6 +18,7 @@ from ray_committer.protocol.uri import Location, format_uri, normal_path, parse_
 from ray_committer.stores.addresses import LOOKS_LIKE_PASSWORD, without_password
 from ray_committer.stores.adls.names import is_same_container, normal_authority
 from ray_committer.stores.base import StoreOperations, StoreSpec, missing_operations
+from ray_committer.stores.known import STORES
 from ray_committer.stores.local import LocalStore
 from ray_committer.stores.options import refuse_unknown, with_flags
 
@@ -44,14 +46,8 @@ _REFUSED = {
     ),
     "memory": ("other processes cannot see it", "use a path of a file system"),
 }
-_EXTRAS = {"hdfs": "hdfs", "webhdfs": "hdfs", "gs": "gcs", "abfs": "adls", "s3": "s3"}
-"""The optional dependencies of each remote store, by its scheme."""
 _ALIASES = {
-    "": "file",
-    "local": "file",
-    "gcs": "gs",
-    "s3a": "s3",
-    "s3n": "s3",
+    **{alias: scheme for scheme, store in STORES.items() for alias in store.aliases},
     "wasbs": "wasb",
     "https": "http",
     "ssh": "sftp",
@@ -60,8 +56,6 @@ _ALIASES = {
     "libarchive": "zip",
     "har": "zip",
 }
-_TOOLS = {"file": "", "gs": "gcloud storage ", "s3": "aws s3 "}
-"""The command line of each store, up to the verb; all others have that of Hadoop."""
 _DATABASES = ("postgresql", "postgres", "sqlite")
 OPEN_SECONDS = 60.0
 _OWN_STORES = "ray_committer.stores"
@@ -113,7 +107,7 @@ def resolve_destination(
     else:
         location = Location("file", "", normal_path(os.path.abspath(destination)))
     scheme = _scheme(location.scheme)
-    if scheme in ("s3", "gs", "abfs"):
+    if scheme in STORES and STORES[scheme].is_bucket:
         _refuse_secrets(scheme, location.authority, shown)
     options = with_flags(scheme, storage_options or {})
     # One spelling for one place: jobs that write to the same directory must find each other.
@@ -136,8 +130,7 @@ def _refuse_secrets(scheme: str, authority: str, shown: str) -> None:
 def _scheme(named: str) -> str:
     """Return the one name of a scheme; a package with a store can have a name that is else an alias."""
     scheme = _ALIASES.get(named, named)
-    is_here = scheme == "file" or scheme in _EXTRAS
-    return named if not is_here and own_store(named) else scheme
+    return named if scheme not in STORES and own_store(named) else scheme
 
 
 def is_on_store(location: Location, scheme: str, authority: str) -> bool:
@@ -210,7 +203,7 @@ def located(spec: StoreSpec, text: str) -> str:
 
 def store_command(spec: StoreSpec, verb: Literal["rm", "mv"], *paths: str) -> str:
     """Return the command with which a user of the store removes or moves files, ready to be pasted."""
-    tool = _TOOLS.get(spec.scheme, "hdfs dfs -")
+    tool = STORES[spec.scheme].tool if spec.scheme in STORES else "hdfs dfs -"
     return f"{tool}{verb} {shlex.join(located(spec, path) for path in paths)}"
 
 
@@ -247,7 +240,7 @@ open_stores = OpenStores()
 
 
 def _open(spec: StoreSpec, shown: str, retry_seconds: float) -> StoreOperations:
-    entry_point = None if spec.scheme in _EXTRAS else own_store(spec.scheme)
+    entry_point = None if spec.scheme in STORES else own_store(spec.scheme)
     if entry_point is not None:
         return _open_own(entry_point, spec, shown)
     try:
@@ -255,35 +248,15 @@ def _open(spec: StoreSpec, shown: str, retry_seconds: float) -> StoreOperations:
     except ModuleNotFoundError as e:
         raise StoreRefusedError(
             f"{shown}: {e.name} is not installed on {platform.node()}",
-            f"install ray-committer[{_EXTRAS[spec.scheme]}] on all nodes",
+            f"install ray-committer[{STORES[spec.scheme].extra}] on all nodes",
         ) from e
 
 
 def _open_remote(spec: StoreSpec, retry_seconds: float) -> StoreOperations:
     """Open a store whose client is imported only where it is used."""
-    match spec.scheme:
-        case "gs":
-            from ray_committer.stores.gcs.store import GcsStore
-
-            return GcsStore(spec, retry_seconds=retry_seconds)
-        case "abfs":
-            from ray_committer.stores.adls.open import open_adls
-
-            return open_adls(spec, retry_seconds=retry_seconds)
-        case "s3":
-            from ray_committer.stores.s3.store import S3Store
-
-            return S3Store(spec, retry_seconds=retry_seconds)
-        case "hdfs" if not spec.storage_options.get("webhdfs_url"):
-            from ray_committer.stores.hdfs.store import HdfsStore
-
-            return HdfsStore(spec, retry_seconds=retry_seconds)
-        case "hdfs" | "webhdfs":
-            from ray_committer.stores.hdfs.webhdfs import WebHdfsStore
-
-            return WebHdfsStore(spec, retry_seconds=retry_seconds)
-        case _:
-            raise AssertionError(f"{spec.scheme}: is in the table of stores and has no class")
+    module, _, name = STORES[spec.scheme].opened_by.partition(":")
+    opened: StoreOperations = getattr(import_module(module), name)(spec, retry_seconds=retry_seconds)
+    return opened
 
 
 def _normal_authority(scheme: str, authority: str, options: Mapping[str, Any]) -> str:
@@ -336,11 +309,11 @@ def _open_own(entry_point: EntryPoint, spec: StoreSpec, shown: str) -> StoreOper
 
 
 def _check_supported(spec: StoreSpec, shown: str) -> None:
-    if spec.scheme in _EXTRAS or (spec.scheme == "file" and not spec.authority):
+    if spec.scheme in STORES and not (spec.scheme == "file" and spec.authority):
         return
     if spec.scheme != "file" and own_store(spec.scheme):
         return
-    known = ", ".join(f"{scheme}://" for scheme in ("file", *_EXTRAS))
+    known = ", ".join(f"{scheme}://" for scheme in STORES)
     install = f"write to one of these, or install a package that has a store for it on {platform.node()}"
     default = (f"only {known} are known to rename safely", install)
     why, instead = _REFUSED.get(spec.scheme, default)

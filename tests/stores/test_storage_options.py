@@ -11,7 +11,8 @@ from gcsfs.core import GCSFileSystem
 
 from ray_committer.errors import SettingsError
 from ray_committer.stores.base import StoreSpec
-from ray_committer.stores.options import OPTIONS, options_of, refuse_unknown, with_flags
+from ray_committer.stores.known import STORES
+from ray_committer.stores.options import options_of, refuse_unknown, with_flags
 from ray_committer.stores.registry import resolve_destination
 from ray_committer.stores.s3.connect import Credentials
 
@@ -23,7 +24,7 @@ SENSELESS = {"asynchronous", "loop", "request_session", "socket_timeout"}
 def test_every_option_of_the_client_is_known(scheme: str, client: type[Any]):
     _, *parameters = signature(client.__init__).parameters.values()
     named = {one.name for one in parameters if one.kind is not Parameter.VAR_KEYWORD}
-    assert named - {*OPTIONS[scheme]} == SENSELESS & named
+    assert named - {*STORES[scheme].options} == SENSELESS & named
 
 
 @pytest.mark.parametrize(
@@ -44,7 +45,7 @@ def test_an_unknown_option_is_refused_by_name(scheme: str, name: str, near: str 
         refuse_unknown(StoreSpec(scheme, "place", {name: "very-secret"}), f"{scheme}://place")
     assert caught.value.what == f"{scheme}://place: {name!r} is not a storage option"
     meant = f"did you mean {near}? " if near else ""
-    listed = ", ".join(sorted(OPTIONS[scheme]))
+    listed = ", ".join(sorted(STORES[scheme].options))
     assert caught.value.advice == f"{meant}the storage options here are {listed}"
     assert "very-secret" not in str(caught.value)
 
@@ -93,7 +94,7 @@ def test_every_flag_of_the_client_is_one_here():
         named = [
             name
             for name, one in signature(client.__init__).parameters.items()
-            if isinstance(one.default, bool) and name in OPTIONS[scheme]
+            if isinstance(one.default, bool) and name in STORES[scheme].options
         ]
         assert named
         assert with_flags(scheme, dict.fromkeys(named, "no")) == dict.fromkeys(named, False)
