@@ -76,7 +76,10 @@ def list_temporary(store: StoreOperations, destination: str) -> list[FileStatus]
         listed = store.list_exact(temporary)
     except (FileNotFoundError, NotADirectoryError):
         return []
-    return sorted((one for one in listed if one.is_directory or one.is_link), key=lambda one: one.path)
+    return sorted(
+        (status for status in listed if status.is_directory or status.is_link),
+        key=lambda status: status.path,
+    )
 
 
 def jobs_at(store: StoreOperations, destination: str) -> list[JobStatus]:
@@ -92,18 +95,22 @@ def jobs_listed(
 
 
 def jobs_in(store: StoreOperations, destination: str, listed: Sequence[FileStatus]) -> list[JobStatus]:
-    """The jobs in those of the `listed` directories that still exist, by one listing of each, and the
+    """The jobs in the `listed` directories that still exist, by one listing of each, and the
     links in their place; not those that were taken away."""
-    own = [one for one in listed if one.is_link or not one.name.startswith(GONE_PREFIX)]
-    names = {one.name for one in own if not one.is_link}
+    directories = [
+        status for status in listed if status.is_link or not status.name.startswith(GONE_PREFIX)
+    ]
+    # Of all directories: whether a prefix belongs to the name depends on what is beside it.
+    names = {status.name for status in directories if not status.is_link}
 
     def look(status: FileStatus) -> tuple[JobStatus, ...]:
+        # A link is never followed: what is behind it can be another job's, or another user's (R17).
         if status.is_link:
             place = JobAttempt(destination, status.name, 0, status.path)
             return (JobStatus(place, Committer.UNKNOWN, closed=_linked_path(status.path)),)
         return jobs_of(store, destination, status.path, _job_id(status.name, names))
 
-    return [job for jobs in at_once(store, look, own, least=MANY) for job in jobs]
+    return [job for jobs in at_once(store, look, directories, least=MANY) for job in jobs]
 
 
 def _job_id(name: str, names: Collection[str]) -> str:
@@ -128,10 +135,10 @@ def jobs_of(
         return ()
     except PermissionError as e:
         return (replace(whole, closed=e),)
-    found = {one.name: one for one in listed if one.is_directory or one.is_link}
-    links = {one.path: _linked_path(one.path) for one in found.values() if one.is_link}
-    attempts = attempts_named(destination, job_id, directory, found)
-    return tuple(JobStatus(one, closed=links.get(one.directory)) for one in attempts) or (
+    by_name = {status.name: status for status in listed if status.is_directory or status.is_link}
+    links = {status.path: _linked_path(status.path) for status in by_name.values() if status.is_link}
+    attempts = attempts_named(destination, job_id, directory, by_name)
+    return tuple(JobStatus(attempt, closed=links.get(attempt.directory)) for attempt in attempts) or (
         replace(whole, inside=tuple(listed)),
     )
 
@@ -140,16 +147,17 @@ def attempts_named(
     destination: str, job_id: str, directory: str, names: Iterable[str]
 ) -> tuple[JobAttempt, ...]:
     """The attempts of a job, by number, that some `names` in its directory stand for."""
-    found = [(number, name) for name in names if (number := attempt_number(name)) is not None]
+    numbered = [(number, name) for name in names if (number := attempt_number(name)) is not None]
     return tuple(
-        JobAttempt(destination, job_id, number, join(directory, name)) for number, name in sorted(found)
+        JobAttempt(destination, job_id, number, join(directory, name))
+        for number, name in sorted(numbered)
     )
 
 
 def gone_in(destination: str, listed: Iterable[FileStatus]) -> list[JobAttempt]:
     """The `listed` directories that were taken away and are not deleted yet; only their content shows
     which job they belong to."""
-    names = (one.name for one in listed if not one.is_link)
+    names = (status.name for status in listed if not status.is_link)
     nonces = (name.removeprefix(GONE_PREFIX) for name in names if name.startswith(GONE_PREFIX))
     return [new_job_attempt(destination, GONE_PREFIX + nonce, 0).gone(nonce) for nonce in nonces]
 
@@ -158,37 +166,37 @@ def may_hold(listed: Sequence[FileStatus], job_ids: Collection[str]) -> list[Fil
     """Of some `listed` directories, those that can hold a job with one of these ids: under its name, or
     taken away."""
     return [
-        one
-        for one in listed
-        if one.name.startswith(GONE_PREFIX)
-        or not {one.name, job_id_of_directory(one.name)}.isdisjoint(job_ids)
+        status
+        for status in listed
+        if status.name.startswith(GONE_PREFIX)
+        or not {status.name, job_id_of_directory(status.name)}.isdisjoint(job_ids)
     ]
 
 
 def in_directories(jobs: Iterable[JobStatus]) -> dict[str, list[JobStatus]]:
     """Some jobs by the directory below ``_temporary`` that they are in, in order."""
-    found: dict[str, list[JobStatus]] = {}
-    for one in jobs:
-        found.setdefault(one.directory, []).append(one)
-    return found
+    by_directory: dict[str, list[JobStatus]] = {}
+    for job in jobs:
+        by_directory.setdefault(job.directory, []).append(job)
+    return by_directory
 
 
 def readable(jobs: Iterable[JobStatus]) -> Iterator[JobAttempt]:
     """The attempts among some jobs; raise the error of a directory that was not read, because its
     attempts are not known. Links in the place of attempts do not count."""
-    for one in jobs:
-        if one.is_open:
-            yield one.job
-        elif not one.is_attempt:
-            one.opened()
+    for status in jobs:
+        if status.is_open:
+            yield status.job
+        elif not status.is_attempt:
+            status.opened()
 
 
 def named(jobs: Iterable[JobStatus], job_id: str) -> list[JobStatus]:
     """Of some jobs, those in the one directory that is meant by an id: under its name or, if there is
-    none, that of Hadoop's documentation."""
-    by_name = {path.rpartition("/")[2]: found for path, found in in_directories(jobs).items()}
-    found = by_name.get(job_id) or by_name.get(DOCUMENTED_PREFIX + job_id) or []
-    return [replace(one, job=replace(one.job, job_id=job_id)) for one in found]
+    none, under the name in Hadoop's documentation."""
+    by_name = {path.rpartition("/")[2]: group for path, group in in_directories(jobs).items()}
+    meant = by_name.get(job_id) or by_name.get(DOCUMENTED_PREFIX + job_id) or []
+    return [replace(status, job=replace(status.job, job_id=job_id)) for status in meant]
 
 
 def find_documented_attempt(store: StoreOperations, job: JobAttempt) -> JobAttempt | None:
@@ -202,17 +210,17 @@ def find_documented_attempt(store: StoreOperations, job: JobAttempt) -> JobAttem
 def list_attempts(store: StoreOperations, job: JobAttempt) -> tuple[JobAttempt, ...]:
     """All attempts of the job of `job`, this one included, by number; `LinkedPathError` if one is a
     symbolic link, because then it is not known whether that one was committed."""
-    found = jobs_of(store, job.destination, job.job_directory, job.job_id)
-    return tuple(one.job for one in found if one.opened().is_attempt)
+    statuses = jobs_of(store, job.destination, job.job_directory, job.job_id)
+    return tuple(status.job for status in statuses if status.opened().is_attempt)
 
 
 def list_s3a(store: StoreOperations, destination: str) -> list[str]:
     """The ids of all jobs that Hadoop's S3A committer left at a destination, sorted; two requests."""
-    found: list[FileStatus] = []
+    places: list[FileStatus] = []
     for status in list_magic(store, destination):
-        found += (_listed(store, status.path) or ()) if status.name == MAGIC else [status]
-    jobs = (magic_job_of(store.spec.authority, destination, one.path) for one in found)
-    return sorted({one.uuid for one in jobs if one is not None})
+        places += (_listed(store, status.path) or ()) if status.name == MAGIC else [status]
+    jobs = (magic_job_of(store.spec.authority, destination, place.path) for place in places)
+    return sorted({job.uuid for job in jobs if job is not None})
 
 
 def s3a_attempts(store: StoreOperations, destination: str, job_id: str) -> list[JobStatus]:
@@ -220,23 +228,27 @@ def s3a_attempts(store: StoreOperations, destination: str, job_id: str) -> list[
     pendingsets; empty if there is none. Nothing shows whether its driver lives."""
     magic = MagicJob(store.spec.authority, destination, job_id)
     directories = output_of(store).uploading(magic.directories)
-    listed = {one: found for one in directories if (found := _listed(store, one)) is not None}
+    listed = {
+        directory: entries
+        for directory in directories
+        if (entries := _listed(store, directory)) is not None
+    }
     if not listed:
         return []
-    every = [one for found in listed.values() for one in found]
-    inner = [one for one in every if one.is_directory and attempt_number(one.name) is not None]
-    every += [one for place in inner for one in _listed(store, place.path) or ()]
-    own: dict[int, list[FileStatus]] = {attempt_number(one.name) or 0: [] for one in inner}
-    for one in every:
-        place = None if one.is_directory else magic.place_of(one.path)
+    every = [entry for entries in listed.values() for entry in entries]
+    inner = [entry for entry in every if entry.is_directory and attempt_number(entry.name) is not None]
+    every += [entry for place in inner for entry in _listed(store, place.path) or ()]
+    by_attempt: dict[int, list[FileStatus]] = {attempt_number(entry.name) or 0: [] for entry in inner}
+    for entry in every:
+        place = None if entry.is_directory else magic.place_of(entry.path)
         if place is not None and place.task_id is not None:
-            own.setdefault(place.attempt, []).append(one)
+            by_attempt.setdefault(place.attempt, []).append(entry)
     directory = next(iter(listed))
     return [
         JobStatus(
             JobAttempt(destination, job_id, number, directory), Committer.S3A, manifests=tuple(files)
         )
-        for number, files in sorted((own or {0: []}).items())
+        for number, files in sorted((by_attempt or {0: []}).items())
     ]
 
 
@@ -252,10 +264,10 @@ def find_s3a(
         return None
     if number is not None:
         none = replace(attempts[0], job=replace(attempts[0].job, number=number), manifests=())
-        return next((one for one in attempts if one.job.number == number), none)
-    live = [one for one in attempts if one.manifests] or attempts
+        return next((attempt for attempt in attempts if attempt.job.number == number), none)
+    live = [attempt for attempt in attempts if attempt.manifests] or attempts
     if len(live) > 1:
-        numbers = [one.job.number for one in live]
+        numbers = [attempt.job.number for attempt in live]
         raise AmbiguousJobError(
             f"{mark(live[0].job.directory)}: has the attempts {numbers}", "name one with --attempt"
         )
@@ -265,8 +277,8 @@ def find_s3a(
 def list_magic(store: StoreOperations, destination: str) -> list[FileStatus]:
     """The directories of Hadoop's S3A committer at a destination."""
     places = output_of(store).uploading((join(destination, MAGIC),))
-    found = (one for place in places for one in store.list_prefix(place))
-    return [one for one in found if one.is_directory]
+    statuses = (status for place in places for status in store.list_prefix(place))
+    return [status for status in statuses if status.is_directory]
 
 
 def _listed(store: StoreOperations, directory: str) -> Sequence[FileStatus] | None:

@@ -89,62 +89,63 @@ def commit_job(
     listed, attempts = state.manifests, state.task_attempts
     run = CommitRun(context, replaced_roots, allowed_roots, record_only, listed, attempts)
     with reporting(run, on_result), _doing_it_once(run):
-        seen = None if state.is_remnant else state.seen or adopt_state(context.store, context.job)
-        if seen is None:  # an earlier run, or another process, has ended it
+        first = None if state.is_remnant else state.seen or adopt_state(context.store, context.job)
+        if first is None:  # an earlier run, or another process, has ended it
             run.progress.outcome, run.progress.table_version = finish_remnant(context)
         else:
-            with _alone(run, seen):
-                _commit(run, seen)
+            with _alone(run, first):
+                _commit(run, first)
     return run.result
 
 
 def _commit(run: CommitRun, first: Seen) -> None:
     run.begin(first)
     with run.publishing:
-        seen, is_there = follow_job(first, partial(_take_step, run))
+        last, is_there = follow_job(first, partial(_take_step, run))
     if not is_there:
-        run.progress.outcome = _say_what_became(run, seen)
-    elif seen.phase is Phase.COMMITTED:
+        run.progress.outcome = _say_what_became(run, last)
+    elif last.phase is Phase.COMMITTED:
         is_own = first.phase is Phase.COMMITTED or run.progress.record is not None
         run.progress.outcome = Outcome.COMMITTED if is_own else by_another_process(run.context)
-        conclude_job(run, seen)
+        conclude_job(run, last)
     else:
         run.progress.outcome = Outcome.RECORDED
 
 
-def _take_step(run: CommitRun, seen: Seen) -> Seen:
-    """Take the job from the state `seen` to the next one; return `seen` itself if that is the last."""
-    enter_state(run, seen)
-    with looking_again(run, seen):
-        match seen.phase:
+def _take_step(run: CommitRun, current: Seen) -> Seen:
+    """Take the job from the state `current` to the next one; return `current` itself if that is the
+    last."""
+    enter_state(run, current)
+    with looking_again(run, current):
+        match current.phase:
             case Phase.OPEN:  # nothing is decided, and tasks may still commit
-                if (noted := _note_table(run.context, seen)) is not seen:
+                if (noted := _note_table(run.context, current)) is not current:
                     return noted
-                loaded = load_open_job(run, seen)
-                return record_job(run, seen, loaded)
+                loaded = load_open_job(run, current)
+                return record_job(run, current, loaded)
             case Phase.DECLARED:  # another committer of this job decides it, or has died
-                return wait_for_declaration(run.context, seen, run.patience)
+                return wait_for_declaration(run.context, current, run.patience)
             case Phase.RECORDED | Phase.SEALED if run.record_only:
-                own_record(run, seen)
-                return seen
+                own_record(run, current)
+                return current
             case Phase.RECORDED:  # the record is the job: its files are moved, and no old file goes
-                job = open_recorded_job(run, seen)
+                job = open_recorded_job(run, current)
                 create_directories(job, Pass.NEW)
                 move_files(job, Pass.NEW)
                 validate_files(job, Pass.NEW)
-                return seal(job, seen) if job.record.is_sealed else decide_committed(job, seen)
+                return seal(job, current) if job.record.is_sealed else decide_committed(job, current)
             case Phase.SEALED:  # all new files are in place: old ones give way
-                job = open_recorded_job(run, seen)
+                job = open_recorded_job(run, current)
                 job.progress.table_version = job.turn.commit()
-                keep_old_files(job, seen)
-                finish_moves(job, seen)
+                keep_old_files(job, current)
+                finish_moves(job, current)
                 remove_old_files(job)
                 job.turn.end()
-                return decide_committed(job, seen)
+                return decide_committed(job, current)
             case Phase.COMMITTED:
-                return seen
+                return current
             case Phase.UNDOING | Phase.ABORTED:
-                return _refuse_given_up(run, seen)
+                return _refuse_given_up(run, current)
 
 
 @contextmanager
@@ -184,43 +185,44 @@ def _answer(run: CommitRun, done: CommittedBefore) -> None:
     )
 
 
-def _alone(run: CommitRun, seen: Seen) -> AbstractContextManager[None]:
+def _alone(run: CommitRun, first: Seen) -> AbstractContextManager[None]:
     """Keep other jobs of this session and run id waiting, so that they find what this one has done."""
-    run.run_id = run_id_of(run.context, seen) or run.run_id
+    run.run_id = run_id_of(run.context, first) or run.run_id
     key = key_of(run.context, run.run_id) if run.run_id is not None else None
     return session_of(run.context.options.known_jobs).alone(key)
 
 
-def _say_what_became(run: CommitRun, seen: Seen) -> Outcome:
-    """The outcome for a job that other processes have ended and removed since it was `seen`."""
+def _say_what_became(run: CommitRun, last: Seen) -> Outcome:
+    """The outcome for a job that other processes have ended and removed since it was in the state
+    `last`."""
     run.turn = Turn(run.context)
     remove_what_was_late(run.context)
     record = run.progress.record
-    return say_what_became(run.context, seen, record.nonce if record else seen.state.record)
+    return say_what_became(run.context, last, record.nonce if record else last.state.record)
 
 
-def _refuse_given_up(run: CommitRun, seen: Seen) -> NoReturn:
-    if seen.phase is Phase.ABORTED:
-        run.turn.give_up(seen.state)
+def _refuse_given_up(run: CommitRun, current: Seen) -> NoReturn:
+    if current.phase is Phase.ABORTED:
+        run.turn.give_up(current.state)
         run.turn = Turn(run.context)
-    refuse_aborted(run.context, seen.phase)
-    raise AssertionError(seen.phase)
+    refuse_aborted(run.context, current.phase)
+    raise AssertionError(current.phase)
 
 
-def _note_table(context: JobContext, seen: Seen) -> Seen:
+def _note_table(context: JobContext, current: Seen) -> Seen:
     """Refuse an open job that was meant for another mode; note the table of one that Hadoop's committer
     has set up."""
-    _check_intent(context, seen)
-    noted = find_table_late(context.store, context.job, seen)
+    _check_intent(context, current)
+    noted = find_table_late(context.store, context.job, current)
     if context.options.keep_replaced:
         require_table(context.job, noted)
     return noted
 
 
-def _check_intent(context: JobContext, seen: Seen) -> None:
+def _check_intent(context: JobContext, current: Seen) -> None:
     """Refuse to append the output of a job that was meant to replace data, or to be refused where there
     is data: rows would double."""
-    mode, intent, work = context.options.mode, seen.state.intent, context.options.table_work
+    mode, intent, work = context.options.mode, current.state.intent, context.options.table_work
     if (intent is Intent.FROM_LOG) is not (work is not None):
         raise IncompleteJobError(
             f"{mark(context.job.directory)}: this job was made from the log of its table, but its "

@@ -41,6 +41,8 @@ def create_directories(job: RecordedJob, which: Pass) -> None:
     """Make the directories of new files, and put an old ``_SUCCESS`` aside before any file is moved."""
     context, record = job.context, job.record
     with context.stage(names.CREATE_DIRECTORIES):
+        # Before the first file is moved: a worker that sees another store, as a local path on each node
+        # is, would find no file and take all of them for lost.
         context.executor.admit_workers(prove_same_store, record.nonce)
         make = partial(with_coordinator, context, lambda: create_output_directories(context), job.reload)
         steps: list[Callable[[], Any]] = [make]
@@ -75,12 +77,12 @@ def validate_files(job: RecordedJob, which: Pass) -> None:
             )
 
 
-def seal(job: RecordedJob, seen: Seen) -> Seen:
+def seal(job: RecordedJob, recorded: Seen) -> Seen:
     """Change the job from recorded to sealed: from now on, old files may be gone."""
     context, nonce = job.context, new_nonce()
     if job.record.keeps:
         make_places_of_kept(context, job.record, nonce)
-    sealed = advance(context.store, context.job, seen, Phase.SEALED, nonce)
+    sealed = advance(context.store, context.job, recorded, Phase.SEALED, nonce)
     sync_state(context)
     job.progress.sealed = sealed
     return sealed
@@ -121,6 +123,8 @@ def remove_old_files(job: RecordedJob) -> None:
     with context.stage(names.REMOVE_REPLACED):
         if not record.keeps:
             progress.removal = remove_replaced_files(context, record)
+        # First the names aside, then the directories that they left: after a power cut an old file must
+        # be in one of the two.
         sync_aside(context, record)
         sync_replaced(context, record)
         remove_emptied_directories(context, record)
@@ -128,7 +132,7 @@ def remove_old_files(job: RecordedJob) -> None:
         end_removal(context, record)
 
 
-def decide_committed(job: RecordedJob, seen: Seen) -> Seen:
+def decide_committed(job: RecordedJob, current: Seen) -> Seen:
     """Commit the job and, in parallel, write ``_SUCCESS`` under a temporary name."""
     context, record, progress = job.context, job.record, job.progress
     if context.options.catalog_table is not None:
@@ -136,7 +140,7 @@ def decide_committed(job: RecordedJob, seen: Seen) -> Seen:
         progress.partitions = with_coordinator(context, note, job.reload)
     context.journal.add(progress.renamed.statistics)
     steps: list[Callable[[], Any]] = [
-        partial(advance, context.store, context.job, seen, Phase.COMMITTED)
+        partial(advance, context.store, context.job, current, Phase.COMMITTED)
     ]
     if record.mark_success:
         version, sample = progress.table_version, progress.renamed.sample

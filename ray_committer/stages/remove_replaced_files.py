@@ -92,6 +92,7 @@ def remove_emptied_directories(context: JobContext, record: CommitRecord) -> Non
     levels: dict[int, list[str]] = defaultdict(list)
     for path in record.emptied:
         levels[path.count("/")].append(path)
+    # The deepest first: a directory is empty only when those in it are gone.
     for depth in sorted(levels, reverse=True):
         groups = context.until_cancelled(batches(context.executor, levels[depth]))
         for kept in context.executor.run(_remove_directories, groups):
@@ -104,9 +105,9 @@ def remove_files(context: JobContext, remove: Remove, groups: Sequence[Group]) -
     """Remove files, and go on past those that cannot be removed."""
     items = context.until_cancelled(batches(context.executor, groups))
     work = partial(_remove_from_directories, remove=remove)
-    found = sum(context.executor.run(work, items), Removal())
+    removal = sum(context.executor.run(work, items), Removal())
     context.check_cancelled()
-    return found
+    return removal
 
 
 def grouped(olds: Iterable[Old]) -> list[Group]:
@@ -119,8 +120,8 @@ def grouped(olds: Iterable[Old]) -> list[Group]:
 
 def _remove_directories(worker: Worker, directories: tuple[str, ...]) -> list[str]:
     """Work: remove some directories if they are empty; return which cannot be removed, and why."""
-    found = worker.map(partial(_remove_directory, worker.store), directories)
-    return [text for text in found if text is not None]
+    texts = worker.map(partial(_remove_directory, worker.store), directories)
+    return [text for text in texts if text is not None]
 
 
 def _remove_directory(store: StoreOperations, path: str) -> str | None:
@@ -140,12 +141,12 @@ def _remove_directory(store: StoreOperations, path: str) -> str | None:
 
 def _remove_from_directories(worker: Worker, groups: tuple[Group, ...], *, remove: Remove) -> Removal:
     """Work: remove the old files of some directories."""
-    found = Removal()
-    for same, seen in worker.map(partial(_still_old, worker.store), groups):
+    removal = Removal()
+    for unchanged, gone_already in worker.map(partial(_still_old, worker.store), groups):
         if not worker.cancelled.is_set():
-            ends = worker.map(partial(_try_to_remove, worker.store, remove), same)
-            found += sum(ends, seen)
-    return found
+            ends = worker.map(partial(_try_to_remove, worker.store, remove), unchanged)
+            removal += sum(ends, gone_already)
+    return removal
 
 
 def _try_to_remove(store: StoreOperations, remove: Remove, old: Old) -> Removal:
@@ -185,11 +186,11 @@ def _still_old(store: StoreOperations, group: Group) -> tuple[list[Old], Removal
     """The old files that are still as recorded, and what became of the others, from one listing."""
     directory, files = group
     try:
-        now = {status.path: replaced_file(status) for status in store.list_anew(directory)}
+        present = {status.path: replaced_file(status) for status in store.list_anew(directory)}
     except FileNotFoundError:
         return [], Removal()
     except PermissionError as e:
         return [], Removal(left=tuple((file.path, e.strerror or str(e)) for file, _ in files))
-    same = [old for old in files if now.get(old[0].path) == old[0]]
-    changed = [file.path for file, _ in files if file.path in now and now[file.path] != file]
-    return same, Removal(changed=tuple(changed))
+    unchanged = [old for old in files if present.get(old[0].path) == old[0]]
+    changed = [file.path for file, _ in files if file.path in present and present[file.path] != file]
+    return unchanged, Removal(changed=tuple(changed))

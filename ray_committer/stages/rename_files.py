@@ -66,11 +66,13 @@ class Renamed:
     @property
     def statistics(self) -> IOStatistics:
         """The counters of the moved files."""
-        found = aggregate(
+        statistics = aggregate(
             count(names.FILES_COMMITTED, self.files), count(names.BYTES_COMMITTED, self.bytes)
         )
         recovered = self.proved.total()
-        return aggregate(found, count(names.RENAME_RECOVERED, recovered)) if recovered else found
+        return (
+            aggregate(statistics, count(names.RENAME_RECOVERED, recovered)) if recovered else statistics
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,7 @@ def rename_files(
         attempts=ATTEMPTS,
     )
     shards = plan_shards(record.manifests, shard_files=sizes.next, sample=MAX_FILENAMES)
+    # A generator: shards that are not begun when the first one fails are never made.
     items = (supplied_shard(shard, loaded) for shard in shards if not failures)
     for result in context.executor.run(work, context.until_cancelled(items)):
         _add(renamed, result)
@@ -154,10 +157,10 @@ def rename_files(
 
 def reconcile(context: JobContext, record: CommitRecord, renamed: Renamed) -> None:
     """Check for each manifest that all its files were moved, proved or held back."""
-    others = renamed.done_by_manifest + renamed.held_by_manifest
-    if not others and _are_all(renamed.whole, record.files):
+    partial_counts = renamed.done_by_manifest + renamed.held_by_manifest
+    if not partial_counts and _are_all(renamed.whole, record.files):
         return
-    done = count_by_manifest(record.manifests, renamed.whole) + others
+    done = count_by_manifest(record.manifests, renamed.whole) + partial_counts
     for index, manifest in enumerate(record.manifests):
         if done[index] != manifest.files:
             raise CommitStateUnknownError(
@@ -188,7 +191,7 @@ def supplied_shard(shard: Shard, loaded: LoadedManifests) -> Supplied[Shard]:
         if any(0 < manifest.files <= PACKED_FILES for manifest in part):
             refs.append(loaded.packed[batch])
         index += len(part)
-    return Supplied(shard, tuple(one for one in refs if one is not None))
+    return Supplied(shard, tuple(ref for ref in refs if ref is not None))
 
 
 def _add(renamed: Renamed, result: ShardResult) -> None:
@@ -217,9 +220,11 @@ def _rename_shard(
     again: list[None] = []  # one element per repeated rename; appending is thread-safe
     retried = partial(again.append, None)
     place = worker.where()
+    # Before the entries are read: a worker that waits for a manifest is busy, too.
     worker.busy.begin(place.worker, time.monotonic())
 
     def rename(item: tuple[int, Entry]) -> _Outcome | None:
+        # Asked for each file: a shard can have hundreds of them to go.
         if failed or worker.cancelled.is_set():
             return None
         index, entry = item
@@ -241,14 +246,14 @@ def _rename_shard(
 
     try:
         shard_entries = list(_entries(worker, shard, unpack(packed)))  # while the caches are warm for it
-        ended = [one for one in worker.map(rename, shard_entries) if one is not None]
+        ended = [outcome for outcome in worker.map(rename, shard_entries) if outcome is not None]
     finally:
         busy_seconds = worker.busy.end(place.worker, time.monotonic())
-    outcomes = [one for one in ended if not one.held]
-    located = (_uri(worker, one.entry.dest) for one in outcomes[: shard.sample])
-    seconds = [one.seconds for one in outcomes]
+    outcomes = [outcome for outcome in ended if not outcome.held]
+    located = (_uri(worker, outcome.entry.dest) for outcome in outcomes[: shard.sample])
+    seconds = [outcome.seconds for outcome in outcomes]
     statistics = aggregate(
-        _statistics(seconds, [one for _, one in failed], len(again)), worker.take_statistics()
+        _statistics(seconds, [seconds for _, seconds in failed], len(again)), worker.take_statistics()
     )
     failure = failed[0][0] if failed else None
     if failure is not None:
@@ -257,10 +262,10 @@ def _rename_shard(
     return ShardResult(
         event=_event(place, busy_seconds, outcomes, statistics, failure),
         whole=(shard.start, shard.start + shard.files) if is_whole else None,
-        done_by_manifest={} if is_whole else dict(Counter(one.index for one in outcomes)),
-        held_by_manifest=dict(Counter(one.index for one in ended if one.held)),
+        done_by_manifest={} if is_whole else dict(Counter(outcome.index for outcome in outcomes)),
+        held_by_manifest=dict(Counter(outcome.index for outcome in ended if outcome.held)),
         sample=list(located),
-        held={one.entry.dest: one.stays for one in ended if one.stays is not None},
+        held={outcome.entry.dest: outcome.stays for outcome in ended if outcome.stays is not None},
         seconds_a_file=sum(seconds) / max(1, len(seconds)),
         statistics=statistics,
         failure=failure,
@@ -279,9 +284,9 @@ def _event(
         node=place.node,
         process=place.process,
         seconds=busy_seconds,
-        moved=sum(one.proof is None for one in outcomes),
-        bytes=sum(one.entry.expected.size for one in outcomes),
-        proved=dict(Counter(one.proof.value for one in outcomes if one.proof is not None)),
+        moved=sum(outcome.proof is None for outcome in outcomes),
+        bytes=sum(outcome.entry.expected.size for outcome in outcomes),
+        proved=dict(Counter(outcome.proof.value for outcome in outcomes if outcome.proof is not None)),
         retries=statistics.counters.get(names.STORE_IO_RETRY, 0),
         throttled=statistics.counters.get(names.STORE_IO_THROTTLED, 0),
         error=str(failure) if failure else None,
@@ -292,16 +297,16 @@ def _statistics(done: list[float], failed: list[float], retries: int) -> IOStati
     durations = Durations()
     durations.add(names.COMMIT_FILE_RENAME, done)
     durations.add(names.COMMIT_FILE_RENAME, failed, failed=True)
-    found = durations.statistics()
-    return aggregate(found, count(names.STORE_IO_RETRY, retries)) if retries else found
+    statistics = durations.statistics()
+    return aggregate(statistics, count(names.STORE_IO_RETRY, retries)) if retries else statistics
 
 
 def _entries(worker: Worker, shard: Shard, packed: Mapping[str, bytes]) -> Iterator[tuple[int, Entry]]:
     def read(part: EntryRange) -> tuple[EntryRange, Iterator[Entry]]:
         return part, recorded_entries(worker, part.manifest, part.low, part.high, packed)
 
-    for part, found in worker.map_reads(read, shard.ranges):
-        for entry in found:
+    for part, loaded_entries in worker.map_reads(read, shard.ranges):
+        for entry in loaded_entries:
             yield part.index, entry
 
 

@@ -54,10 +54,10 @@ def write_success_file(
     return written
 
 
-def save_success_file(context: JobContext, written: WrittenSuccess, seen: Seen | None = None) -> None:
+def save_success_file(context: JobContext, written: WrittenSuccess, current: Seen | None = None) -> None:
     """Move the written ``_SUCCESS`` into place, atomically; idempotent.
 
-    If the state `seen` is given, it replaces one that is there only while the job is in that state:
+    If the state `current` is given, it replaces one that is there only while the job is in that state:
     after that, it is another job's, or was written for this job by another process.
     """
     path = context.job.success
@@ -68,7 +68,7 @@ def save_success_file(context: JobContext, written: WrittenSuccess, seen: Seen |
             temporary=written.path,
             is_prepared=True,
             # A committer that slept here must not put its notice over the one of a later job (R12).
-            is_meant=lambda: seen is None or is_still(context.store, context.job, seen),
+            is_meant=lambda: current is None or is_still(context.store, context.job, current),
         )
     except FileNotFoundError:  # another committer did this, and has cleaned up
         success = read_success(context.store, context.job.destination)

@@ -60,16 +60,16 @@ def find_claim(
     `JobGoneError` if the log has none, `TableClaimError` if the job of that name is there without one.
     Other errors as `find_logged`.
     """
-    found = find_logged(store, table, definition.table_id, job_id, job_attempt)
-    if isinstance(found, Logged):
-        return found
-    raise _no_claim(store, table, job_id, is_aborted=found is not None)
+    logged = find_logged(store, table, definition.table_id, job_id, job_attempt)
+    if isinstance(logged, Logged):
+        return logged
+    raise _no_claim(store, table, job_id, is_aborted=logged is not None)
 
 
 def finish_committed(
     store: StoreOperations,
     table: TablePlaces,
-    one: Logged,
+    logged: Logged,
     committed: int,
     now_milliseconds: int,
     *,
@@ -80,16 +80,16 @@ def finish_committed(
     `TableClaimError` if the job is not gone. `ValidationError` if a new file is not in its place with
     proof, unless that is accepted: those that were to take the names of old files are moved last.
     """
-    if not one.in_flight:
+    if not logged.in_flight:
         return Removal()
-    _refuse_job(store, table, one.claim)
+    _refuse_job(store, table, logged.claim)
     if not accepts_lost:
-        _refuse_lost(store, table, one)
-    return finish_removal(store, table, one, committed, now_milliseconds)
+        _refuse_lost(store, table, logged)
+    return finish_removal(store, table, logged, committed, now_milliseconds)
 
 
 def give_up_claims(
-    store: StoreOperations, table: TablePlaces, one: Logged, now_milliseconds: int
+    store: StoreOperations, table: TablePlaces, logged: Logged, now_milliseconds: int
 ) -> int:
     """Give up a claim whose job is gone, and the other claims of that attempt; the new files are orphans
     then, until `remove_orphans`.
@@ -97,15 +97,17 @@ def give_up_claims(
     Returns the version of the abort; idempotent. `TableClaimError` if the job is not gone, or was
     committed meanwhile.
     """
-    if one.aborted is not None:
-        return one.aborted
-    _refuse_job(store, table, one.claim)
-    claims: list[Logged | ClaimInFlight] = [*one.others, one]
+    if logged.aborted is not None:
+        return logged.aborted
+    _refuse_job(store, table, logged.claim)
+    claims: list[Logged | ClaimInFlight] = [*logged.others, logged]
+    # All claims of the attempt, and the one in question last: a crash in between leaves it in flight, so
+    # the same command goes on.
     for each in claims:
         version, decision = give_up(store, table, each, "a person has given it up", now_milliseconds)
         if isinstance(decision, TableCommit):
             raise TableClaimError(
-                f"{mark(table.entry(version))}: says that job {one.claim.job_id} is committed since",
+                f"{mark(table.entry(version))}: says that job {logged.claim.job_id} is committed since",
                 "nothing was changed: run the same command again, which finishes the job",
             )
     return version
@@ -114,16 +116,16 @@ def give_up_claims(
 def give_up(
     store: StoreOperations,
     table: TablePlaces,
-    one: Logged | ClaimInFlight,
+    logged: Logged | ClaimInFlight,
     why: str,
     now_milliseconds: int,
 ) -> tuple[int, TableCommit | TableAbort]:
     """Append the abort of a claim, unless it is decided; the decision that counts, and its version."""
-    claim = one.claim
+    claim = logged.claim
     entry = TableAbort(
         job_id=claim.job_id,
         job_attempt=claim.job_attempt,
-        claim=one.version,
+        claim=logged.version,
         at_milliseconds=now_milliseconds,
         why=why,
     )
@@ -133,7 +135,7 @@ def give_up(
 def finish_removal(
     store: StoreOperations,
     table: TablePlaces,
-    one: Logged | ClaimInFlight,
+    logged: Logged | ClaimInFlight,
     committed: int,
     now_milliseconds: int,
 ) -> Removal:
@@ -142,32 +144,35 @@ def finish_removal(
     A path that is also a new file of the job is left alone: the new file is there, or only the old one.
     What no entry names is also kept, and named.
     """
-    claim, commit = one.claim, read_entry(store, table, committed)
+    claim, commit = logged.claim, read_entry(store, table, committed)
     if not isinstance(commit, TableCommit) or not commit.removed.files:
         return Removal()
     new = {file.p for file in files_of(store, table, claim, claim.files)}
     old = [file for file in files_of(store, table, claim, commit.removed) if file.p not in new]
     remove = keep_listed_files if commit.kept else remove_listed_files
-    is_in_flight = partial(_is_not_done, store, table, one.version, committed)
-    removal = remove(store, table, one.version, old, is_in_flight)
+    # Asked once more between the look and the removal, see `remove_listed_files`.
+    is_in_flight = partial(_is_not_done, store, table, logged.version, committed)
+    removal = remove(store, table, logged.version, old, is_in_flight)
     known = new.union(file.p for file in old)
     kept = (*removal.kept, *_foreign(store, table, claim, known))
     entry = TableDone(
         job_id=claim.job_id,
         job_attempt=claim.job_attempt,
-        claim=one.version,
+        claim=logged.version,
         at_milliseconds=now_milliseconds,
     )
+    # Last: until `done` no other job works in these partitions, so a crash before it leaves nothing
+    # unprotected.
     append(store, table, entry, committed)
     return Removal(removal.removed, kept)
 
 
 def files_of(
-    store: StoreOperations, table: TablePlaces, claim: TableClaim, found: FileSet
+    store: StoreOperations, table: TablePlaces, claim: TableClaim, file_set: FileSet
 ) -> list[ListedFile]:
     """The files of an entry about a claim."""
     job_id, number = claim.job_id, claim.job_attempt
-    return read_file_set(store, table, found, job_id=job_id, job_attempt=number)
+    return read_file_set(store, table, file_set, job_id=job_id, job_attempt=number)
 
 
 def _foreign(
@@ -214,26 +219,26 @@ def _no_claim(
 
 def _refuse_job(store: StoreOperations, table: TablePlaces, claim: TableClaim) -> None:
     """`TableClaimError` if the job of the claim is there."""
-    seen = job_of(store, table, claim)
-    if seen is not None:
+    current = job_of(store, table, claim)
+    if current is not None:
         job = new_job_attempt(table.destination, claim.job_id, claim.job_attempt)
         raise TableClaimError(
-            f"{mark(job.directory)}: job {job.job_id} is there ({seen.phase}), so its state decides "
+            f"{mark(job.directory)}: job {job.job_id} is there ({current.phase}), so its state decides "
             "what becomes of its claim",
             f"nothing was changed: finish the job with: {commit_command(store, job)}, or give it up "
             f"with: {abort_command(store, job)}",
         )
 
 
-def _refuse_lost(store: StoreOperations, table: TablePlaces, one: Logged) -> None:
+def _refuse_lost(store: StoreOperations, table: TablePlaces, logged: Logged) -> None:
     """`ValidationError` if a new file of a claim that is committed in the log is lost."""
-    wrong = _wrong_files(store, table, one.claim)
+    wrong = _wrong_files(store, table, logged.claim)
     if wrong:
-        command = resolve_command(store, table.destination, one.claim)
+        command = resolve_command(store, table.destination, logged.claim)
         raise ValidationError(
-            f"{mark(table.destination)}: job {one.claim.job_id} is committed in the log, but "
-            f"{len(wrong)} of its {one.claim.files.files} new files are not in their places with proof: "
-            f"{some_of(wrong)}",
+            f"{mark(table.destination)}: job {logged.claim.job_id} is committed in the log, but "
+            f"{len(wrong)} of its {logged.claim.files.files} new files are not in their places with "
+            f"proof: {some_of(wrong)}",
             f"nothing was changed: restore these files from soft delete or a snapshot, and run the same "
             f"command. If they are lost, end the claim with: {command} --accept-lost, then run the "
             f"job's application again",
@@ -243,4 +248,4 @@ def _refuse_lost(store: StoreOperations, table: TablePlaces, one: Logged) -> Non
 def _wrong_files(store: StoreOperations, table: TablePlaces, claim: TableClaim) -> list[str]:
     """What is wrong with the new files of a claim that are not in place with proof."""
     files = files_of(store, table, claim, claim.files)
-    return [str(one) for one in find_listed(store, table, files) if not one.is_proved]
+    return [str(finding) for finding in find_listed(store, table, files) if not finding.is_proved]

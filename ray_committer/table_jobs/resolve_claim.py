@@ -38,7 +38,7 @@ _DEFAULTS = CommitOptions()
 class ResolvedClaim:
     """The claim of a job, and what became of it.
 
-    claim: the version of the claim; `version`: that of the entry that decides it.
+    claim: the version of the claim; `version`: of the entry that decides it.
     is_committed: whether the job is committed in the log, or given up.
     removed: the number of files that were removed: old files, or new files of a job that was given up.
     kept: the files that were not removed, and why.
@@ -100,18 +100,19 @@ def resolve_on(
         table, definition = require_table(store, destination)
     except JobNotFoundError as e:
         raise job_gone(e, job_id) from e
-    one = find_claim(store, table, definition, job_id, job_attempt)
-    now, claim = time.time_ns() // 1_000_000, one.claim
-    if one.committed is not None:
-        version = one.committed
-        removal = finish_committed(store, table, one, version, now, accepts_lost=accept_lost)
+    logged = find_claim(store, table, definition, job_id, job_attempt)
+    now, claim = time.time_ns() // 1_000_000, logged.claim
+    if logged.committed is not None:
+        version = logged.committed
+        removal = finish_committed(store, table, logged, version, now, accepts_lost=accept_lost)
     else:
-        version, removal = give_up_claims(store, table, one, now), Removal()
-    orphans = _remove(store, table, definition, one, version, now, waiting)
+        version, removal = give_up_claims(store, table, logged, now), Removal()
+    # After the decision is in the log: before it, the job could still be committed with these files.
+    orphans = _remove(store, table, definition, logged, version, now, waiting)
     removed, kept = removal.removed + orphans.removed, (*removal.kept, *orphans.kept)
-    is_committed = one.committed is not None
+    is_committed = logged.committed is not None
     return ResolvedClaim(
-        claim.job_id, claim.job_attempt, one.version, version, is_committed, removed, kept
+        claim.job_id, claim.job_attempt, logged.version, version, is_committed, removed, kept
     )
 
 
@@ -131,14 +132,18 @@ def _remove(
     store: StoreOperations,
     table: TablePlaces,
     definition: TableDefinition,
-    one: Logged,
+    logged: Logged,
     version: int,
     now_milliseconds: int,
     waiting: Waiting,
 ) -> Removal:
-    """Remove the new files of the claims of a job that were given up; those of an import stay."""
-    own = [] if one.committed is not None else [*(other.claim for other in one.others), one.claim]
-    claims = [claim for claim in (*one.given_up, *own) if not claim.is_import]
+    """Remove the new files of the claims of a job that were given up; files of an import stay."""
+    given_up = (
+        []
+        if logged.committed is not None
+        else [*(attempt_claim.claim for attempt_claim in logged.others), logged.claim]
+    )
+    claims = [claim for claim in (*logged.given_up, *given_up) if not claim.is_import]
     files = {file.p: file for claim in claims for file in files_of(store, table, claim, claim.files)}
     if not files:
         return Removal()
@@ -146,6 +151,6 @@ def _remove(
         return remove_orphans(store, table, definition, [*files.values()], now_milliseconds, waiting)
     except CommitConflictError as e:
         raise CommitConflictError(
-            f"{e.parts[0]}. The claim of job {one.claim.job_id} is given up (version {version})",
+            f"{e.parts[0]}. The claim of job {logged.claim.job_id} is given up (version {version})",
             "its new files were not removed: run the same command again when that job has ended",
         ) from e

@@ -31,7 +31,7 @@ def a_job_is_deleted_where_it_is() -> Swaps:
 def a_set_up_deletes_the_marker_that_is_there() -> Swaps:
     """The ``_SUCCESS`` of a job that was committed meanwhile is gone."""
 
-    def broken(store, job, seen):
+    def broken(store, job, first):
         success = success_if_told(store, job.destination)
         if success is not None and success.job_id == job.job_id:
             store.delete_file(job.success)

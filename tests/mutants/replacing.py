@@ -67,7 +67,7 @@ def a_file_that_cannot_be_put_aside_is_deleted_where_it_is() -> Swaps:
 
 def an_undo_leaves_the_old_files_aside() -> Swaps:
     """They are lost with the directory of the job."""
-    yield put_old_files_back, lambda context, record, seen: None
+    yield put_old_files_back, lambda context, record, undoing: None
 
 
 def numbers_are_named_as_python_writes_them() -> Swaps:

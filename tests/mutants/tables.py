@@ -87,9 +87,9 @@ def the_log_is_not_told_of_an_abort() -> Swaps:
 def the_log_says_committed_before_the_job_is_sealed() -> Swaps:
     """A job is undone whose files the log names."""
 
-    def broken(job, seen):
+    def broken(job, recorded):
         job.turn.commit()
-        return seal(job, seen)
+        return seal(job, recorded)
 
     yield seal, broken
 

@@ -60,7 +60,7 @@ def listed_attempts(context: JobContext, with_files: Sequence[str] | None = None
 
 
 def refuse_unsaved(context: JobContext, loaded: LoadedManifests, attempts: Sequence[str]) -> None:
-    """`IncompleteJobError` names those of some attempts whose files no manifest names.
+    """`IncompleteJobError` names the `attempts` whose files no manifest names.
 
     `ManifestsChangedError` if a task has saved its manifest since the load.
     """

@@ -80,7 +80,7 @@ def end_removal(context: JobContext, record: CommitRecord) -> None:
     _refuse_taken(taken, "the commit is not finished")
 
 
-def put_old_files_back(context: JobContext, record: CommitRecord, seen: Seen) -> None:
+def put_old_files_back(context: JobContext, record: CommitRecord, undoing: Seen) -> None:
     """Put the old files of a job that is being undone back, where nothing has taken their names;
     idempotent.
 
@@ -90,14 +90,15 @@ def put_old_files_back(context: JobContext, record: CommitRecord, seen: Seen) ->
     if not record.is_undoable:
         return
     if _has_places(context, record) and not take_old_files_away(context, record):
-        now = read_state(context.store, context.job)
-        if now != seen:
-            raise StateChangedError(now, seen)
+        current = read_state(context.store, context.job)
+        if current != undoing:
+            raise StateChangedError(current, undoing)
         raise CommitStateUnknownError(
             f"{mark(_old(context.job, record.nonce))}: is gone, with the old files that were put aside",
             "restore it from soft delete or a snapshot, or make an empty directory there if nothing is "
             "missing at the destination, and run the same command",
         )
+    # First the directories, so that the files have a place to come back to.
     for path in record.emptied:
         with suppress(FileExistsError, NotADirectoryError):
             context.store.mkdirs(path)
@@ -137,9 +138,9 @@ def _each(context: JobContext, record: CommitRecord, move: _Move) -> tuple[list[
     """Move what was put aside; return the paths that are back, and what is where their path is taken."""
     back, taken = list[str](), list[str]()
     work = context.until_cancelled(batches(context.executor, _parts(context.job, record)))
-    for some, others in context.executor.run(partial(_move_parts, move=move), work):
+    for some, taken_here in context.executor.run(partial(_move_parts, move=move), work):
         back += some
-        taken += others
+        taken += taken_here
     context.check_cancelled()
     return back, taken
 
@@ -148,11 +149,11 @@ def _move_parts(worker: Worker, parts: tuple[_Part, ...], *, move: _Move) -> tup
     """Work: move what is in some directories aside."""
     back, taken = list[str](), list[str]()
     for directory, first, files in parts:
-        found = [
+        pairs = [
             (files[int(status.name.partition("-")[0]) - first], status)
             for status in _listed(worker.store, directory)
         ]
-        ends = worker.map(lambda one: (one, move(worker.store, *one)), found)
+        ends = worker.map(lambda pair: (pair, move(worker.store, *pair)), pairs)
         for (file, aside), is_back in ends:
             if is_back:
                 back.append(file.path)
@@ -179,7 +180,7 @@ def _refuse_taken(taken: Sequence[str], what: str) -> None:
 def _listed(store: StoreOperations, directory: str) -> list[FileStatus]:
     """What was put aside; on NFS, a file that is open while its name is removed leaves another one."""
     try:
-        return [one for one in store.list_status(directory) if not is_of_file_system(one.name)]
+        return [status for status in store.list_status(directory) if not is_of_file_system(status.name)]
     except FileNotFoundError:
         return []
 

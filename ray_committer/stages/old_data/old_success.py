@@ -31,22 +31,23 @@ PUT_BACK_ROUNDS = 10
 """The rounds in which the place aside is emptied, while processes that wake up put the file there."""
 
 
-def forget_earlier_success(store: StoreOperations, job: JobAttempt, seen: Seen) -> None:
+def forget_earlier_success(store: StoreOperations, job: JobAttempt, first: Seen) -> None:
     """Delete the ``_SUCCESS`` of an earlier job of this id, because it would show that this job, which
     was just set up, is committed.
 
-    `CommitRecordExistsError` if it belongs to another attempt of this job. It can be replaced by that of
-    another job at any moment. So only what was read while this job was there is deleted, and nothing
+    `CommitRecordExistsError` if it belongs to another attempt of this job. Another job can put its own
+    in that place at any moment. So only what was read while this job was there is deleted, and nothing
     else: by its version, or after it was put aside and read there.
     """
     if not _is_of_id(job, success_if_told(store, job.destination)):
         return
-    place, places = _place_at_set_up(job, seen), places_of(store)
+    place, places = _place_at_set_up(job, first), places_of(store)
     if not places.deletes_versions:
         store.mkdirs(parent(place))
     with suppress(FileNotFoundError, FileExistsError, IsADirectoryError, ManifestError):
+        # Read first: if this job is still there after that, it was read before its commit (D8).
         data, version = places.read_version(job.success)
-        if not is_still(store, job, seen):
+        if not is_still(store, job, first):
             remove_husk(store, job)
         elif _is_of_id(job, decode_success(data, job.success)):
             if places.deletes_versions:
@@ -56,20 +57,20 @@ def forget_earlier_success(store: StoreOperations, job: JobAttempt, seen: Seen) 
                 _return_success(store, job, place, data)
 
 
-def return_success_of_another(store: StoreOperations, job: JobAttempt, seen: Seen) -> None:
+def return_success_of_another(store: StoreOperations, job: JobAttempt, aborted: Seen) -> None:
     """Put back the ``_SUCCESS`` of another job that the set-up of this one took by mistake before it
     died, unless a newer one is there; called before the job is deleted."""
-    place = _place_at_set_up(job, seen)
+    place = _place_at_set_up(job, aborted)
     if places_of(store).deletes_versions or store.get_status(place) is None:
         return
     with suppress(FileNotFoundError, FileExistsError, IsADirectoryError, ManifestError):
-        found = decode_success(store.read(place), place)
-        if found is None or found.job_id != job.job_id:
+        success = decode_success(store.read(place), place)
+        if success is None or success.job_id != job.job_id:
             move_back(store, place, job.success)
 
 
-def _place_at_set_up(job: JobAttempt, seen: Seen) -> str:
-    return join(job.undone(seen.state.stamp), SUCCESS)
+def _place_at_set_up(job: JobAttempt, state: Seen) -> str:
+    return join(job.undone(state.state.stamp), SUCCESS)
 
 
 def _is_of_id(job: JobAttempt, success: SuccessData | None) -> bool:

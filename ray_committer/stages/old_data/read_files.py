@@ -63,7 +63,7 @@ def list_read_files(context: JobContext, work: TableWork) -> OldData:
             "nothing was changed: run the same command again",
         )
     directories = {parent(file.path) for file in work.replaced}
-    above = {path for one in directories for path in ancestors(one, destination)}
+    above = {path for directory in directories for path in ancestors(directory, destination)}
     files = sorted(work.replaced, key=lambda file: file.path)
     return OldData(tuple(files), directories=tuple(sorted((directories | above) - {destination})))
 
@@ -71,7 +71,7 @@ def list_read_files(context: JobContext, work: TableWork) -> OldData:
 def _statuses(store: StoreOperations, paths: Iterable[str]) -> Mapping[str, FileStatus]:
     directories = sorted({parent(path) for path in paths})
     listed = at_once(store, partial(_listed, store), directories)
-    return {one.path: one for statuses in listed for one in statuses if not one.is_directory}
+    return {status.path: status for statuses in listed for status in statuses if not status.is_directory}
 
 
 def _listed(store: StoreOperations, directory: str) -> list[FileStatus]:
@@ -83,5 +83,5 @@ def _listed(store: StoreOperations, directory: str) -> list[FileStatus]:
 
 def _is_as_listed(file: ListedFile, status: FileStatus) -> bool:
     expected = Expectation(file.z, file.e, file.m)
-    seen = Observation(status.size, status.etag, status.modified_milliseconds)
-    return prove(expected, seen) is not None
+    observed = Observation(status.size, status.etag, status.modified_milliseconds)
+    return prove(expected, observed) is not None
