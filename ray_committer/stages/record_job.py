@@ -117,7 +117,7 @@ def _decide(decision: _Decision, seen: Seen) -> tuple[Seen, CommitRecord]:
     3. *Recorded from the declaration that looked.* The record consumes the declared state that stood
        during the look and the listing. If that was withdrawn, by whomever, others may have passed since.
     """
-    run, context, turn = decision.run, decision.run.context, decision.turn
+    run, context, claim, run_id = decision.run, decision.run.context, decision.claim, decision.run_id
     below: tuple[str, ...] = ()
     record = _record(decision, seen, OldFiles())
     # No process reads a record before a state names it, so it can be written beside the declaration.
@@ -125,32 +125,26 @@ def _decide(decision: _Decision, seen: Seen) -> tuple[Seen, CommitRecord]:
     is_written = decision.is_known
     while True:
         if seen.phase is Phase.OPEN:  # withdrawn since the last look: who has looked since saw nobody
-            seen = declare_job(context, seen, decision.claim, run.name, decision.run_id)
+            seen = declare_job(context, seen, claim, run.name, run_id)
         found = _look_and_list(decision, below)
-        if isinstance(found, Obstacle):
-            seen = turn.wait(seen, found, run.patience)
-        elif not isinstance(found, OldFiles):
-            real = [context.store.real_path(root) for root in decision.roots.replaced]
-            seen = give_way(
-                context,
-                seen,
-                decision.claim,
-                found,
-                run.patience,
-                roots=real,
-                run_id=decision.run_id,
-            )
-            is_written = False  # a new record must be written, with the new start time
-        elif found.destinations == below:
-            break
-        else:  # jobs were set up among the old files: look there as well, and list again after that
-            below = found.destinations
-    turn.refuse_what_cannot_be_kept(found)
+        match found:
+            case Obstacle():
+                seen = decision.turn.wait(seen, found, run.patience)
+            case OldFiles() if found.destinations == below:
+                break
+            case OldFiles():  # jobs were set up among the old files: look there, then list again
+                below = found.destinations
+            case _:
+                real = [context.store.real_path(root) for root in decision.roots.replaced]
+                patience = run.patience
+                seen = give_way(context, seen, claim, found, patience, roots=real, run_id=run_id)
+                is_written = False  # a new record must be written, with the new start time
+    decision.turn.refuse_what_cannot_be_kept(found)
     if not is_written or found.success is not None:
         record = _record(decision, seen, found)
+        # The places aside are made before the record, and never again by a late process.
         writes = [write_commit_record, make_place_of_success, make_places_aside]
         context.at_once(lambda write: write(context, record), writes)
-    # The places aside are made before the record and never again: a late process cannot make them anew.
     return save_commit_record(context, seen, record), record
 
 
@@ -162,12 +156,14 @@ def _look_and_list(
     look = partial(look_around, context, claim, below, turn.choose)
     check = partial(_check, decision)
     if not claim.excludes and not turn.is_in_log:
-        # Data at the destination does not change the record, so the order does not matter.
+        # No old file gives way, so what is at the destination does not change the record: no order is
+        # needed, and the look takes no time of its own.
         steps: list[Callable[[], Any]] = [look, check]
         others, checked = context.at_once(lambda step: step(), steps)
         return others or _or_raise(checked)
-    # The look finds those who have no claim, and ends those who have stopped. The claim comes after it,
-    # because it stays when the declaration is withdrawn, and before the list, because it is the turn.
+    # The look finds jobs without a claim, and ends those that have stopped. The claim comes after it,
+    # since it stays in the log when the declaration is withdrawn. The list comes after the claim: what
+    # others put in place later waits for this job's turn to end.
     return look() or turn.take() or _or_raise(check())
 
 
