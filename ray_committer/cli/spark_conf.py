@@ -7,13 +7,14 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import get_args
 
 import click
 
 from ray_committer.cli import options as shared
 from ray_committer.cli.command import Command
 from ray_committer.cli.print import print_result
-from ray_committer.spark.settings import DriverName, driver_conf
+from ray_committer.spark.settings import CommitMode, DriverName, driver_conf
 
 _NAME = "ray-committer"
 
@@ -22,7 +23,7 @@ _NAME = "ray-committer"
 @click.argument("destination", metavar="[DEST]", required=False)
 @click.option(
     "--driver",
-    type=click.Choice(["jvm", "pyspark"]),
+    type=click.Choice(get_args(DriverName)),
     default="jvm",
     show_default=True,
     help="jvm: spark-sql, spark-shell, Scala and Java; pyspark: Python calls install().",
@@ -38,7 +39,7 @@ _NAME = "ray-committer"
 @shared.executor_option
 @click.option(
     "--commit",
-    type=click.Choice(["ray", "deferred", "spark"]),
+    type=click.Choice(get_args(CommitMode)),
     default="ray",
     show_default=True,
     help="deferred: a write only saves the commit record; spark: Spark's own committer.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import click
 from rich.text import Text
@@ -17,16 +18,20 @@ from ray_committer.options.texts import TIME
 
 SHOWN_UPLOADS = 20
 
-
-@click.command(cls=Command)
-@click.argument("destination", metavar="DEST")
-@shared.option(
+older_than_option = partial(
+    shared.option,
     "--older-than",
     group=Group.SAFETY,
     type=shared.Value(TIME, LEAST_SECONDS),
     default="7d",
     show_default=True,
-    help="How long a dead job has not changed. Use more than any task computes without writing.",
+)
+
+
+@click.command(cls=Command)
+@click.argument("destination", metavar="DEST")
+@older_than_option(
+    help="How long a dead job has not changed. Use more than any task computes without writing."
 )
 @shared.dry_run_option
 @shared.at_store(*shared.REQUESTS)

@@ -9,11 +9,10 @@ import click
 from rich.text import Text
 
 from ray_committer.cli.command import Subgroup
-from ray_committer.cli.options import Value, option, output_option
+from ray_committer.cli.options import option, output_option
 from ray_committer.cli.print import ago_text, count_text, print_result
-from ray_committer.jobs.vacuum import LEAST_SECONDS
+from ray_committer.cli.vacuum import older_than_option
 from ray_committer.options.settings import Group
-from ray_committer.options.texts import TIME
 from ray_committer.records.commit import finish_job
 from ray_committer.records.connect import connect
 from ray_committer.records.database import parse_database
@@ -86,13 +85,8 @@ def commit(url: str, table: str, write_id: int | None, output: str) -> None:
 @_table
 @_write_id
 @option("--undo", is_flag=True, group=Group.SAFETY, help="Also give up job WRITE_ID if it is recorded.")
-@option(
-    "--older-than",
-    group=Group.SAFETY,
-    type=Value(TIME, LEAST_SECONDS),
-    default="7d",
-    show_default=True,
-    help="Without WRITE_ID: how long a job has been open. Use more than any application takes.",
+@older_than_option(
+    help="Without WRITE_ID: how long a job has been open. Use more than any application takes."
 )
 @output_option
 def abort(

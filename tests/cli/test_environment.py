@@ -216,6 +216,8 @@ def test_a_reader_that_has_gone_is_not_told_of_as_an_error(dest: Path, output: s
         ("ray-committer va", {"vacuum", "validate"}),
         ("ray-committer commit /t --max", {"--max-requests-per-second"}),
         ("ray-committer commit /t --executor ", {"auto", "threads", "ray"}),
+        ("ray-committer commit /t --mode over", {"overwrite", "overwrite_partitions"}),
+        ("ray-committer commit /t --unfinished ", {"finish", "supersede", "refuse", "auto"}),
     ],
 )
 def test_a_shell_completes_commands_options_and_choices(words: str, expected: set[str]):
