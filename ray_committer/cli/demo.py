@@ -37,9 +37,7 @@ def demo(directory: str) -> None:
     try:
         root.mkdir(parents=True)
     except FileExistsError as e:
-        raise click.UsageError(
-            f"{mark(directory)}: is there already; name a directory that is not"
-        ) from e
+        raise click.UsageError(f"{directory}: is there already; name a directory that is not") from e
     except OSError as e:
         why = f"{directory}: cannot be made ({e.strerror}); name another directory"
         raise click.UsageError(why) from e
@@ -114,7 +112,7 @@ def check(table: str) -> str:
     wrong = [name for name, data in contents.items() if data != content(name)]
     if wrong or len(contents) != FILES or Path(table, "_temporary").exists():
         raise RayCommitterError(
-            f"{table}: has {len(contents):,} of {FILES:,} files, {len(wrong)} of them with other "
+            f"{mark(table)}: has {len(contents):,} of {FILES:,} files, {len(wrong)} of them with other "
             f"content",
             "please report this, with what was printed above",
         )

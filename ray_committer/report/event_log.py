@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from ray_committer.errors import EventLogError, mark
+from ray_committer.errors import EventLogError
 from ray_committer.events import Event, EventSink
 from ray_committer.version import __version__
 
@@ -72,7 +72,7 @@ class _EventLog:
         except OSError as e:
             self.close()
             raise EventLogError(
-                f"{mark(path)}: the events cannot be written there ({e.strerror or e}), and nothing was "
+                f"{path}: the events cannot be written there ({e.strerror or e}), and nothing was "
                 f"changed",
                 "choose a file in a directory that exists and is writable, or log no events",
             ) from e

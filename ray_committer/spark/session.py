@@ -17,7 +17,7 @@ from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from ray_committer.errors import RayNotAvailableError, SparkDriverError, mark
+from ray_committer.errors import RayNotAvailableError, SparkDriverError
 from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
@@ -168,7 +168,7 @@ def load_jar(spark: SparkSession) -> None:
         loader.addURL(context._jvm.java.io.File(path).toURI().toURL())
         if not _has_bridge(spark):
             raise SparkDriverError(
-                f"{mark(path)}: could not be loaded into the running driver",
+                f"{path}: could not be loaded into the running driver",
                 "add it with spark.jars (ray_committer.spark.spark_conf()) when you build the session",
             )
     require_own_version(context._jvm)

@@ -10,11 +10,20 @@ from pathlib import Path
 import pytest
 
 import ray_committer
+from ray_committer import errors
+from ray_committer.errors import RayCommitterError
 from tests.bare_paths import bare_paths
 
 PACKAGE = Path(ray_committer.__file__).parent
-TEXT = re.compile(r"(?!(Value|Runtime|Assertion)Error)[A-Z]\w*Error|notice|notice_once|advise")
+OURS = {
+    name
+    for name, kind in vars(errors).items()
+    if isinstance(kind, type) and issubclass(kind, RayCommitterError)
+}
+TEXT = {*OURS, "cls", "notice", "notice_once", "advise"}
 """The functions whose arguments are texts for people."""
+MARKS = {"mark", "why", "failed_request"}
+"""The functions that mark paths."""
 PATH = re.compile(
     r"(.*[._])?(path|directory|destination|dest|source|place|temporary)|"
     r"(.*\.)?(log|root|tasks|temporaries|definition|link|aside|manifests)|"
@@ -32,12 +41,24 @@ OF_THIS_MACHINE = {
 def unmarked(source: str) -> Iterator[str]:
     """The paths in texts that are not marked, each with its line."""
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Call) and TEXT.fullmatch(ast.unparse(node.func).rpartition(".")[2]):
+        if isinstance(node, ast.Call) and _name(node) in TEXT:
             for part in ast.walk(node):
                 if isinstance(part, ast.FormattedValue) and part.conversion != ord("r"):
                     value = ast.unparse(part.value)
                     if PATH.fullmatch(value):
                         yield f"{part.lineno}: {value}"
+
+
+def marked_in_vain(source: str) -> Iterator[str]:
+    """The errors with marks that are not of this package, so that nothing replaces the marks."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and _name(node).endswith("Error") and _name(node) not in OURS:
+            calls = (one for one in ast.walk(node) if isinstance(one, ast.Call))
+            yield from (f"{one.lineno}: {_name(node)}" for one in calls if _name(one) in MARKS)
+
+
+def _name(call: ast.Call) -> str:
+    return ast.unparse(call.func).rpartition(".")[2]
 
 
 @pytest.mark.parametrize(
@@ -62,6 +83,15 @@ def test_each_path_in_a_text_is_marked():
         for name, file in files.items()
         if name not in OF_THIS_MACHINE
     }
+    assert {name: lines for name, lines in found.items() if lines} == {}
+
+
+def test_a_mark_in_an_error_of_another_package_is_found():
+    assert [*marked_in_vain("raise click.UsageError(f'{mark(path)}: is gone')")] == ["1: UsageError"]
+
+
+def test_only_errors_of_this_package_have_marks():
+    found = {file.name: [*marked_in_vain(file.read_text())] for file in PACKAGE.rglob("*.py")}
     assert {name: lines for name, lines in found.items() if lines} == {}
 
 

@@ -74,7 +74,7 @@ Pause = Callable[[float], object]
 
 def cannot_end(rival: JobStatus, how: End) -> list[str]:
     """The `EndJob` of callers that refuse every unfinished job."""
-    raise NotImplementedError(f"{mark(rival.job.directory)}: {how}")
+    raise NotImplementedError(f"{rival.job.directory}: {how}")
 
 
 def end_of(
