@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from ray_committer.places import choose
 from ray_committer.stores.base import StoreCapabilities
 
 PACKAGE = Path(__file__).parents[2] / "ray_committer"
@@ -32,6 +33,13 @@ NO_KIND = {
 }
 """Costs, limits, and what is reported in words."""
 KINDS = {field.name for field in fields(StoreCapabilities)} - NO_KIND | {"Versions"}
+POLICIES = {"Places", "OldFiles", "OwnFiles", "Output"}
+FORMS = {
+    name
+    for name, value in vars(choose).items()
+    if isinstance(value, type) and value.__module__.startswith("ray_committer.places")
+} - POLICIES
+"""The forms of the policies: to ask which one it is would be to ask for the kind of the store."""
 
 
 def kinds_in(source: str) -> Iterator[str]:
@@ -47,6 +55,8 @@ def kinds_in(source: str) -> Iterator[str]:
             yield ast.unparse(node)
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("ray_committer.stores"):
             yield from (name.name for name in node.names if name.name in KINDS)
+        if isinstance(node, ast.ImportFrom):
+            yield from (name.name for name in node.names if name.name in FORMS)
         if isinstance(node, ast.Call) and _asks(node, of_stores):
             yield ast.unparse(node)
 
@@ -82,6 +92,7 @@ def test_no_module_asks_what_kind_of_store_it_stands_on():
         ("if store.capabilities.has_directories: pass", ["store.capabilities.has_directories"]),
         ("kind = context.store.capabilities.versions", ["context.store.capabilities.versions"]),
         ("from ray_committer.stores.base import Versions", ["Versions"]),
+        ("from ray_committer.places.uploads import Uploads", ["Uploads"]),
         ("if store.has(StoreOperations.sync): pass", ["store.has(StoreOperations.sync)"]),
         ("if isinstance(self.store, S3Store): pass", ["isinstance(self.store, S3Store)"]),
         ("if isinstance(one, S3Store): pass", ["isinstance(one, S3Store)"]),

@@ -108,7 +108,8 @@ def find_old_success(context: JobContext, replaced_roots: Collection[str]) -> Re
     if status is None:
         return None
     if not status.is_directory:
-        if context.store.capabilities.renames_are_local:  # elsewhere who writes there can also remove it
+        # Elsewhere this is a request for one file, which who writes there can also remove.
+        if context.store.capabilities.renames_are_local:
             refuse(check_removals(context, (status.path,)))
         return replaced_file(status)
     if needed(context.store, (status.path,)) and context.job.destination not in replaced_roots:
