@@ -138,3 +138,7 @@ STORES: Mapping[str, KnownStore] = {
         is_bucket=True,
     ),
 }
+ALIASES: Mapping[str, str] = {
+    alias: scheme for scheme, store in STORES.items() for alias in store.aliases
+}
+"""The scheme of each alias."""

@@ -18,7 +18,7 @@ from ray_committer.protocol.uri import Location, format_uri, normal_path, parse_
 from ray_committer.stores.addresses import LOOKS_LIKE_PASSWORD, without_password
 from ray_committer.stores.adls.names import is_same_container, normal_authority
 from ray_committer.stores.base import StoreOperations, StoreSpec, missing_operations
-from ray_committer.stores.known import STORES
+from ray_committer.stores.known import ALIASES, STORES
 from ray_committer.stores.local import LocalStore
 from ray_committer.stores.options import refuse_unknown, with_flags
 
@@ -47,7 +47,7 @@ _REFUSED = {
     "memory": ("other processes cannot see it", "use a path of a file system"),
 }
 _ALIASES = {
-    **{alias: scheme for scheme, store in STORES.items() for alias in store.aliases},
+    **ALIASES,
     "wasbs": "wasb",
     "https": "http",
     "ssh": "sftp",

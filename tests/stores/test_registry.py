@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tomllib
+from importlib import import_module
 from pathlib import Path
 from typing import Literal
 
@@ -11,6 +13,7 @@ import ray_committer
 from ray_committer.errors import SettingsError, StoreRefusedError
 from ray_committer.protocol.uri import Location
 from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.known import STORES
 from ray_committer.stores.registry import (
     fsspec_options,
     is_on_store,
@@ -18,6 +21,10 @@ from ray_committer.stores.registry import (
     resolve_destination,
     store_command,
 )
+
+EXTRAS = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"][
+    "optional-dependencies"
+]
 
 
 @pytest.mark.parametrize(
@@ -166,3 +173,12 @@ def test_the_command_that_removes_or_moves_files_is_that_of_the_store(
 ):
     spec, path = resolve_destination(url)
     assert store_command(spec, verb, path, f"{path}.old") == command
+
+
+@pytest.mark.parametrize("scheme", STORES)
+def test_what_the_table_of_stores_names_is_there(scheme: str):
+    store = STORES[scheme]
+    module, _, name = store.opened_by.partition(":")
+    assert callable(getattr(import_module(module), name))
+    assert store.extra in ("", *EXTRAS)
+    assert not STORES.keys() & store.aliases

@@ -16,6 +16,7 @@ from ray_committer.spark.hadoop.abfs import abfs_options
 from ray_committer.spark.hadoop.conf import HadoopConf
 from ray_committer.spark.hadoop.gs import gs_options
 from ray_committer.spark.hadoop.s3a import s3a_options
+from ray_committer.stores.known import ALIASES
 from ray_committer.stores.options import options_of
 
 DEFAULT_FS = "fs.defaultFS"
@@ -54,8 +55,9 @@ def storage_options(
     to several stores, so options that only another store knows are left out.
     """
     url = qualify(destination, conf)
-    scheme = parse_uri(url).scheme
-    given_here = options_of(_NAMES.get(scheme, scheme), given or {})
+    named = parse_uri(url).scheme
+    scheme = ALIASES.get(named, named)
+    given_here = options_of(scheme, given or {})
     read = _MAPPERS.get(scheme)
     return {**read(url, conf, given_here), **given_here} if read else given_here
 
@@ -83,15 +85,11 @@ def _s3(url: str, conf: HadoopConf, given: Mapping[str, Any]) -> dict[str, Any]:
     return s3a_options(parse_uri(url).authority, conf, given)
 
 
-_NAMES = {"gcs": "gs", "s3a": "s3", "s3n": "s3"}
 _MAPPERS: dict[str, _Mapper] = {
     "hdfs": _hdfs,
     "webhdfs": _umask,
     "file": _umask,  # Hadoop also uses its own umask there, not the umask of the process
     "gs": _gs,
-    "gcs": _gs,
     "abfs": _abfs,
     "s3": _s3,
-    "s3a": _s3,
-    "s3n": _s3,
 }
