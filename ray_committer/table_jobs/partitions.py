@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
-from ray_committer.errors import CatalogTableError, RayCommitterError
+from ray_committer.errors import CatalogTableError, RayCommitterError, mark
 from ray_committer.interop.catalogs.base import Catalog, sync_catalog
 from ray_committer.jobs.open_job import StorageOptions, open_here, require_destination
 from ray_committer.options import CommitOptions
@@ -172,7 +172,8 @@ def tell_catalog(
     # would be wrong ones.
     if not with_locations and partitions.path_of(catalog.location) != "":
         raise CatalogTableError(
-            f"{partitions.url}: is not where table {catalog.table} is, which is {catalog.location}",
+            f"{mark(partitions.url)}: is not where table {catalog.table} is, which is "
+            f"{mark(catalog.location)}",
             "nothing was changed: name the table of this destination, or give --with-locations",
         )
     if not catalog.columns:

@@ -107,7 +107,7 @@ def _name(table: TablePlaces, status: FileStatus) -> str:
     except UnicodeEncodeError as e:
         shown = status.path.encode(errors="backslashreplace").decode()
         raise PreflightError(
-            f"{shown}: its name is not UTF-8, so the log cannot hold it",
+            f"{mark(shown)}: its name is not UTF-8, so the log cannot hold it",
             "nothing was changed: rename or remove that file, and run the same command",
         ) from e
     return relative(table.destination, status.path)

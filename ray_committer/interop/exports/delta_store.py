@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import quote
 
-from ray_committer.errors import ExportError
+from ray_committer.errors import ExportError, mark
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.registry import shown_url
 from ray_committer.stores.s3.connect import Credentials, find_place
@@ -37,12 +37,12 @@ def delta_url(spec: StoreSpec, path: str) -> str:
     shown = shown_url(spec, path)
     if spec.scheme not in _KEYS:
         raise ExportError(
-            f"{shown}: Delta's library cannot write to {spec.scheme}://",
+            f"{mark(shown)}: Delta's library cannot write to {spec.scheme}://",
             "the table itself is as it was: read its snapshots",
         )
     if "%" in path:
         raise ExportError(
-            f"{shown}: Delta's library cannot use a directory with a percent sign in its name",
+            f"{mark(shown)}: Delta's library cannot use a directory with a percent sign in its name",
             "the table itself is as it was: export a table in another directory",
         )
     return f"{_SCHEMES.get(spec.scheme, spec.scheme)}://{spec.authority}{quote(path)}"

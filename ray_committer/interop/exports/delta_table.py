@@ -174,4 +174,4 @@ def _library(shown: str) -> Iterator[None]:
 
 def _failed(shown: str, error: BaseException) -> ExportError:
     first = str(error).partition("\n")[0]
-    return ExportError(f"{shown}: the Delta table could not be read or written ({mark(first)})")
+    return ExportError(f"{mark(shown)}: the Delta table could not be read or written ({mark(first)})")
