@@ -309,10 +309,17 @@ def counted_manifests(
 def listing_of(job: JobAttempt, counted: Iterable[FileStatus]) -> Listing:
     """Summarise listed manifests, which can be in any order."""
     total, is_frozen = 0, True
-    for one in counted:
-        stamp = (one.name, one.size, one.modified_milliseconds, one.etag, one.file_id, one.version)
+    for status in counted:
+        stamp = (
+            status.name,
+            status.size,
+            status.modified_milliseconds,
+            status.etag,
+            status.file_id,
+            status.version,
+        )
         total += int.from_bytes(blake2b(repr(stamp).encode(), digest_size=32).digest())
-        is_frozen = is_frozen and is_inside(one.path, job.frozen)
+        is_frozen = is_frozen and is_inside(status.path, job.frozen)
     return Listing(total, is_frozen)
 
 
@@ -339,20 +346,26 @@ def _load_batch(
 ) -> tuple[LoadedBatch, bytes]:
     """Work: parse and check some manifests, and pack the small ones for other processes; idempotent."""
     number, batch = numbered
-    found = {one.ref.name: one for one in worker.map(partial(load, worker), batch)}
-    loaded = [found[item.name] for item in batch]
-    paths = {path for one in loaded for path in one.directories}
-    own = {worker.job.destination}
-    directories.collect(number, list(paths - own), b"".join(one.marks for one in loaded))
+    by_name = {manifest.ref.name: manifest for manifest in worker.map(partial(load, worker), batch)}
+    loaded = [by_name[item.name] for item in batch]
+    paths = {path for manifest in loaded for path in manifest.directories}
+    destination = {worker.job.destination}
+    directories.collect(
+        number, list(paths - destination), b"".join(manifest.marks for manifest in loaded)
+    )
     statistics, passed_over = worker.take_statistics(), PassedOver()
-    for one in loaded:
-        statistics = aggregate(statistics, one.statistics)
-        passed_over = passed_over.plus(one.passed_over)
-    small = {one.ref.sidecar or one.ref.digest: one.data for one in loaded if one.data}
-    refs = tuple(one.ref for one in loaded)
-    wrong = tuple(one.wrong for one in loaded if one.wrong is not None)
+    for manifest in loaded:
+        statistics = aggregate(statistics, manifest.statistics)
+        passed_over = passed_over.plus(manifest.passed_over)
+    small = {
+        manifest.ref.sidecar or manifest.ref.digest: manifest.data
+        for manifest in loaded
+        if manifest.data
+    }
+    refs = tuple(manifest.ref for manifest in loaded)
+    wrong = tuple(manifest.wrong for manifest in loaded if manifest.wrong is not None)
     new_files = save_new_files(worker, refs) if for_table else NO_NEW_FILES
-    fills = bool(paths & own)
+    fills = bool(paths & destination)
     packs = bool(small)
     result = LoadedBatch(number, refs, statistics, packs, fills, wrong, new_files, passed_over)
     return result, pack(small)
@@ -400,10 +413,10 @@ def _saved(worker: Worker, path: str, ref: ManifestRef, sidecar: bytes) -> Manif
     """Save the sidecar of the manifest at `path`; return the manifest's reference with it."""
     directory = places_of(worker.store).copies(worker.job, parent(path))
     try:
-        own = save_sidecar(worker, directory, ref.name, sidecar)
+        sidecar_digest = save_sidecar(worker, directory, ref.name, sidecar)
     except FileNotFoundError as e:
         raise _gone(path) from e
-    return structs.replace(ref, sidecar=own)
+    return structs.replace(ref, sidecar=sidecar_digest)
 
 
 def pack(manifests: dict[str, bytes]) -> bytes:
@@ -413,11 +426,11 @@ def pack(manifests: dict[str, bytes]) -> bytes:
 
 def unpack(parts: Sequence[bytes | None]) -> dict[str, bytes]:
     """Decode values of `pack`; manifests in a lost value are left out and read again when needed."""
-    found: dict[str, bytes] = {}
+    manifests: dict[str, bytes] = {}
     for part in parts:
         if part is not None:
-            found.update(msgspec.msgpack.decode(part, type=dict[str, bytes]))
-    return found
+            manifests.update(msgspec.msgpack.decode(part, type=dict[str, bytes]))
+    return manifests
 
 
 def _read(
@@ -461,8 +474,8 @@ def _reference(worker: Worker, item: Listed, data: bytes, manifest: TaskManifest
 
 def _unusual_directory(worker: Worker, manifest: TaskManifest) -> str | None:
     """The task attempt's directory; None if it follows from the id, which keeps the record small."""
-    own = manifest.task_attempt_id
-    usual = worker.job.task_attempt(own) if own else None
+    attempt_id = manifest.task_attempt_id
+    usual = worker.job.task_attempt(attempt_id) if attempt_id else None
     if not manifest.task_attempt_dir:
         return None
     directory = store_path(manifest.task_attempt_dir, worker.store.spec)
@@ -470,8 +483,8 @@ def _unusual_directory(worker: Worker, manifest: TaskManifest) -> str | None:
 
 
 def _attempt_directory(worker: Worker, manifest: TaskManifest) -> str:
-    own = manifest.task_attempt_dir
-    return store_path(own, worker.store.spec) if own else worker.job.tasks
+    directory = manifest.task_attempt_dir
+    return store_path(directory, worker.store.spec) if directory else worker.job.tasks
 
 
 def _checked_entries(

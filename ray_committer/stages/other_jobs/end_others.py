@@ -1,6 +1,6 @@
 """Jobs whose commit has begun and whose process has died: which are ended before another job, and how.
 
-Usually the other job is the same application, run again. It must not add its rows beside those of the
+Usually the other job is the same application, run again. It must not add its rows beside the rows of the
 first run, and it need not wait for a person if the output of the first run does not matter any more.
 """
 

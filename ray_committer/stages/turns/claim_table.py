@@ -82,20 +82,25 @@ class TableTurn(Turn):
         """
         if self.claimed is not None:
             return None
-        while isinstance(found := self.claimant.put(), Obstacle):
-            if not self._is_released(found.other):
-                if found.run_id is not None:
-                    refuse_second_write(self.context, found.other.claim, "was recorded")
-                return found
-        if isinstance(found, CommittedRun):
-            raise say_who_has_done_it(self.context, self.claimant.claim, found)
-        _refuse_committed(self.context, found)
-        for other in self.claimant.other_attempts():
-            self._is_released(other)
-        claim = found.claim
+        # The claim of a job that was aborted is in the way only until somebody ends it: then this one is
+        # put after it (D7).
+        while isinstance(answer := self.claimant.put(), Obstacle):
+            if not self._is_released(answer.other):
+                if answer.run_id is not None:
+                    refuse_second_write(self.context, answer.other.claim, "was recorded")
+                return answer
+        if isinstance(answer, CommittedRun):
+            raise say_who_has_done_it(self.context, self.claimant.claim, answer)
+        # The claim may be one that an earlier run of this commit has put.
+        _refuse_committed(self.context, answer)
+        # Older attempts give way to this one, and their claims would hold up every job in the same
+        # partitions (D8).
+        for pending in self.claimant.other_attempts():
+            self._is_released(pending)
+        claim = answer.claim
         self.claimed = ClaimedTable(
             self.base.table_id,
-            found.version,
+            answer.version,
             claim.quiet,
             claim.named,
             self.keeps,
@@ -108,6 +113,7 @@ class TableTurn(Turn):
 
         `CommitConflictError`, with the declaration withdrawn, if there is no patience left.
         """
+        # First: the job of that claim may be waiting for this one to withdraw (D3).
         after = withdraw(self.context, declared)
         is_later = self.claimant.is_later_than(obstacle.other.claim)
         if not end_claim(self.context, obstacle, patience, is_later=is_later):
@@ -126,10 +132,18 @@ class TableTurn(Turn):
         judged in the log. That leaves the jobs with a claim whose process may have died, also just after
         the commit.
         """
+        # A few directories cost less than the question whether the table is complete.
         if count < MANY or not self._is_complete():
             return None
-        now, claims = self.context.now_milliseconds(), [one.claim for one in self.claimant.others]
-        return {one.job_id for one in claims if not is_alive(one.owner, one.at_milliseconds, now)}
+        now, claims = (
+            self.context.now_milliseconds(),
+            [pending.claim for pending in self.claimant.others],
+        )
+        # A job that is alive goes by its claim. Of one that may be dead, only its own directory shows
+        # whether its commit has begun.
+        return {
+            claim.job_id for claim in claims if not is_alive(claim.owner, claim.at_milliseconds, now)
+        }
 
     def _is_complete(self) -> bool:
         self.is_complete = self.is_complete or is_complete(
@@ -159,12 +173,12 @@ class TableTurn(Turn):
             )
         return error
 
-    def _is_released(self, other: ClaimInFlight) -> bool:
+    def _is_released(self, pending: ClaimInFlight) -> bool:
         context = self.context
-        if other.claim.job_id == context.job.job_id:
+        if pending.claim.job_id == context.job.job_id:
             abort_older_attempts(context.store, context.job)
         table = TablePlaces(context.job.destination)
-        return release_if_aborted(context.store, table, other, context.now_milliseconds())
+        return release_if_aborted(context.store, table, pending, context.now_milliseconds())
 
 
 def begin_turn(
@@ -177,13 +191,15 @@ def begin_turn(
 ) -> Turn:
     """Read the log of the job's table, if it belongs to one.
 
-    `PreflightError` if the log cannot hold what the job does. `TableLogError` if the table is not that
-    of the set-up.
+    `PreflightError` if the log cannot hold what the job does. `TableLogError` if it is another table
+    than at the set-up.
     """
     base = state.table
     if base is None:
         return Turn(context)
     table = TablePlaces(context.job.destination)
+    # By the id that set-up has noted: a table that was deleted and made again has another log, with
+    # other claims.
     definition = require_definition(context.store, table, base.table_id)
     keeps = context.options.keep_replaced
     keeps = definition.keep_replaced if keeps is None else keeps
@@ -238,8 +254,8 @@ def _claim_of(
 
 
 def _check_read(context: JobContext, reads: Sequence[str]) -> None:
-    """`PreflightError` if a directory that was read is not there, unless its names are those of
-    partitions: these can be without data. A name that is misspelled would protect nothing."""
+    """`PreflightError` if a directory that was read is not there, unless all its names are partitions':
+    these can be without data. A name that is misspelled would protect nothing."""
     for path in reads:
         place = join(context.job.destination, path)
         is_partition = all("=" in name for name in path.split("/"))
@@ -251,12 +267,12 @@ def _check_read(context: JobContext, reads: Sequence[str]) -> None:
             )
 
 
-def _refuse_committed(context: JobContext, found: ClaimInFlight) -> None:
+def _refuse_committed(context: JobContext, pending: ClaimInFlight) -> None:
     """Refuse to go on with a job that is committed by its log, but not by its state."""
     job = context.job
-    if found.committed is not None:
+    if pending.committed is not None:
         raise CommitStateUnknownError(
-            f"{mark(TablePlaces(job.destination).entry(found.committed))}: says that job {job.job_id} "
+            f"{mark(TablePlaces(job.destination).entry(pending.committed))}: says that job {job.job_id} "
             "is committed, but the job's state does not",
             "nothing was done: find out who has changed the log or the job's directory",
         )
@@ -278,9 +294,11 @@ def _linked(context: JobContext, paths: Iterable[str]) -> set[str]:
     """The names that some directories have without symbolic links, if these are in the table."""
     real = context.store.real_path
     destination = real(context.job.destination)
-    found = {real(path) for path in paths}
+    real_paths = {real(path) for path in paths}
     return {
-        relative(destination, one) for one in found if one == destination or is_inside(one, destination)
+        relative(destination, real_path)
+        for real_path in real_paths
+        if real_path == destination or is_inside(real_path, destination)
     }
 
 
