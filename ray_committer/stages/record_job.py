@@ -46,7 +46,7 @@ from ray_committer.stages.turns.turn import Turn
 from ray_committer.tables.other_tables import refuse_partitions_of_tables
 
 
-def record_job(run: CommitRun, seen: Seen, loaded: LoadedManifests) -> Seen:
+def record_job(run: CommitRun, last: Seen, loaded: LoadedManifests) -> Seen:
     """Decide an open job; return the recorded state.
 
     `RunCommittedError` if another job has done the work of the run id.
@@ -57,8 +57,8 @@ def record_job(run: CommitRun, seen: Seen, loaded: LoadedManifests) -> Seen:
     context = run.context
     with context.stage(names.SAVE_RECORD):
         try:
-            decision = _prepare(run, seen, loaded)
-            recorded, record = _decide(decision, seen)
+            decision = _prepare(run, last, loaded)
+            recorded, record = _decide(decision, last)
         except Exception:
             _withdraw_own(context, run.name)
             raise
@@ -88,11 +88,11 @@ class _Decision:
         return is_alone and len(self.loaded.manifests) < MANY_MANIFESTS
 
 
-def _prepare(run: CommitRun, seen: Seen, loaded: LoadedManifests) -> _Decision:
+def _prepare(run: CommitRun, last: Seen, loaded: LoadedManifests) -> _Decision:
     """All that the decision needs and that other jobs do not change."""
     context, allowed_roots, work = run.context, run.allowed_roots, run.context.options.table_work
     refuse_partitions_of_tables(context.store, (context.job.destination, *allowed_roots))
-    load = partial(run.load, seen.state)
+    load = partial(run.load, last.state)
     roots = roots_of_mode(context, loaded, run.replaced_roots)
     run_id = work.run_id if work is not None else run.run_id
     claims = partial(claim_of, context, loaded, roots, allowed_roots)
@@ -100,12 +100,12 @@ def _prepare(run: CommitRun, seen: Seen, loaded: LoadedManifests) -> _Decision:
     _warn_of_network(context, claim)
     if loaded.sources_are_checked or loaded.wrong_sources:
         _refuse_wrong_sources(run, loaded, roots, load)
-    begin = partial(begin_turn, context, seen.state, loaded, roots, run.name, run_id)
+    begin = partial(begin_turn, context, last.state, loaded, roots, run.name, run_id)
     run.turn = with_coordinator(context, begin, load)
     return _Decision(run, loaded, load, roots, claim, run.turn, run_id)
 
 
-def _decide(decision: _Decision, seen: Seen) -> tuple[Seen, CommitRecord]:
+def _decide(decision: _Decision, current: Seen) -> tuple[Seen, CommitRecord]:
     """Declare, look, list, record: in rounds, until one finds nobody in the way. So of jobs that must
     not be committed at the same time, only one is recorded, whatever they do between any two requests.
 
@@ -119,33 +119,46 @@ def _decide(decision: _Decision, seen: Seen) -> tuple[Seen, CommitRecord]:
     """
     run, context, claim, run_id = decision.run, decision.run.context, decision.claim, decision.run_id
     below: tuple[str, ...] = ()
-    record = _record(decision, seen, OldFiles())
+    # What a job that replaces nothing records does not depend on what the looks find.
+    record = _record(decision, current, OldFiles())
     # No process reads a record before a state names it, so it can be written beside the declaration.
-    seen = _freeze_and_declare(decision, seen, record)
+    current = _freeze_and_declare(decision, current, record)
     is_written = decision.is_known
+    # It ends with an error when patience is over, or with a look, a turn and a listing that all hold for
+    # one and the same declared state (D3).
     while True:
-        if seen.phase is Phase.OPEN:  # withdrawn since the last look: who has looked since saw nobody
-            seen = declare_job(context, seen, claim, run.name, run_id)
-        found = _look_and_list(decision, below)
-        match found:
+        if current.phase is Phase.OPEN:  # withdrawn since the last look: who has looked since saw nobody
+            current = declare_job(context, current, claim, run.name, run_id)
+        outcome = _look_and_list(decision, below)
+        match outcome:
             case Obstacle():
-                seen = decision.turn.wait(seen, found, run.patience)
-            case OldFiles() if found.destinations == below:
+                # The claim is not in the log while this job waits, and its declaration is withdrawn: so
+                # of two jobs that wait for each other, one goes on.
+                current = decision.turn.wait(current, outcome, run.patience)
+            case OldFiles() if outcome.destinations == below:
+                # Every directory below in which a job was set up has been looked into in this very
+                # round.
                 break
             case OldFiles():  # jobs were set up among the old files: look there, then list again
-                below = found.destinations
+                below = outcome.destinations
             case _:
+                # The other jobs name directories by their real paths, and a root can have two names
+                # (R17).
                 real = [context.store.real_path(root) for root in decision.roots.replaced]
                 patience = run.patience
-                seen = give_way(context, seen, claim, found, patience, roots=real, run_id=run_id)
+                current = give_way(context, current, claim, outcome, patience, roots=real, run_id=run_id)
                 is_written = False  # a new record must be written, with the new start time
-    decision.turn.refuse_what_cannot_be_kept(found)
-    if not is_written or found.success is not None:
-        record = _record(decision, seen, found)
+    # Only now is it known which old files there are; after the record it would be too late to refuse
+    # (D5).
+    decision.turn.refuse_what_cannot_be_kept(outcome)
+    if not is_written or outcome.success is not None:
+        # It has a new nonce, so no state ever names the record that was written beside the declaration.
+        record = _record(decision, current, outcome)
         # The places aside are made before the record, and never again by a late process.
         writes = [write_commit_record, make_place_of_success, make_places_aside]
         context.at_once(lambda write: write(context, record), writes)
-    return save_commit_record(context, seen, record), record
+    # The one binding request: it consumes the declared state of this very round (D1).
+    return save_commit_record(context, current, record), record
 
 
 def _look_and_list(
@@ -159,8 +172,8 @@ def _look_and_list(
         # No old file gives way, so what is at the destination does not change the record: no order is
         # needed, and the look takes no time of its own.
         steps: list[Callable[[], Any]] = [look, check]
-        others, checked = context.at_once(lambda step: step(), steps)
-        return others or _or_raise(checked)
+        rivals, checked = context.at_once(lambda step: step(), steps)
+        return rivals or _or_raise(checked)
     # The look finds jobs without a claim, and ends those that have stopped. The claim comes after it,
     # since it stays in the log when the declaration is withdrawn. The list comes after the claim: what
     # others put in place later waits for this job's turn to end.
@@ -170,9 +183,9 @@ def _look_and_list(
 def _warn_of_network(context: JobContext, claim: Claim) -> None:
     """Give a notice if a job that excludes other writers is on a network file system."""
     kinds = {root: context.store.network_file_system(root) for root in claim.excludes}
-    found = [(root, kind) for root, kind in kinds.items() if kind is not None]
-    if found:
-        root, kind = found[0]
+    mounted = [(root, kind) for root, kind in kinds.items() if kind is not None]
+    if mounted:
+        root, kind = mounted[0]
         context.notice_once(
             f"{mark(root)}: is on a network file system ({kind}), where a machine may see the changes "
             "of others late; let no other job write there until this one has ended, because it replaces "
@@ -180,15 +193,17 @@ def _warn_of_network(context: JobContext, claim: Claim) -> None:
         )
 
 
-def _freeze_and_declare(decision: _Decision, seen: Seen, record: CommitRecord) -> Seen:
+def _freeze_and_declare(decision: _Decision, last: Seen, record: CommitRecord) -> Seen:
     """Freeze the manifests and declare the job; also write the record in parallel if it is known."""
     context, run = decision.run.context, decision.run
     steps: list[Callable[[], Any]] = [
         partial(_check_and_freeze, decision),
-        partial(declare_job, context, seen, decision.claim, run.name, decision.run_id),
+        partial(declare_job, context, last, decision.claim, run.name, decision.run_id),
     ]
     if decision.is_known:
         steps.append(partial(write_commit_record, context, record))
+    # The freeze can fail although the declaration stands: withdrawn again, it has held others up and
+    # decided nothing.
     is_same, declared, *_ = context.at_once(lambda step: step(), steps)
     if not is_same:
         withdraw(context, declared)
@@ -240,6 +255,8 @@ def _check(decision: _Decision) -> OldFiles | Exception:
         partial(find_old_success, context, decision.roots.replaced),
     ]
     try:
+        # An error here counts only if nobody is in the way: what looks like an obstacle can be a commit
+        # at work.
         are_current, old, success = context.at_once(lambda step: step(), steps)
         if not are_current:
             return ManifestsChangedError()
@@ -250,6 +267,8 @@ def _check(decision: _Decision) -> OldFiles | Exception:
 
 def _is_still_alone(context: JobContext, loaded: LoadedManifests) -> bool:
     """Abort the older attempts of the job; whether no task has saved a manifest since the load."""
+    # After the declaration: an attempt that is set up later sees it and gives way (D8), and a task that
+    # saves its manifest now finds out that it is too late (D4).
     tree = list_tree(context.store, context.job.job_directory)
     steps: list[Callable[[], Any]] = [
         partial(abort_older_attempts, context.store, context.job, tree),
@@ -263,8 +282,8 @@ def _list_old_files(decision: _Decision) -> OldFiles:
     context, roots, allowed = decision.run.context, decision.roots, decision.run.allowed_roots
     before = decision.turn.before()
     old = look_at_data(context, decision.loaded, roots, before, allowed_roots=allowed)
-    others = {*old.destinations, *find_other_destinations(context, decision.claim, roots.replaced)}
-    return replace(old, destinations=tuple(sorted(others)))
+    destinations = {*old.destinations, *find_other_destinations(context, decision.claim, roots.replaced)}
+    return replace(old, destinations=tuple(sorted(destinations)))
 
 
 def _or_raise(checked: OldFiles | Exception) -> OldFiles:
@@ -276,16 +295,16 @@ def _or_raise(checked: OldFiles | Exception) -> OldFiles:
 def _withdraw_own(context: JobContext, run: str) -> None:
     """Withdraw this run's declaration if it is still there; otherwise the next run counts it as dead."""
     with suppress(OSError, RayCommitterError):
-        own = read_other(context.store, context.job, context.now_milliseconds())
-        if own is not None and own.phase is Phase.DECLARED and own.declaration.owner.run == run:
-            advance_if_unchanged(context.store, context.job, own.known, Phase.OPEN)
+        status = read_other(context.store, context.job, context.now_milliseconds())
+        if status is not None and status.phase is Phase.DECLARED and status.declaration.owner.run == run:
+            advance_if_unchanged(context.store, context.job, status.known, Phase.OPEN)
 
 
-def _record(decision: _Decision, seen: Seen, old: OldFiles) -> CommitRecord:
+def _record(decision: _Decision, last: Seen, old: OldFiles) -> CommitRecord:
     run, context, turn = decision.run, decision.run.context, decision.turn
     return CommitRecord(
         nonce=new_nonce(),
-        stamp=seen.state.stamp,
+        stamp=last.state.stamp,
         job_id=context.job.job_id,
         job_attempt=context.job.number,
         created_milliseconds=context.now_milliseconds(),
