@@ -546,4 +546,4 @@ def paths_in(text: str) -> tuple[str, ...]:
 
 def shown(text: str, store: str | None = None) -> str:
     """Return a text for a reader: each path is on the store with this URL, and is not quoted."""
-    return _MARKED.sub(lambda found: f"{store or ''}{found[1]}", text)
+    return _MARKED.sub(lambda marked: f"{store or ''}{marked[1]}", text)

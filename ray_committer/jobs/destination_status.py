@@ -83,8 +83,8 @@ def destination_status(
     """Return the state of a destination, and change nothing.
 
     This costs a listing of the destination's first level, a read of ``_SUCCESS``, about ten requests if
-    it is a table with a log, and those of `list_jobs`: of its directories, only ``_temporary`` and the
-    log are looked into. `JobNotFoundError` if the destination is missing.
+    it is a table with a log, and the requests of `list_jobs`: of its directories, only ``_temporary``
+    and the log are looked into. `JobNotFoundError` if the destination is missing.
     """
     with open_here(dest, options, storage_options) as (store, destination):
         threads = options.threads if exact else None
@@ -95,12 +95,12 @@ def _look(
     store: StoreOperations, destination: str, dest: str, threads: int | None, is_last: bool
 ) -> DestinationStatus:
     listed, problem = _first_level(store, destination)
-    names = None if listed is None else {one.name: one for one in listed}
+    names = None if listed is None else {status.name: status for status in listed}
     here = _Here(store, destination, names)
     temporary = list_temporary(store, destination) if here.has(TEMPORARY) else []
-    found = jobs_listed(store, destination, temporary)
+    jobs_here = jobs_listed(store, destination, temporary)
     in_log = InLog(store, destination) if here.has(DIRECTORY) else None
-    jobs = summaries(store, destination, dest, found, in_log, threads=threads, is_last=is_last)
+    jobs = summaries(store, destination, dest, jobs_here, in_log, threads=threads, is_last=is_last)
     last, log_problem = here.last_commit(in_log)
     vacuum = shlex.join(["ray-committer", "vacuum", without_password(dest)])
     uploads, uploads_problem = here.uploads(vacuum) if not jobs else ((), None)
@@ -110,7 +110,7 @@ def _look(
         last,
         in_log.version if in_log else None,
         tuple(jobs),
-        (*here.leftovers(temporary, found, vacuum), *uploads),
+        (*here.leftovers(temporary, jobs_here, vacuum), *uploads),
         problem or log_problem or uploads_problem,
     )
 
@@ -154,26 +154,30 @@ class _Here:
             return noted, f"the log of the table cannot be read: {e}"
 
     def leftovers(
-        self, temporary: Sequence[FileStatus], found: Sequence[JobStatus], vacuum: str
+        self, temporary: Sequence[FileStatus], jobs_here: Sequence[JobStatus], vacuum: str
     ) -> Iterator[Leftover]:
         """What other committers have left, or clean-ups that were stopped; `vacuum` is a command."""
-        for job in found:
+        for job in jobs_here:
             if not job.is_attempt and job.closed is None:
                 yield self._of_directory(job, vacuum)
         gone = gone_in(self.destination, temporary)
         mislaid = list(filter(self._is_unfinished, gone))
-        ended = [one for one in gone if one not in mislaid]
+        ended = [attempt for attempt in gone if attempt not in mislaid]
         if mislaid:
-            paths = self._shown(one.directory for one in mislaid)
+            paths = self._shown(attempt.directory for attempt in mislaid)
             yield Leftover(LeftBy.MISLAID, paths, command=f"{vacuum} --dry-run")
         if ended:
-            paths = self._shown(one.directory for one in ended)
+            paths = self._shown(attempt.directory for attempt in ended)
             yield Leftover(LeftBy.CLEAN_UP, paths, command=vacuum)
         for kind in (LeftBy.SPARK_STAGING, LeftBy.HIVE_STAGING):
-            own = [one for one in (self.names or {}).values() if left_at_destination(one.name) is kind]
-            if own:
-                paths = self._shown(sorted(one.path for one in own))
-                yield Leftover(kind, paths, age_seconds=_age(own))
+            staging = [
+                status
+                for status in (self.names or {}).values()
+                if left_at_destination(status.name) is kind
+            ]
+            if staging:
+                paths = self._shown(sorted(status.path for status in staging))
+                yield Leftover(kind, paths, age_seconds=_age(staging))
 
     def _is_unfinished(self, gone: JobAttempt) -> bool:
         """Whether a directory that was taken away holds a job whose commit has begun and not ended."""
@@ -185,17 +189,17 @@ class _Here:
     def uploads(self, vacuum: str) -> tuple[tuple[Leftover, ...], str | None]:
         """The first uploads that are pending, and why they are not known."""
         try:
-            found = next(upload_pages(self.store, self.destination), [])
+            uploads = next(upload_pages(self.store, self.destination), [])
         except PermissionError:
             return (), f"{self.destination}: no permission to list pending uploads"
-        paths = self._shown(one.path for one in found)
+        paths = self._shown(upload.path for upload in uploads)
         left = Leftover(LeftBy.UPLOADS, paths, command=f"{vacuum} --dry-run")
-        return (left,) if found else (), None
+        return (left,) if uploads else (), None
 
     def _of_directory(self, job: JobStatus, vacuum: str) -> Leftover:
         name = job.directory.rpartition("/")[2]
         kind = left_in_temporary(name, is_empty=not job.inside)
-        tasks = sum(one.is_directory and one.name.startswith(TASK_PREFIX) for one in job.inside)
+        tasks = sum(status.is_directory and status.name.startswith(TASK_PREFIX) for status in job.inside)
         return Leftover(
             kind,
             self._shown([job.directory]),
@@ -209,7 +213,9 @@ class _Here:
 
 
 def _age(statuses: Iterable[FileStatus]) -> float | None:
-    times = [one.modified_milliseconds for one in statuses if one.modified_milliseconds is not None]
+    times = [
+        status.modified_milliseconds for status in statuses if status.modified_milliseconds is not None
+    ]
     return seconds_since(time.time(), max(times, default=None))
 
 
@@ -218,5 +224,5 @@ def _holds(store: StoreOperations, names: dict[str, FileStatus] | None, last: Pa
         return "committed"
     if names is None:
         return "unknown"
-    shown = (one for name, one in names.items() if not is_hidden(name))
-    return "data" if any(is_there(store, one) for one in shown) else "nothing"
+    shown = (status for name, status in names.items() if not is_hidden(name))
+    return "data" if any(is_there(store, status) for status in shown) else "nothing"

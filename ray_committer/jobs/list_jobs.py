@@ -56,8 +56,8 @@ class JobSummary:
     age_seconds: since the job's directory, its record or a manifest last changed; None if the store does
         not report it. The output of running tasks does not count.
     problem: why one of its files, or its directory, was not read; the numbers are then not reliable.
-    command: the command that finishes what was begun; None if nothing was begun. That of a job that is
-        "left" has ``N`` in the place of the number of its tasks, which the store does not show.
+    command: the command that finishes what was begun; None if nothing was begun. The command of a job
+        that is "left" has ``N`` in the place of the number of its tasks, which the store does not show.
     undo_command: the command that gives up a recorded commit, a job that is "left", or a job that only
         its own process can finish, such as an undo; None if that would be refused, or if nothing
         was begun.
@@ -146,24 +146,24 @@ def summaries(
     threads: int | None,
     is_last: bool,
 ) -> list[JobSummary]:
-    """The summaries of some jobs, and of those that Hadoop's S3A committer left.
+    """The summaries of some jobs, and of the jobs that Hadoop's S3A committer left.
 
     `dest` is the destination as the user names it. With `threads`, count exactly. `JobMovedOnError` if
     the look must be made anew, unless it `is_last`.
     """
     now = time.time()
     surveys = _surveys(store, jobs, round(now * 1000), threads=threads, is_last=is_last)
-    found: list[JobSummary] = []
-    count = Counter(one.directory for one in jobs)
-    for one in jobs:
-        if one.closed is not None:
-            found.append(_not_examined(one, one.closed))
-        elif one.is_attempt:
-            survey = surveys[one.job]
-            summary = _summary(dest, survey, now, several=count[one.directory] > 1)
-            found.append(in_log.told(summary, survey) if in_log else summary)
-    known = {job.job_id for job in found}
-    return [*found, *_left(store, destination, dest, known)]
+    listed: list[JobSummary] = []
+    count = Counter(status.directory for status in jobs)
+    for status in jobs:
+        if status.closed is not None:
+            listed.append(_not_examined(status, status.closed))
+        elif status.is_attempt:
+            survey = surveys[status.job]
+            summary = _summary(dest, survey, now, several=count[status.directory] > 1)
+            listed.append(in_log.told(summary, survey) if in_log else summary)
+    known = {job.job_id for job in listed}
+    return [*listed, *_left(store, destination, dest, known)]
 
 
 def _surveys(
@@ -177,8 +177,10 @@ def _surveys(
     """Survey all job attempts, and then watch those of which it is doubtful whether a committer whose
     clock is ahead is at work on them."""
     survey = partial(survey_exactly, threads=threads) if threads else survey_job
-    found = {one.job: survey(store, one.job, now_milliseconds) for one in jobs if one.is_open}
-    doubtful = [job for job, one in found.items() if one.status.is_doubtful]
+    surveys = {
+        status.job: survey(store, status.job, now_milliseconds) for status in jobs if status.is_open
+    }
+    doubtful = [job for job, each in surveys.items() if each.status.is_doubtful]
     if doubtful:
         look = partial(read_others, store, *doubtful, now_milliseconds=now_milliseconds)
         watched: list[JobStatus] = []
@@ -186,11 +188,11 @@ def _surveys(
             watched = until_certain(look)
         if len(watched) < len(doubtful) and not is_last:
             raise JobMovedOnError
-        certain = {one.job: one for one in watched}
+        certain = {status.job: status for status in watched}
         for job in doubtful:
-            status = replace(certain.get(job, JobStatus(job)), seen=found[job].status.seen)
-            found[job] = replace(found[job], status=status)
-    return found
+            status = replace(certain.get(job, JobStatus(job)), seen=surveys[job].status.seen)
+            surveys[job] = replace(surveys[job], status=status)
+    return surveys
 
 
 class InLog:
@@ -208,18 +210,18 @@ class InLog:
 
     def told(self, summary: JobSummary, survey: Survey) -> JobSummary:
         """The summary of a job, with its claim."""
-        job, seen = survey.status.job, survey.status.seen
+        job, current = survey.status.job, survey.status.seen
         try:
-            found = self._jobs.of(job, seen.state.stamp, survey.table) if seen else None
+            logged = self._jobs.of(job, current.state.stamp, survey.table) if current else None
         except (RayCommitterError, OSError) as e:
             return replace(summary, problem=summary.problem or str(e))
-        if found is None:
+        if logged is None:
             return replace(summary, problem=summary.problem or self.problem)
         return replace(
             summary,
-            claim=found.claim,
-            partitions=found.partitions,
-            table_version=found.version,
+            claim=logged.claim,
+            partitions=logged.partitions,
+            table_version=logged.version,
         )
 
 
@@ -227,28 +229,28 @@ def _left(store: StoreOperations, destination: str, dest: str, known: set[str]) 
     """The jobs of Hadoop's S3A committer that were not taken over."""
     for job_id in list_s3a(store, destination):
         attempts = s3a_attempts(store, destination, job_id) if job_id not in known else []
-        for one in attempts:
-            command = partial(job_command, dest=dest, job=one.job, name_attempt=len(attempts) > 1)
+        for status in attempts:
+            command = partial(job_command, dest=dest, job=status.job, name_attempt=len(attempts) > 1)
             yield JobSummary(
                 job_id=job_id,
-                job_attempt=one.job.number,
-                directory=one.job.directory,
+                job_attempt=status.job.number,
+                directory=status.job.directory,
                 state="left",
-                manifests=len(one.manifests or ()),
+                manifests=len(status.manifests or ()),
                 command=command("commit", options=["--expect-tasks", "N"]),
                 undo_command=command("abort"),
             )
 
 
-def _not_examined(one: JobStatus, error: PermissionError | RayCommitterError) -> JobSummary:
+def _not_examined(status: JobStatus, error: PermissionError | RayCommitterError) -> JobSummary:
     """A directory that was not read, or an attempt that is a symbolic link."""
-    job, number = one.job, one.job.number if one.is_attempt else None
+    job, number = status.job, status.job.number if status.is_attempt else None
     text = problem(error, job.directory)
     return JobSummary(job.job_id, number, job.directory, "unknown", 0, problem=text)
 
 
 def _summary(dest: str, survey: Survey, now: float, *, several: bool) -> JobSummary:
-    attempt, seen = survey.status.job, survey.status.seen
+    attempt, current = survey.status.job, survey.status.seen
     begun, is_recorded = survey.begun, survey.phase is Phase.RECORDED
     beat = begun.beat if begun and is_recorded else None
     is_alive = begun is not None and begun.is_alive
@@ -275,7 +277,7 @@ def _summary(dest: str, survey: Survey, now: float, *, several: bool) -> JobSumm
         seconds_left=_seconds_left(now, survey.files or 0, beat, rate) if beat and rate else None,
         problem=survey.problem,
         command=command(ENDS.get(survey.phase)),
-        undo_command=command(("abort",) if seen is not None and seen.state.is_bound else undo),
+        undo_command=command(("abort",) if current is not None and current.state.is_bound else undo),
         is_hadoops=survey.is_hadoops,
         run_id=survey.run_id,
     )

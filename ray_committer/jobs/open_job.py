@@ -276,8 +276,8 @@ def existing_state(job: OpenJob) -> JobStatus:
 def roots_on_store(roots: tuple[str, ...], spec: StoreSpec) -> tuple[str, ...]:
     """The paths of `roots`; `PathError` if one is on another store."""
     resolved = [resolve_destination(root, spec.storage_options) for root in roots]
-    for (found, _), root in zip(resolved, roots, strict=True):
-        if replace(found, storage_options={}) != replace(spec, storage_options={}):
+    for (root_spec, _), root in zip(resolved, roots, strict=True):
+        if replace(root_spec, storage_options={}) != replace(spec, storage_options={}):
             raise PathError(
                 f"{without_password(root)}: is not on the destination's store {spec.scheme}://"
             )

@@ -82,11 +82,11 @@ def plan_job(
         to_commit=True,
         is_dry_run=True,
     ) as job:
-        now = job
+        as_found = job
         for _ in range(LOADS):
             with suppress(ManifestsChangedError, StateChangedError):
-                return _plan_as_found(now, first)
-            now = replace(job, state=read_job_and_manifests(job.context.store, job.context.job))
+                return _plan_as_found(as_found, first)
+            as_found = replace(job, state=read_job_and_manifests(job.context.store, job.context.job))
         raise changed_too_often(job.context)
 
 
@@ -98,46 +98,46 @@ def _plan_as_found(job: OpenJob, first: int) -> JobPlan:
     context = job.context
     if job.state.is_remnant and is_noted(context.store, context.job):
         return new_plan(context, "cleaned up", [], requests=0)
-    seen = existing_state(job).seen
+    current = existing_state(job).seen
     try:
-        if seen is not None and seen.phase is Phase.COMMITTED:
-            return _plan_cleanup(context, seen)
-        if seen is not None and seen.state.record:
-            record = load_commit_record(context.store, context.job, seen.state)
-            return plan_rest(job, seen, record, first)
-        return _plan_renames(job, seen, first)
+        if current is not None and current.phase is Phase.COMMITTED:
+            return _plan_cleanup(context, current)
+        if current is not None and current.state.record:
+            record = load_commit_record(context.store, context.job, current.state)
+            return plan_rest(job, current, record, first)
+        return _plan_renames(job, current, first)
     except (RayCommitterError, OSError):
-        now = read_state(context.store, context.job)
-        if now == seen:
+        latest = read_state(context.store, context.job)
+        if latest == current:
             raise
-        raise StateChangedError(now, seen) from None
+        raise StateChangedError(latest, current) from None
 
 
-def _plan_cleanup(context: JobContext, seen: Seen) -> JobPlan:
+def _plan_cleanup(context: JobContext, current: Seen) -> JobPlan:
     manifests: list[ManifestRef] = []
     with suppress(RecordGoneError):  # an earlier clean-up has deleted it
-        manifests = load_commit_record(context.store, context.job, seen.state).manifests
+        manifests = load_commit_record(context.store, context.job, current.state).manifests
     files, size = sum(ref.files for ref in manifests), sum(ref.bytes for ref in manifests)
     requests = planned_requests(context, 0, 0, 0, 0)
     return new_plan(context, "committed", manifests, requests=requests, moved=files, moved_bytes=size)
 
 
-def _plan_renames(job: OpenJob, seen: Seen | None, first: int) -> JobPlan:
+def _plan_renames(job: OpenJob, current: Seen | None, first: int) -> JobPlan:
     """Plan a commit that has not begun."""
     context = job.context
-    if seen is not None:
-        refuse_aborted(context, seen.phase)
+    if current is not None:
+        refuse_aborted(context, current.phase)
     with listed_attempts(context, job.state.task_attempts) as attempts:
-        loaded = load_unchanged(context, partial(load_to_plan, job, seen, None))
+        loaded = load_unchanged(context, partial(load_to_plan, job, current, None))
     preflight(context, loaded)
     refuse_unsaved(context, loaded, attempts)
-    turn = _turn(job, seen, loaded)
-    found = turn.look()
-    old, unfinished = OldFiles(), tuple(_waits(context, found))
-    if not isinstance(found, CommittedRun):
+    turn = _turn(job, current, loaded)
+    outcome = turn.look()
+    old, unfinished = OldFiles(), tuple(_waits(context, outcome))
+    if not isinstance(outcome, CommittedRun):
         old, stopped = _look(job, loaded, turn.run_id)
         unfinished = (*stopped, *unfinished)
-    stamp = seen.state.stamp if seen else UNSTAMPED
+    stamp = current.state.stamp if current else UNSTAMPED
     logged = read_jobs_in_log(context.store, context.job.destination).of(context.job, stamp)
     removed = len(old.replaced)
     directories = context.executor.directories.plan()
@@ -165,26 +165,26 @@ def _look(job: OpenJob, loaded: LoadedManifests, run_id: str | None) -> tuple[Ol
     return old, _unfinished(job, loaded, roots, run_id)
 
 
-def _turn(job: OpenJob, seen: Seen | None, loaded: LoadedManifests) -> Turn:
+def _turn(job: OpenJob, current: Seen | None, loaded: LoadedManifests) -> Turn:
     """The turn that the commit would take, if the job belongs to a table with a log."""
-    if job.context.options.keep_replaced and seen is not None:
-        require_table(job.context.job, seen)
-    if seen is None or seen.state.table is None:
+    if job.context.options.keep_replaced and current is not None:
+        require_table(job.context.job, current)
+    if current is None or current.state.table is None:
         return Turn(job.context)
     roots = roots_of_mode(job.context, loaded, job.replaced_roots)
-    run_id = run_id_of(job.context, seen)
-    return begin_turn(job.context, seen.state, loaded, roots, "a dry run", run_id)
+    run_id = run_id_of(job.context, current)
+    return begin_turn(job.context, current.state, loaded, roots, "a dry run", run_id)
 
 
-def _waits(context: JobContext, found: CommittedRun | Obstacle | None) -> Iterator[str]:
+def _waits(context: JobContext, outcome: CommittedRun | Obstacle | None) -> Iterator[str]:
     """The job whose claim the commit would wait for, or which has done its work."""
     table = TablePlaces(context.job.destination)
-    if isinstance(found, Obstacle):
-        yield context.located(f"{at_work(table, found)}; the commit would wait for it")
-    elif found is not None:
+    if isinstance(outcome, Obstacle):
+        yield context.located(f"{at_work(table, outcome)}; the commit would wait for it")
+    elif outcome is not None:
         yield context.located(
-            f"{mark(table.destination)}: run id {found.run_id} is committed already as version "
-            f"{found.version}; the commit would remove the files of this job"
+            f"{mark(table.destination)}: run id {outcome.run_id} is committed already as version "
+            f"{outcome.version}; the commit would remove the files of this job"
         )
 
 
@@ -194,28 +194,28 @@ def _unfinished(
     """What the commit would do about jobs in its way that have stopped; it looks below as well."""
     context = job.context
     claim = claim_of(context, loaded, roots, job.allowed_roots)
-    others = look_around(context, claim)
-    stopped = [one for one in others if one.phase in UNFINISHED and not one.is_alive]
+    rivals = look_around(context, claim)
+    stopped = [rival for rival in rivals if rival.phase in UNFINISHED and not rival.is_alive]
     replaced = [context.store.real_path(root) for root in roots.replaced]
     choices = ends_of(context, stopped, replaced, run_id)
-    return tuple(context.located(plan_text(context.store, other, how)) for other, how in choices)
+    return tuple(context.located(plan_text(context.store, rival, how)) for rival, how in choices)
 
 
 def _first_renames(
     context: JobContext, loaded: LoadedManifests, first: int
 ) -> tuple[PlannedRename, ...]:
-    found: list[PlannedRename] = []
+    planned: list[PlannedRename] = []
     for ref in loaded.manifests:
-        if len(found) >= first:
+        if len(planned) >= first:
             break
-        work = partial(_renames_of, limit=first - len(found))
+        work = partial(_renames_of, limit=first - len(planned))
         for renames in context.executor.run(work, [ref]):
-            found += renames
-    return tuple(found)
+            planned += renames
+    return tuple(planned)
 
 
 def _renames_of(worker: Worker, ref: ManifestRef, *, limit: int) -> list[PlannedRename]:
     """Work: the first renames of one manifest."""
     manifest = worker.recorded(ref).manifest
     spec = worker.store.spec
-    return [planned_rename(spec, one) for one in entries(manifest, spec, 0, limit)]
+    return [planned_rename(spec, entry) for entry in entries(manifest, spec, 0, limit)]

@@ -79,25 +79,25 @@ def find_remains(
     listed = list_temporary(store, destination)
     for gone in gone_in(destination, listed):
         yield _gone_remains(store, JobStatus(gone), limit)
-    for found in in_directories(jobs_listed(store, destination, listed)).values():
+    for group in in_directories(jobs_listed(store, destination, listed)).values():
         try:
-            states = [read_job(store, attempt) for attempt in readable(found)]
+            states = [read_job(store, attempt) for attempt in readable(group)]
         except (PermissionError, LinkedPathError) as e:
-            yield Remains(_unread(found[0], e), kept=problem(e, found[0].directory))
+            yield Remains(_unread(group[0], e), kept=problem(e, group[0].directory))
             continue
-        decided = next((one.job for one in states if one.phase in WITH_RECORD), None)
+        decided = next((status.job for status in states if status.phase in WITH_RECORD), None)
         for state in states:
             yield _attempt_remains(store, state, decided, limit, now_milliseconds)
-        for one in found:
-            if one.closed is not None:
-                yield Remains(one, kept=problem(one.closed, one.job.directory))
-            elif not one.is_attempt:
-                yield _other_remains(store, one, limit)
+        for status in group:
+            if status.closed is not None:
+                yield Remains(status, kept=problem(status.closed, status.job.directory))
+            elif not status.is_attempt:
+                yield _other_remains(store, status, limit)
 
 
-def _unread(one: JobStatus, error: PermissionError | LinkedPathError) -> JobStatus:
+def _unread(status: JobStatus, error: PermissionError | LinkedPathError) -> JobStatus:
     """The directory that a job is in, of which an attempt was not read."""
-    place = replace(one.job, number=0, directory=one.directory)
+    place = replace(status.job, number=0, directory=status.directory)
     return JobStatus(place, Committer.UNKNOWN, closed=error)
 
 
@@ -146,19 +146,19 @@ def at_work(store: StoreOperations, attempt: JobAttempt, now_milliseconds: int) 
     """The reason to keep a declared job: its committer is or may be alive; None if it is dead."""
     try:
         read = partial(read_others, store, attempt, now_milliseconds=now_milliseconds)
-        found = [one for one in until_certain(read) if one.is_alive]
+        alive = [status for status in until_certain(read) if status.is_alive]
     except (PermissionError, RayCommitterError) as e:
         return problem(e, attempt.directory)
-    owners = [one.owner for one in found]
+    owners = [status.owner for status in alive]
     return _AT_WORK.format(process=owners[0].process, host=owners[0].host) if owners else None
 
 
-def _other_remains(store: StoreOperations, found: JobStatus, limit: int) -> Remains:
+def _other_remains(store: StoreOperations, status: JobStatus, limit: int) -> Remains:
     """A directory without a job attempt: empty, from the doctor, or not from this protocol."""
-    is_empty = not list_directory(store, found.directory)
-    empty = Remains(found, has_ended=is_empty)
+    is_empty = not list_directory(store, status.directory)
+    empty = Remains(status, has_ended=is_empty)
     remains = _looked_at(store, empty, limit)
-    is_own = found.job.job_id.startswith(DOCTOR_PREFIX) or is_empty
+    is_own = status.job.job_id.startswith(DOCTOR_PREFIX) or is_empty
     if remains.kept is None and not is_own:
         return replace(
             remains, kept="it is not from this protocol; a classic committer may have left it"
@@ -188,11 +188,19 @@ def _directory_times(store: StoreOperations, directory: str) -> list[int]:
     """Change times of directories, if the store has them; a task that just began has no files yet."""
     objects = places_of(store).list_job(directory)
     if objects is not None:  # the mark of a directory is an object
-        return [one.modified_milliseconds for one in objects if one.modified_milliseconds is not None]
-    own = store.get_status(directory)
+        return [
+            status.modified_milliseconds
+            for status in objects
+            if status.modified_milliseconds is not None
+        ]
+    place = store.get_status(directory)
     inner = list_directory(store, directory)
     attempts = [
-        one for name in (TASKS, MANIFESTS) for one in list_directory(store, join(directory, name))
+        status for name in (TASKS, MANIFESTS) for status in list_directory(store, join(directory, name))
     ]
-    found = [own, *(one for one in (*inner, *attempts) if one.is_directory)]
-    return [one.modified_milliseconds for one in found if one and one.modified_milliseconds is not None]
+    directories = [place, *(status for status in (*inner, *attempts) if status.is_directory)]
+    return [
+        status.modified_milliseconds
+        for status in directories
+        if status and status.modified_milliseconds is not None
+    ]

@@ -95,26 +95,29 @@ def survey_job(store: StoreOperations, job: JobAttempt, now_milliseconds: int) -
 
 
 def _survey(store: StoreOperations, status: JobStatus, now_milliseconds: int) -> Survey:
-    job, seen, phase = status.job, status.seen, status.phase or Phase.OPEN
-    listed = [*list_directory(store, job.directory), *(list_directory(store, job.state) if seen else ())]
+    job, current, phase = status.job, status.seen, status.phase or Phase.OPEN
+    listed = [
+        *list_directory(store, job.directory),
+        *(list_directory(store, job.state) if current else ()),
+    ]
     manifests = _manifests(store, job) if phase in (*UNDECIDED, *_MOVING) else []
-    times = [one.modified_milliseconds for one in (*listed, *manifests)]
+    times = [entry.modified_milliseconds for entry in (*listed, *manifests)]
     newest = max((time for time in times if time is not None), default=None)
     try:
-        if seen is not None and seen.state.record is not None:
-            found = _by_record(store, status, seen)
+        if current is not None and current.state.record is not None:
+            survey = _by_record(store, status, current)
         else:
-            found = _by_largest(store, status, manifests)
+            survey = _by_largest(store, status, manifests)
         if phase in IN_THE_WAY:
             begun = read_other(store, job, now_milliseconds, wants_beat=True)
-            found = replace(found, status=replace(begun or status, seen=seen))
+            survey = replace(survey, status=replace(begun or status, seen=current))
     except FileNotFoundError:  # the job has moved on
-        found = Survey(status)
+        survey = Survey(status)
     except RayCommitterError as e:
-        found = Survey(status, manifests=len(manifests), problem=str(e))
-    if seen is not None and seen.state.table is not None and seen.state.table.has_run:
-        found = replace(found, run_id=_run_id(store, job))
-    return replace(found, newest_milliseconds=newest)
+        survey = Survey(status, manifests=len(manifests), problem=str(e))
+    if current is not None and current.state.table is not None and current.state.table.has_run:
+        survey = replace(survey, run_id=_run_id(store, job))
+    return replace(survey, newest_milliseconds=newest)
 
 
 def _run_id(store: StoreOperations, job: JobAttempt) -> str | None:
@@ -128,23 +131,23 @@ def survey_exactly(
     store: StoreOperations, job: JobAttempt, now_milliseconds: int, *, threads: int
 ) -> Survey:
     """Read every manifest; if the job's commit has begun, also list the files that are not moved yet."""
-    found = survey_job(store, job, now_milliseconds)
-    if found.problem is not None or found.phase not in (*UNDECIDED, *_MOVING):
-        return found
+    survey = survey_job(store, job, now_milliseconds)
+    if survey.problem is not None or survey.phase not in (*UNDECIDED, *_MOVING):
+        return survey
     pool = ThreadPool(threads)
-    is_moving = found.phase in _MOVING
+    is_moving = survey.phase in _MOVING
     try:
         manifests, roots = _named(store, job)
         pending = pending_marks(store, roots) if is_moving else None
         counted = list(pool.map(partial(_count, store, job, pending=pending), manifests))
     except FileNotFoundError:
-        return found
+        return survey
     except (PermissionError, RayCommitterError) as e:
-        return replace(found, problem=problem(e, job.directory))
+        return replace(survey, problem=problem(e, job.directory))
     finally:
         pool.close()
     return replace(
-        found,
+        survey,
         files=sum(files for files, _, _ in counted),
         bytes=sum(size for _, size, _ in counted),
         is_estimate=False,
@@ -154,36 +157,37 @@ def survey_exactly(
 
 def _manifests(store: StoreOperations, job: JobAttempt) -> list[FileStatus]:
     try:
-        return [one for one in list_manifest_files(store, job) if not one.is_directory]
+        return [file for file in list_manifest_files(store, job) if not file.is_directory]
     except (FileNotFoundError, NotADirectoryError):
         return []
 
 
-def _by_record(store: StoreOperations, status: JobStatus, seen: Seen) -> Survey:
+def _by_record(store: StoreOperations, status: JobStatus, current: Seen) -> Survey:
     job = status.job
-    path = job.content(seen.state.record or "")
+    path = job.content(current.state.record or "")
     try:
         record = decode_record(store.read(path), path)
     except FileNotFoundError:
-        if seen.phase in (Phase.COMMITTED, Phase.ABORTED) or read_state(store, job) != seen:
+        if current.phase in (Phase.COMMITTED, Phase.ABORTED) or read_state(store, job) != current:
             raise
-        raise record_gone(job, seen.state) from None
+        raise record_gone(job, current.state) from None
     return Survey(
         status,
         manifests=len(record.manifests),
         files=record.files,
         bytes=record.bytes,
-        left=0 if seen.phase is Phase.COMMITTED else None,
+        left=0 if current.phase is Phase.COMMITTED else None,
         table=record.table,
     )
 
 
 def _by_largest(store: StoreOperations, status: JobStatus, manifests: Sequence[FileStatus]) -> Survey:
-    largest = max(manifests, key=lambda one: one.size, default=None)
+    # One read stands for all: the largest manifest shows how many bytes of manifest a file takes.
+    largest = max(manifests, key=lambda file: file.size, default=None)
     if largest is None:
         return Survey(status, files=0, bytes=0)
     manifest = decode_manifest(read_listed(store, largest), largest.path)
-    ratio = sum(one.size for one in manifests) / max(largest.size, 1)
+    ratio = sum(file.size for file in manifests) / max(largest.size, 1)
     return Survey(
         status,
         manifests=len(manifests),
@@ -197,12 +201,12 @@ def _by_largest(store: StoreOperations, status: JobStatus, manifests: Sequence[F
 def _named(store: StoreOperations, job: JobAttempt) -> tuple[list[str], list[str]]:
     """The names of the manifests that count, and the directories that the job writes to: those in the
     record, if there is one."""
-    seen = read_state(store, job)
-    if seen is not None and seen.state.record is not None:
-        path = job.content(seen.state.record)
+    current = read_state(store, job)
+    if current is not None and current.state.record is not None:
+        path = job.content(current.state.record)
         record = decode_record(store.read(path), path)
         return [ref.name for ref in record.manifests], [job.destination, *record.allowed_roots]
-    listed = [one.name for one in list_manifest_files(store, job) if not one.is_directory]
+    listed = [file.name for file in list_manifest_files(store, job) if not file.is_directory]
     return listed, [job.destination]
 
 
@@ -227,15 +231,17 @@ def _read_manifest(store: StoreOperations, job: JobAttempt, name: str) -> TaskMa
 
 def pending_marks(store: StoreOperations, roots: Iterable[str]) -> frozenset[bytes]:
     """A mark for each pending upload below some directories; none on a store with renames."""
-    return frozenset(mark(one.path, one.id) for root in {*roots} for one in pending_uploads(store, root))
+    return frozenset(
+        mark(upload.path, upload.id) for root in {*roots} for upload in pending_uploads(store, root)
+    )
 
 
 def entries_left(
     store: StoreOperations, job: JobAttempt, manifest: TaskManifest, pending: frozenset[bytes]
 ) -> Iterator[Entry]:
     """The entries of a manifest whose files are not moved yet; `pending` is from `pending_marks`."""
-    own = manifest.task_attempt_dir
-    directory = store_path(own, store.spec) if own else job.tasks
+    uri = manifest.task_attempt_dir
+    directory = store_path(uri, store.spec) if uri else job.tasks
     there = {status.path for status in output_of(store).list_files(directory)}
     for entry in entries(manifest, store.spec):
         if isinstance(entry, CompleteUpload):

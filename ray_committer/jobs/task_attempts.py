@@ -128,8 +128,8 @@ def task_attempt(
 
     If several attempts of a task are committed, the last one counts. Set `attempt` to None if attempts
     have no numbers, or if several attempts can end and the driver learns of one. Then the number is
-    random, and the attempt keeps its manifest beside those of other attempts. The driver must pass the
-    `committed` of the attempt that counts to `commit_job`.
+    random, and the attempt keeps its manifest beside the manifests of other attempts. The driver must
+    pass the `committed` of the attempt that counts to `commit_job`.
 
     It can run on any machine that sees the store. `TaskCommitError` if the job was aborted, or if the
     manifest cannot be saved: run the task again, with another `attempt`.

@@ -68,24 +68,28 @@ def vacuum_uploads(
     """Abort the uploads that no job at the destination names and to which no part was added for
     `older_than_seconds`, at least an hour; none on a store with renames.
 
-    Uploads of a job are those of its own abort or clean-up, at any age. If it is not certain that an
+    Uploads of a job are aborted by its own abort or clean-up, at any age. If it is not certain that an
     upload belongs to no job, it is kept, and the reason reported. With `dry_run` nothing is aborted.
     """
     refuse_young(older_than_seconds)
     with open_here(dest, options, storage_options) as (store, destination):
         now = time.time_ns() // 1_000_000
-        found = find_orphans(
+        orphans = find_orphans(
             store, destination, older_than_seconds=older_than_seconds, now_milliseconds=now
         )
-        return list(streamed(store, lambda one: _settle(store, one, now, dry_run=dry_run), found))
+        return list(
+            streamed(store, lambda orphan: _settle(store, orphan, now, dry_run=dry_run), orphans)
+        )
 
 
 def _settle(store: StoreOperations, orphan: Orphan, now: int, *, dry_run: bool) -> VacuumedUpload:
     upload, reason = orphan.upload, orphan.kept
     if reason is None and not dry_run:
+        # Before the abort: a file that came to its place since may be the upload, completed by somebody
+        # in this very moment.
         before = store.get_status(upload.path)
-        was_pending, found = end_upload(store, upload.path, upload.id, before)
-        reason = None if was_pending and found is None else _COMPLETED if was_pending else _ENDED
+        was_pending, file = end_upload(store, upload.path, upload.id, before)
+        reason = None if was_pending and file is None else _COMPLETED if was_pending else _ENDED
     return VacuumedUpload(
         path=upload.path,
         upload_id=upload.id,
@@ -117,45 +121,50 @@ def find_orphans(
     job is looked at: what a job begins after that is too young.
     """
     limit = now_milliseconds - round(older_than_seconds * 1000)
-    found = {
-        (one.path, one.id): one
-        for one in pending_uploads(store, destination)
-        if one.began_milliseconds is not None and one.began_milliseconds < limit
+    unnamed = {
+        (upload.path, upload.id): upload
+        for upload in pending_uploads(store, destination)
+        if upload.began_milliseconds is not None and upload.began_milliseconds < limit
     }
     reason = None
-    for place in dict.fromkeys((destination, *ancestors(destination, "/"), "/")) if found else ():
-        reason = reason or _without_named(store, place, found, limit)
+    for place in dict.fromkeys((destination, *ancestors(destination, "/"), "/")) if unnamed else ():
+        # After the uploads were listed: an upload that a job begins between the two is in no list of
+        # this run.
+        reason = reason or _without_named(store, place, unnamed, limit)
     measure = partial(_measured, store, _Neighbours(store, destination), reason)
-    orphans = streamed(store, measure, list(found.values()))
-    yield from (one for one in orphans if one is not None and one.newest_milliseconds < limit)
+    orphans = streamed(store, measure, list(unnamed.values()))
+    yield from (
+        orphan for orphan in orphans if orphan is not None and orphan.newest_milliseconds < limit
+    )
 
 
 def _without_named(
-    store: StoreOperations, destination: str, found: dict[Upload, PendingUpload], limit: int
+    store: StoreOperations, destination: str, unnamed: dict[Upload, PendingUpload], limit: int
 ) -> str | None:
-    """Take away from `found` what the jobs of a destination name; return why the rest may be theirs."""
+    """Take away from `unnamed` what the jobs of a destination name; return why the rest may be
+    theirs."""
     try:
         for upload in _named(store, destination):
-            found.pop(upload, None)
+            unnamed.pop(upload, None)
         files = _magic_files(store, destination)
         for named in streamed(store, partial(_named_by_magic, store, destination), files):
             for upload in named:
-                found.pop(upload, None)
-        now = {one.path for one in _magic_files(store, destination)} if files else set()
+                unnamed.pop(upload, None)
+        names_now = {file.path for file in _magic_files(store, destination)} if files else set()
     except RayCommitterError as e:
         return e.what
     except PermissionError as e:
         return problem(e, destination)
     except FileNotFoundError:  # a task has committed meanwhile
         return _CHANGES
-    if now != {one.path for one in files}:  # also between two pages of the first listing
+    if names_now != {file.path for file in files}:  # also between two pages of the first listing
         return _CHANGES
-    changes = (one.modified_milliseconds for one in files)
-    return _CHANGES if any(one is None or one >= limit for one in changes) else None
+    changes = (file.modified_milliseconds for file in files)
+    return _CHANGES if any(at is None or at >= limit for at in changes) else None
 
 
 def _magic_files(store: StoreOperations, destination: str) -> list[FileStatus]:
-    return [one for magic in list_magic(store, destination) for one in store.list_files(magic.path)]
+    return [file for magic in list_magic(store, destination) for file in store.list_files(magic.path)]
 
 
 def _named(store: StoreOperations, destination: str) -> Iterator[Upload]:
@@ -168,7 +177,7 @@ def _named_by_magic(store: StoreOperations, destination: str, status: FileStatus
     magic = magic_job_of(store.spec.authority, destination, status.path)
     if magic is not None and magic.place_of(status.path) is not None:
         files = uploads_in(store, magic, status)
-        return [(store_path(one.d, store.spec), one.u or "") for one in files]
+        return [(store_path(entry.d, store.spec), entry.u or "") for entry in files]
     if status.size and status.name.endswith((PENDING, PENDINGSET)):
         raise ManifestError(f"{mark(status.path)}: names uploads, but it is not known of which job")
     return []
@@ -186,13 +195,15 @@ class _Neighbours:
         """Why an upload may belong to another table; None if it does not."""
         if path.startswith(self._own):
             return None
-        above = [one for one in ancestors(path, "/") if is_inside(one, self._destination)]
-        return next((reason for one in above if (reason := self._look(one))), None)
+        above = [
+            directory for directory in ancestors(path, "/") if is_inside(directory, self._destination)
+        ]
+        return next((reason for directory in above if (reason := self._look(directory))), None)
 
     def _look(self, directory: str) -> str | None:
         if directory not in self._known:
-            found = self._store.list_prefix(join(directory, "_"))
-            name = min((one.name for one in found), default=None)
+            hidden = self._store.list_prefix(join(directory, "_"))
+            name = min((status.name for status in hidden), default=None)
             self._known[directory] = _ANOTHER.format(path=directory, name=name) if name else None
         return self._known[directory]
 

@@ -89,11 +89,11 @@ def validate_job(
         return _by_success(store, destination, job_id)
 
 
-def _by_manifests(job: OpenJob, seen: Seen) -> Validation:
+def _by_manifests(job: OpenJob, committed: Seen) -> Validation:
     context = job.context
-    record = load_commit_record(context.store, context.job, seen.state)
+    record = load_commit_record(context.store, context.job, committed.state)
     roots = (context.job.destination, *record.allowed_roots)
-    load_manifests(context, record, roots, stamp=seen.state.stamp)
+    load_manifests(context, record, roots, stamp=committed.state.stamp)
     compared = validate_renamed_files(context, record.manifests)
     return Validation(context.url, context.job.job_id, Evidence.MANIFESTS, compared, record.files)
 

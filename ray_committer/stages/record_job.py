@@ -70,7 +70,7 @@ def record_job(run: CommitRun, last: Seen, loaded: LoadedManifests) -> Seen:
 @dataclass(frozen=True, slots=True)
 class _Decision:
     """What is decided: the job's manifests, the directories that its mode is about, what it claims among
-    all jobs, and its turn among those of its table. `run_id` is what the job does once."""
+    all jobs, and its turn among the jobs of its table. `run_id` is what the job does once."""
 
     run: CommitRun
     loaded: LoadedManifests

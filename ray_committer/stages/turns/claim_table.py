@@ -128,9 +128,9 @@ class TableTurn(Turn):
         """Of the jobs in so many directories at the destination, the ids of those that this job must
         look at, besides those that were taken away; None for all.
 
-        If the table is complete, each job there has a turn, too, so its claim and that of this job are
-        judged in the log. That leaves the jobs with a claim whose process may have died, also just after
-        the commit.
+        If the table is complete, each job there has a turn, too, so its claim and the claim of this job
+        are judged in the log. That leaves the jobs with a claim whose process may have died, also just
+        after the commit.
         """
         # A few directories cost less than the question whether the table is complete.
         if count < MANY or not self._is_complete():

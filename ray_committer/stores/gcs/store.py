@@ -68,7 +68,7 @@ HIERARCHICAL = StoreCapabilities(
 
 
 class GcsStore(StoreOperations):
-    """`StoreOperations` on ``gs://``; the storage options are those of gcsfs.
+    """`StoreOperations` on ``gs://``; the storage options have gcsfs's names.
 
     Opening it asks once whether the bucket has folders. If the answer is denied, the bucket counts as
     flat, which works with either kind: a write creates the folders above it.
