@@ -105,16 +105,13 @@ def _commit(run: CommitRun, first: Seen) -> None:
     if not is_there:
         run.progress.outcome = _say_what_became(run, last)
     elif last.phase is Phase.COMMITTED:
-        is_own = first.phase is Phase.COMMITTED or run.progress.record is not None
-        run.progress.outcome = Outcome.COMMITTED if is_own else by_another_process(run.context)
-        conclude_job(run, last)
+        conclude_job(run, last, is_found=first.phase is Phase.COMMITTED)
     else:
         run.progress.outcome = Outcome.RECORDED
 
 
 def _take_step(run: CommitRun, current: Seen) -> Seen:
-    """Take the job from the state `current` to the next one; return `current` itself if that is the
-    last."""
+    """Take the job from the `current` state to the next one; return `current` if it is the last."""
     enter_state(run, current)
     with looking_again(run, current):
         match current.phase:

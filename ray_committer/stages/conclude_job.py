@@ -14,19 +14,26 @@ from ray_committer.errors import RecordGoneError, mark
 from ray_committer.job_files.commit_record import load_commit_record
 from ray_committer.job_files.job_state import Seen
 from ray_committer.protocol import statistic_names as names
+from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.stages.cleanup_job import cleanup_job, end_other_attempts
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.old_data.old_files_aside import delete_old_files
 from ray_committer.stages.old_data.old_success import delete_old_success
+from ray_committer.stages.other_jobs.ended_jobs import by_another_process
 from ray_committer.stages.run.commit_run import CommitRun
 from ray_committer.stages.run.progress import CommitProgress
 from ray_committer.stages.save_success_file import save_success_file, write_success_file
 
 
-def conclude_job(run: CommitRun, current: Seen) -> None:
-    """Put ``_SUCCESS`` in place, and clean up; what an earlier run has done is not done again."""
+def conclude_job(run: CommitRun, current: Seen, *, is_found: bool) -> None:
+    """Put ``_SUCCESS`` in place, and clean up; what an earlier run has done is not done again.
+
+    This run has committed the job, or found it committed, `is_found`; else another process was faster.
+    """
     progress = run.progress
+    is_own = is_found or progress.record is not None
+    progress.outcome = Outcome.COMMITTED if is_own else by_another_process(run.context)
     try:
         record = progress.record or load_commit_record(run.context.store, run.context.job, current.state)
     except RecordGoneError:  # the clean-up, which comes last, has begun

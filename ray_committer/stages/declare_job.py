@@ -83,18 +83,30 @@ def withdraw(context: JobContext, declared: Seen) -> Seen:
 
 
 def wait_for_declaration(context: JobContext, expected: Seen, patience: Patience) -> Seen:
-    """Wait for another committer of this job that has declared it; if it is dead, withdraw for it.
+    """Wait for another committer of this job that has declared it; if it is dead, withdraw for it."""
+    wait_for_committer(context, expected, patience)
+    return withdraw(context, expected)
 
-    `CommitterBusyError` if that committer is at work for longer than there is patience.
+
+def wait_for_committer(
+    context: JobContext, expected: Seen, patience: Patience, run: str | None = None
+) -> None:
+    """Wait until no live process, but that of this `run`, is at work on this job.
+
+    `StateChangedError` if one has gone on with it. `CommitterBusyError` if it is at work for longer than
+    there is patience.
     """
+    wants_beat = expected.phase is not Phase.DECLARED
     while True:
-        status = read_other(context.store, context.job, context.now_milliseconds())
+        status = read_other(
+            context.store, context.job, context.now_milliseconds(), wants_beat=wants_beat
+        )
         if status is None or status.seen != expected:
             current = status.seen if status else read_state(context.store, context.job)
             raise StateChangedError(current, expected)
         status = patience.watch.judge(status)
-        if not status.is_alive:
-            return withdraw(context, expected)
+        if not status.is_alive or status.owner.run == run:
+            return
         if patience.is_over and not status.is_doubtful:
             raise busy(status)
         patience.wait()

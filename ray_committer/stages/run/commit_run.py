@@ -9,15 +9,14 @@ from functools import partial
 
 from ray_committer.events import JobLoaded
 from ray_committer.job_files.commit_record import load_commit_record
-from ray_committer.job_files.job_state import Seen, StateChangedError, read_state
-from ray_committer.job_files.read_job import read_other
+from ray_committer.job_files.job_state import Seen
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.commit_result import CommitResult
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.state import UNDECIDED, JobState, Phase, new_nonce
 from ray_committer.stages.checks.attempts import listed_attempts, refuse_unsaved
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.declare_job import Patience, busy
+from ray_committer.stages.declare_job import Patience, wait_for_committer
 from ray_committer.stages.load_manifests import LoadedManifests, load_manifests, load_unchanged
 from ray_committer.stages.preflight import preflight
 from ray_committer.stages.rename_files import Renamed
@@ -168,21 +167,8 @@ def own_record(run: CommitRun, current: Seen) -> CommitRecord:
 
 def enter_state(run: CommitRun, entered: Seen) -> None:
     """Note the state of the job; wait until no other live process is at work on a commit that it began.
-
-    `StateChangedError` if one has gone on with it. `CommitterBusyError` if it is at work for longer than
-    there is patience.
-    """
-    context, patience = run.context, run.patience
+    Errors are those of `wait_for_committer`."""
     run.progress.is_begun = run.progress.is_begun or entered.phase not in UNDECIDED
     # A live committer is left alone (D10): two runs at work on one job are safe, but do its work twice.
-    while entered.phase in (Phase.RECORDED, Phase.SEALED) and run.progress.record is None:
-        status = read_other(context.store, context.job, context.now_milliseconds(), wants_beat=True)
-        if status is None or status.known != entered:
-            current = status.known if status else read_state(context.store, context.job)
-            raise StateChangedError(current, entered)
-        status = patience.watch.judge(status)
-        if not status.is_alive or status.owner.run == run.name:
-            return
-        if patience.is_over and not status.is_doubtful:
-            raise busy(status)
-        patience.wait()
+    if entered.phase in (Phase.RECORDED, Phase.SEALED) and run.progress.record is None:
+        wait_for_committer(run.context, entered, run.patience, run.name)
