@@ -7,7 +7,6 @@ import os
 from ray_committer.protocol.actions import Place, judge_complete
 from ray_committer.protocol.recovery import Judgement, Proof, Verdict, judge_rename, prove
 from ray_committer.stores.base import missing_operations
-from ray_committer.stores.forwarding import ForwardingStore
 from ray_committer.stores.local import LocalStore
 from ray_committer.stores.local_renames import rename_without_replacing
 from ray_committer.work.publish_entry import publish_entry
@@ -62,7 +61,7 @@ def a_rename_replaces() -> Swaps:
 
 def a_file_system_is_not_tried_at_the_set_up() -> Swaps:
     """After hours, all tasks have written to a mount on which nothing can be committed."""
-    yield ForwardingStore.check_renames, lambda self, directory: None
+    yield LocalStore.check_renames, lambda self, directory: None
 
 
 def a_store_may_lack_operations() -> Swaps:
