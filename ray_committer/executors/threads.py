@@ -61,8 +61,8 @@ class ThreadsExecutor(InlineExecutor):
                 waited += time.monotonic() - begun
                 if not self._waits:
                     computing = self._computed() - computed
-                    # The clocks count all threads of this executor, also those of another `run`. So a
-                    # wrong answer is only late, never a pool of threads for work that computes.
+                    # The clocks count all threads of this executor, also the threads of another `run`.
+                    # So a wrong answer is only late, never a pool of threads for work that computes.
                     self._waits = waited > 2 * computing + _SLACK_SECONDS
                 if done is not None:
                     running.remove(done)

@@ -56,12 +56,12 @@ def other_jobs(
     destination: str,
     now_milliseconds: int,
     *,
-    own: JobAttempt | None = None,
+    asking: JobAttempt | None = None,
     unread: Unread = stop_if_unread,
     choose: Choose = look_for_all,
 ) -> list[JobStatus]:
-    """Find attempts of other jobs than `own`, below the ``_temporary`` of `destination`, that have begun
-    their commit, and symbolic links in the place of a job or an attempt.
+    """Find attempts of other jobs than `asking`, below the ``_temporary`` of `destination`, that have
+    begun their commit, and symbolic links in the place of a job or an attempt.
 
     This includes an attempt that a process which slept has taken away by mistake, also if it is put back
     during the search.
@@ -69,7 +69,7 @@ def other_jobs(
     jobs_begun: dict[tuple[str, int], JobStatus] = {}
     links: dict[str, JobStatus] = {}
     for _ in range(_LOOKS):
-        jobs, is_whole = _look(store, destination, now_milliseconds, own, unread, choose)
+        jobs, is_whole = _look(store, destination, now_milliseconds, asking, unread, choose)
         for status in jobs:
             if status.is_link:
                 links[status.job.directory] = status
@@ -86,7 +86,7 @@ def _look(
     store: StoreOperations,
     destination: str,
     now_milliseconds: int,
-    own: JobAttempt | None,
+    asking: JobAttempt | None,
     unread: Unread,
     choose: Choose,
 ) -> tuple[list[JobStatus], bool]:
@@ -95,7 +95,7 @@ def _look(
     def read_attempt(job: JobAttempt) -> JobStatus:
         try:
             if job.is_gone:
-                return _read_gone(store, job, own, now_milliseconds)
+                return _read_gone(store, job, asking, now_milliseconds)
             return read_commit(store, job, now_milliseconds)
         except (PermissionError, LinkedPathError) as e:
             unread(e)
@@ -107,7 +107,7 @@ def _look(
         except (PermissionError, LinkedPathError) as e:
             unread(e)
             return []
-        return [entry for entry in listed if own is None or entry.path != own.job_directory]
+        return [entry for entry in listed if asking is None or entry.path != asking.job_directory]
 
     listed = list_others()
     links = [entry for entry in listed if entry.is_link]
@@ -142,9 +142,9 @@ def _filled(jobs: Iterable[JobStatus]) -> set[str]:
 
 
 def _read_gone(
-    store: StoreOperations, gone: JobAttempt, own: JobAttempt | None, now_milliseconds: int
+    store: StoreOperations, gone: JobAttempt, asking: JobAttempt | None, now_milliseconds: int
 ) -> JobStatus:
-    """Read a job other than `own` that was taken away although it has not ended.
+    """Read a job other than `asking` that was taken away although it has not ended.
 
     A job that is only declared, by a dead process, does not count: it cannot be recorded in that place.
     """
@@ -155,7 +155,7 @@ def _read_gone(
     if not status.has_begun or (status.phase is Phase.DECLARED and not status.is_alive):
         return replace(status, declared=None)
     declaration = status.declaration
-    if own is not None and declaration.job_id == own.job_id:
+    if asking is not None and declaration.job_id == asking.job_id:
         return JobStatus(gone)
     return replace(status, job=replace(gone, job_id=declaration.job_id, number=declaration.job_attempt))
 

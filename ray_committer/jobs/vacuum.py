@@ -85,7 +85,7 @@ def vacuum_jobs(
             store, destination, older_than_seconds=older_than_seconds, now_milliseconds=now
         )
         in_log = JobsInLog(store)
-        with suppress(RayCommitterError):  # the reason is that of each job whose claim cannot end
+        with suppress(RayCommitterError):  # each job whose claim cannot end gives it as its reason
             in_log = read_jobs_in_log(store, destination)
         settle = partial(_settle, store, dest, in_log, now, options, dry_run=dry_run)
         settled = list(map(settle, remains))

@@ -67,9 +67,9 @@ def same_run(claim: TableClaim, in_flight: Iterable[ClaimInFlight]) -> Obstacle 
     return None
 
 
-def common_partitions(some: Iterable[str], others: Iterable[str]) -> set[str]:
+def common_partitions(some: Iterable[str], rest: Iterable[str]) -> set[str]:
     """The directories that are in both of two sets of directories, each with all that is below it."""
-    left, right = set(some), set(others)
+    left, right = set(some), set(rest)
     return {path for path in left if is_in(path, right)} | {path for path in right if is_in(path, left)}
 
 

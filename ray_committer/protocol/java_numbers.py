@@ -27,7 +27,7 @@ _SPECIAL = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity", "0.0": "0.0", 
 _LARGEST_WHOLE = 62
 """Java takes whole numbers up to this power of 2 as they are."""
 _POWERS = 27
-"""Java knows the bits of so many powers of 5, and estimates those of higher ones."""
+"""Java knows the bits of so many powers of 5, and estimates the bits of higher ones."""
 
 
 def decimal_texts(value: Decimal) -> tuple[str, ...]:

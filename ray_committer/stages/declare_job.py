@@ -222,7 +222,7 @@ def _hindrances(
         context.store,
         directory,
         context.now_milliseconds(),
-        own=context.job,
+        asking=context.job,
         unread=unread,
         choose=choose,
     )

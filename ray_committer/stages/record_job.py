@@ -237,7 +237,7 @@ def _refuse_wrong_sources(
         if not loaded.sources_are_checked:
             wrong += check_sources_at_once(context, loaded)
         if wrong:
-            if not are_as_loaded(context, loaded):  # the sources are those of an earlier manifest
+            if not are_as_loaded(context, loaded):  # the sources belong to an earlier manifest
                 raise ManifestsChangedError
             known = replace(loaded, wrong_sources=wrong)
             look = partial(look_at_data, context, known, roots, allowed_roots=run.allowed_roots)

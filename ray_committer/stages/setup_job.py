@@ -218,7 +218,7 @@ def _refuse_ended(store: StoreOperations, job: JobAttempt, first: Seen) -> None:
 def _look(store: StoreOperations, job: JobAttempt, now_milliseconds: int | None) -> Sequence[JobStatus]:
     def look() -> Sequence[JobStatus]:
         now = time.time_ns() // 1_000_000 if now_milliseconds is None else now_milliseconds
-        return other_jobs(store, job.destination, now, own=job)
+        return other_jobs(store, job.destination, now, asking=job)
 
     return until_certain(look)
 

@@ -39,7 +39,7 @@ PACKED = 6
 AGAIN = 3
 """And again after so many more."""
 LOOKS = 2
-"""So many looks after those of the one before it in the order, a process makes the pack itself."""
+"""So many looks after the process before it in the order, a process makes the pack itself."""
 LAST = 8
 """Who comes later in the order than that puts its entry alone, after as many looks."""
 OLD_MILLISECONDS = 60_000

@@ -221,7 +221,7 @@ def test_a_beat_is_read_unasked_only_if_it_is_needed_to_tell_who_is_alive():
 
 
 def found(store, job: JobAttempt = JOB, destination: str = "/table") -> list[JobStatus]:
-    return list(other_jobs(store, destination, NOW, own=job))
+    return list(other_jobs(store, destination, NOW, asking=job))
 
 
 @kinds

@@ -96,7 +96,7 @@ class GcsCredentials:
                 return headers
 
             def refresh(fresh: dict[str, str]) -> None:
-                # A session of its own: those of requests are not made for several threads.
+                # A session of its own: a session of requests is not made for several threads.
                 with requests.Session() as session:
                     token_source.refresh(Request(session))
                 token_source.apply(fresh)

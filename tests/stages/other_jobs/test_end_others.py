@@ -43,7 +43,7 @@ def stopped(
 ) -> tuple[MemoryStore, JobStatus]:
     """A job that has stopped, and how it looks long after that."""
     store = with_job(job=OTHER_JOB, phase=phase, owner=owner, claim=Claim([*writes]))
-    (other,) = other_jobs(store, "/table", LONG_AFTER, own=JOB)
+    (other,) = other_jobs(store, "/table", LONG_AFTER, asking=JOB)
     return store, other
 
 
@@ -77,14 +77,14 @@ def test_what_is_not_in_the_middle_is_not_ended(phase: Phase, unfinished: Unfini
 @pytest.mark.parametrize("unfinished", ["finish", "supersede", None])
 def test_a_job_that_is_at_work_is_not_ended(unfinished: Unfinished | None):
     store, _ = stopped(ALIVE)
-    (alive,) = other_jobs(store, "/table", NOW, own=JOB)
+    (alive,) = other_jobs(store, "/table", NOW, asking=JOB)
     assert end_of(alive, unfinished, ("/table",)) is None
 
 
 def test_a_job_that_was_moved_away_by_mistake_is_not_ended():
     store, _ = stopped()
     store.move_directory(OTHER_JOB.directory, OTHER_JOB.gone("nonce").directory)
-    (gone,) = other_jobs(store, "/table", LONG_AFTER, own=JOB)
+    (gone,) = other_jobs(store, "/table", LONG_AFTER, asking=JOB)
     assert end_of(gone, "finish", ("/table",)) is None
 
 
@@ -144,7 +144,7 @@ def test_a_job_is_watched_unless_it_is_certain_that_its_process_has_ended(
     store, other = stopped(owner, phase)
     if beats is not None:
         beat(store, beats)
-        (other,) = other_jobs(store, "/table", LONG_AFTER, own=JOB)
+        (other,) = other_jobs(store, "/table", LONG_AFTER, asking=JOB)
     slept = Slept()
     texts = end_all(store, [(other, End.UNDO)], lambda *_: [], slept)
     assert len(texts) == 1
