@@ -167,7 +167,7 @@ def own_record(run: CommitRun, current: Seen) -> CommitRecord:
 
 def enter_state(run: CommitRun, entered: Seen) -> None:
     """Note the state of the job; wait until no other live process is at work on a commit that it began.
-    Errors are those of `wait_for_committer`."""
+    Errors as `wait_for_committer`."""
     run.progress.is_begun = run.progress.is_begun or entered.phase not in UNDECIDED
     # A live committer is left alone (D10): two runs at work on one job are safe, but do its work twice.
     if entered.phase in (Phase.RECORDED, Phase.SEALED) and run.progress.record is None:
