@@ -91,7 +91,7 @@ def wait_for_declaration(context: JobContext, expected: Seen, patience: Patience
 def wait_for_committer(
     context: JobContext, expected: Seen, patience: Patience, run: str | None = None
 ) -> None:
-    """Wait until no live process, but that of this `run`, is at work on this job.
+    """Wait until no live process, except the one of this `run`, is at work on this job.
 
     `StateChangedError` if one has gone on with it. `CommitterBusyError` if it is at work for longer than
     there is patience.
