@@ -140,7 +140,7 @@ def an_undo_replaces_what_it_finds() -> Swaps:
 
 def a_directory_is_claimed_without_those_below() -> Swaps:
     """An overwrite of a table is committed beside a job of one partition."""
-    yield common_partitions, lambda some, others: {*some} & {*others}
+    yield common_partitions, lambda some, rest: {*some} & {*rest}
 
 
 def each_run_makes_a_claim_of_its_own() -> Swaps:
