@@ -140,7 +140,7 @@ def a_manifest_of_an_earlier_job_of_the_id_is_taken() -> Swaps:
 
 def a_job_does_not_look_at_others() -> Swaps:
     """Two overwrites are both told committed, and a half of each is there."""
-    yield look_around, lambda context, claim, below=(), choose=tuple: []
+    yield look_around, lambda context, claim, below=(), choose=None: []
 
 
 def a_job_looks_at_others_before_it_declares_itself() -> Swaps:
@@ -152,14 +152,14 @@ def a_job_looks_at_others_before_it_declares_itself() -> Swaps:
         return declare_job(context, last, claim, run, run_id)
 
     yield declare_job, declare
-    yield look_around, lambda context, claim, below=(), choose=tuple: found
+    yield look_around, lambda context, claim, below=(), choose=None: found
 
 
 def old_files_are_listed_before_the_look_at_others() -> Swaps:
     """An overwrite leaves the rows of a commit that ended between its two looks beside its own."""
     early = []
 
-    def look(context, claim, below=(), choose=tuple):
+    def look(context, claim, below=(), choose=None):
         early[:] = [list_replaced_files(context, claim.excludes)]
         return look_around(context, claim, below, choose)
 
