@@ -145,6 +145,9 @@ class RayCommitterError(Exception):
     def __str__(self) -> str:
         return "; ".join(map(self._shown, self.args))
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
     def advise(self, text: str, *, instead: bool = False) -> None:
         """Add to the advice, or give this one `instead`."""
         what, advice = self.parts

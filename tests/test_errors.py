@@ -71,6 +71,7 @@ def test_each_path_in_a_text_is_a_field_and_becomes_a_url(kind: type[RayCommitte
     assert error.what == "gs://bucket/t/a: is gone and gs://bucket/t/b c is not there either"
     assert error.advice == "put gs://bucket/t/b c back"
     assert str(error) == f"{error.what}; {error.advice}"
+    assert repr(error) == f"{kind.__name__}({str(error)!r})"
 
 
 def test_a_text_in_another_text_keeps_its_paths():
