@@ -35,8 +35,8 @@ from ray_committer.stores.base import FileStatus, StoreOperations
 
 _LOOKS = 3  # a job that is taken away by mistake and put back is missed at most twice
 Choose = Callable[[int], Collection[str] | None]
-"""Of so many directories of other jobs, the ids of those to look for, besides what was taken away; None
-for all."""
+"""Gets the number of directories of other jobs; returns the ids of the jobs to look for, None for all.
+What was taken away is always looked at."""
 Unread = Callable[[PermissionError | LinkedPathError], None]
 """Called with the error of a closed or linked directory; if it does not raise it, the search goes on."""
 Sign = tuple[str, Heartbeat | None]

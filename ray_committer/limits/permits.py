@@ -27,6 +27,8 @@ CLOSE_SECONDS = 2.0
 
 @dataclass(slots=True)
 class _Batch:
+    """The permits of one grant, from when until when they are valid; None: any number."""
+
     begins: float
     ends: float
     size: int | None
@@ -35,7 +37,13 @@ class _Batch:
 
 @dataclass(slots=True)
 class _Held:
-    """The permits that a process has now; guarded by the lock of its `Permits`."""
+    """The permits that a process has now; guarded by the lock of its `Permits`.
+
+    made: the requests that were permitted, of which the authority was `told` some.
+    wanted: more permits are to be asked for, or were asked for without an answer yet.
+    free_until: until then no limit holds, so no permit is counted. renew_at: when to ask again whether
+        that is still so.
+    """
 
     batches: deque[_Batch] = field(default_factory=deque)
     made: int = 0

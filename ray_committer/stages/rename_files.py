@@ -46,7 +46,7 @@ class Renamed:
     """The result of the stage: files moved now, and files proved to have been moved before, by proof.
 
     `whole` are the spans of files of the job in shards of which each file was moved or proved. For other
-    shards, `done_by_manifest` and `held_by_manifest` count them.
+    shards, `done_by_manifest` and `held_by_manifest` count the files of each manifest.
     """
 
     moved: int = 0
@@ -91,6 +91,12 @@ class ShardResult:
 
 
 class _Outcome(msgspec.Struct, frozen=True, gc=False):
+    """What became of one entry of a shard.
+
+    index: the place of its manifest in the record. held: it is not moved yet, because it takes the name
+    of an old file. stays: why that old file cannot give way.
+    """
+
     entry: Entry
     index: int
     seconds: float
@@ -253,7 +259,7 @@ def _rename_shard(
     located = (_uri(worker, outcome.entry.dest) for outcome in outcomes[: shard.sample])
     seconds = [outcome.seconds for outcome in outcomes]
     statistics = aggregate(
-        _statistics(seconds, [seconds for _, seconds in failed], len(again)), worker.take_statistics()
+        _statistics(seconds, [took for _, took in failed], len(again)), worker.take_statistics()
     )
     failure = failed[0][0] if failed else None
     if failure is not None:

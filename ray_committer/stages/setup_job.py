@@ -75,10 +75,12 @@ def setup_job(
 ) -> str:
     """Make the job attempt's directories and its state; `TaskCommitError` if it was set up before.
 
-    Returns the job's stamp, which its tasks put into their manifests. `on_warning` gets the warnings.
-    They name jobs that were ended first (at once, since this job can still be refused), other unfinished
-    commits at the destination, since running their applications again would double rows, symbolic links,
-    since unfinished commits may be behind them, and a file system in user space.
+    Returns the job's stamp, which its tasks put into their manifests. `on_warning` gets the warnings:
+
+    - each job that was ended first; at once, since this job can still be refused after that;
+    - each other unfinished commit at the destination: its application run again would double rows;
+    - each symbolic link there: an unfinished commit may be behind it;
+    - a file system in user space.
 
     `replaces` are the directories that the job replaces. If a stopped commit is in its way, `end` ends
     that one first, or the job is refused, as `unfinished` says (see `CommitOptions`): to finish that

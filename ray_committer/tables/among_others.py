@@ -35,13 +35,13 @@ from ray_committer.tables.log import Entries, read_file
 from ray_committer.tables.put import Draft
 
 PACKED = 6
-"""A pack takes about so many requests one after the other: who waits for it looks then first."""
+"""To make a pack takes about so many requests: a process that waits for one looks first after that."""
 AGAIN = 3
-"""And again after so many more."""
+"""If it is not there, it looks again after the time of so many requests."""
 LOOKS = 2
-"""So many looks after the process before it in the order, a process makes the pack itself."""
+"""A process looks so many times more than the one before it in the order; then it makes the pack."""
 LAST = 8
-"""Who comes later in the order than that puts its entry alone, after as many looks."""
+"""A process that comes later in the order looks as often as this one, and then puts its entry alone."""
 OLD_MILLISECONDS = 60_000
 """A draft that is older than the own one by so much is passed over: its owner is probably dead."""
 

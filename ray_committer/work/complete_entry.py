@@ -152,8 +152,8 @@ def _judge(
     for _ in range(2):
         is_pending: bool | None = None
         try:
-            # The upload before the destination: if it is completed between the two looks, the file is
-            # seen, and never neither of them.
+            # The upload first: one that is completed between the two looks shows as a file, and is never
+            # taken for lost.
             if answer is not Answer.NO_UPLOAD:
                 is_pending = store.is_pending(action.dest, action.id)
             file = store.get_status(action.dest)

@@ -144,8 +144,8 @@ class _Export:
         """`ExportError` if the last version of the table has a file that is gone; `BeatenError` if a job
         may be moving it to its place just now."""
         snapshot, directory = TableSnapshot(self.store, self.table, self._table_id), partition_of(gone.p)
-        # The log names the new files as soon as the job is committed, a moment before those with old
-        # names are moved.
+        # The log names the new files as soon as the job is committed. New files that take the names of
+        # old ones are moved a moment later.
         if not snapshot.is_settled(directory):
             raise BeatenError("a job moves its files to their places")
         if gone in snapshot.files(directory):
