@@ -156,7 +156,7 @@ def _refuse_missing_key_file(bucket: str, token: Any) -> None:
     """Refuse a key file that is not there, because gcsfs would send its path as a token."""
     if isinstance(token, str) and token.startswith("/") and not os.path.exists(token):
         raise StoreRefusedError(
-            f"gs://{bucket}: the key file {token} is not on {platform.node()}", "copy it to all nodes"
+            f"gs://{bucket}: the key file '{token}' is not on {platform.node()}", "copy it to all nodes"
         )
 
 

@@ -139,7 +139,7 @@ def test_what_hadoop_names_is_what_gcsfs_takes(tmp_path: Path):
 
 def test_a_key_file_that_is_not_there_is_not_sent_as_a_token(tmp_path: Path):
     options = mapped(service_account_json_keyfile=str(tmp_path / "key.json"))
-    with pytest.raises(StoreRefusedError, match=r"the key file /.*key\.json is not on"):
+    with pytest.raises(StoreRefusedError, match=r"the key file '/.*key\.json' is not on"):
         GcsCredentials("bucket", options)
 
 
