@@ -162,8 +162,8 @@ class _Busiest:
         there were too few requests, or if a far smaller share of the last second was refused.
 
         Permits of an earlier rate are used for a moment, so the requests of the last second must be far
-        fewer, too. Its share counts as well, because it is of all requests: those between two looks are
-        counted only if the rate was far lower at both, and each look is at a refusal.
+        fewer, too. Its share counts as well, because it is of all requests. A look comes with each
+        refusal, and requests between two looks are counted only if the rate was far lower at both.
         """
         # Of what was served, not of what was asked: a store that throttles serves its limit whatever is
         # asked. A rate below two thirds of that cannot be refused for being too high.
