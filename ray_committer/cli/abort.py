@@ -30,12 +30,7 @@ from ray_committer.options.settings import Group
 @shared.at_store("job_attempt", "allowed_roots", *shared.REQUESTS)
 @shared.output_option
 def abort(
-    destination: str,
-    job_id: str | None,
-    undo: bool,
-    dry_run: bool,
-    output: str,
-    how: shared.How,
+    destination: str, job_id: str | None, undo: bool, dry_run: bool, output: str, how: shared.How
 ) -> None:
     """Delete the output of a job's tasks.
 
@@ -56,14 +51,7 @@ def abort(
     def note(event: Event) -> None:
         notices.extend([event.text] if isinstance(event, Notice) else [])
 
-    aborted = abort_job(
-        destination,
-        job_id,
-        undo=undo,
-        **how,
-        on_event=note,
-        on_report=reports.append,
-    )
+    aborted = abort_job(destination, job_id, undo=undo, **how, on_event=note, on_report=reports.append)
     (report,) = reports
     print_result(
         output,

@@ -33,12 +33,7 @@ def verbose_option(*, is_eager: bool = False) -> click.Option:
 
     text = "Log what happens; -vv logs more, with tracebacks."
     return click.Option(
-        ["-v", "--verbose"],
-        count=True,
-        expose_value=False,
-        is_eager=is_eager,
-        callback=count,
-        help=text,
+        ["-v", "--verbose"], count=True, expose_value=False, is_eager=is_eager, callback=count, help=text
     )
 
 

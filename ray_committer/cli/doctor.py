@@ -24,23 +24,14 @@ _STYLES = {Verdict.OK: "green", Verdict.WARNING: "yellow", Verdict.FAILED: "bold
 @shared.executor_option
 @shared.at_store("max_requests_per_second", "workers", "worker_cpus")
 @shared.output_option
-def doctor(
-    destination: str,
-    executor: ExecutorName,
-    output: str,
-    how: shared.How,
-) -> None:
+def doctor(destination: str, executor: ExecutorName, output: str, how: shared.How) -> None:
     """Check what a commit to DEST depends on, and report what to fix.
 
     The doctor checks the store, the Ray cluster if a commit would use it, and the installed Spark. It
     uses its own files in a directory below DEST/_temporary, and then removes that directory. The exit
     code is 0 if no line failed, and 1 otherwise.
     """
-    diagnosis = jobs.doctor(
-        destination,
-        executor=executor,
-        **how,
-    )
+    diagnosis = jobs.doctor(destination, executor=executor, **how)
     value = {**asdict(diagnosis), "failed": diagnosis.failed}
     print_result(output, value, _lines(diagnosis))
     sys.exit(1 if diagnosis.failed else 0)

@@ -28,12 +28,7 @@ from ray_committer.report.progress import stage_name
 )
 @shared.at_store("summary_directory", "retry_seconds")
 @shared.output_option
-def history(
-    destination: str,
-    limit: int,
-    output: str,
-    how: shared.How,
-) -> None:
+def history(destination: str, limit: int, output: str, how: shared.How) -> None:
     """List the past commits of DEST, the newest first.
 
     They come from the summary reports in --summary-directory, which also has reports of failed commits,

@@ -46,10 +46,7 @@ executor_option = option(
     help="Where the commit runs. No Ray is started: ray uses one that is there.",
 )
 dry_run_option = option(
-    "--dry-run",
-    is_flag=True,
-    group=Group.SAFETY,
-    help="Show what would be done; change nothing.",
+    "--dry-run", is_flag=True, group=Group.SAFETY, help="Show what would be done; change nothing."
 )
 output_option = option(
     "--output",

@@ -13,12 +13,7 @@ from ray_committer.cli.command import Command
 from ray_committer.cli.print import count_text
 from ray_committer.errors import SettingsError, mark
 from ray_committer.protocol.partition_sql import statements, table_name
-from ray_committer.protocol.partitions import (
-    Partition,
-    PartitionChanges,
-    common_columns,
-    is_partition,
-)
+from ray_committer.protocol.partitions import Partition, PartitionChanges, common_columns, is_partition
 from ray_committer.table_jobs.partitions import TablePartitions, open_partitions, tell_catalog
 
 if TYPE_CHECKING:

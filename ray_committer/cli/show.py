@@ -35,12 +35,7 @@ _EMPTY = (
 @html_option
 @shared.at_store("retry_seconds")
 @shared.output_option
-def show(
-    path: str,
-    html_file: str | None,
-    output: str,
-    how: shared.How,
-) -> None:
+def show(path: str, html_file: str | None, output: str, how: shared.How) -> None:
     """Show the _SUCCESS, summary report, task manifest or commit record at PATH, or its writer.
 
     If PATH is a directory, the command shows its _SUCCESS. It also shows the files of Hadoop's manifest

@@ -61,11 +61,7 @@ def spark_conf(
     because the commit takes them from the driver's Hadoop settings.
     """
     conf = driver_conf(
-        destination,
-        driver=driver,
-        executor=executor,
-        commit=commit,
-        command=command or _own_command(),
+        destination, driver=driver, executor=executor, commit=commit, command=command or _own_command()
     )
     lines = _arguments(conf) if format == "conf" else _defaults(conf)
     print_result(output, {"settings": conf}, lines)

@@ -47,13 +47,7 @@ class _StatusCommand(Command):
 )
 @shared.at_store(*shared.REQUESTS)
 @shared.output_option
-def status(
-    destination: str,
-    exact: bool,
-    watch: float | None,
-    output: str,
-    how: shared.How,
-) -> None:
+def status(destination: str, exact: bool, watch: float | None, output: str, how: shared.How) -> None:
     """Show the state of DEST: its last commit, its jobs, and leftovers.
 
     The last commit is that in DEST/_SUCCESS or, in a table with a log, in its log. Leftovers are the
@@ -73,12 +67,7 @@ def status(
     options = how["options"]
     if watch is not None:
         how["options"] = options.changed(retry_seconds=min(options.retry_seconds, RETRY_SECONDS))
-    look = partial(
-        destination_status,
-        destination,
-        exact=exact,
-        **how,
-    )
+    look = partial(destination_status, destination, exact=exact, **how)
     shown = without_password(destination)
     if watch is not None:
         watch_destination(shown, look, every=watch, output=output)

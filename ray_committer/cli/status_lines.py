@@ -7,13 +7,7 @@ from datetime import UTC, datetime
 
 from rich.text import Text
 
-from ray_committer.cli.print import (
-    age_text,
-    ago_text,
-    count_text,
-    partitions_text,
-    size_text,
-)
+from ray_committer.cli.print import age_text, ago_text, count_text, partitions_text, size_text
 from ray_committer.jobs.destination_status import DestinationStatus, Leftover
 from ray_committer.jobs.list_jobs import JobSummary
 from ray_committer.jobs.past_commits import PastCommit

@@ -53,11 +53,7 @@ def table() -> None:
 @shared.at_store("retry_seconds")
 @shared.output_option
 def init(
-    destination: str,
-    isolation: str,
-    partition_types: tuple[str, ...],
-    output: str,
-    how: shared.How,
+    destination: str, isolation: str, partition_types: tuple[str, ...], output: str, how: shared.How
 ) -> None:
     """Make DEST a table with a log that names the files that are there.
 
@@ -81,18 +77,9 @@ def init(
 @click.option("--since", type=click.IntRange(min=0), default=0, help="Only entries after this version.")
 @shared.at_store("retry_seconds")
 @shared.output_option
-def log(
-    destination: str,
-    since: int,
-    output: str,
-    how: shared.How,
-) -> None:
+def log(destination: str, since: int, output: str, how: shared.How) -> None:
     """Show the entries of the log of the table at DEST."""
-    entries = table_log(
-        destination,
-        since=since,
-        **how,
-    )
+    entries = table_log(destination, since=since, **how)
     print_result(output, {"entries": entries}, _lines(entries))
 
 

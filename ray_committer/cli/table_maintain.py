@@ -34,11 +34,7 @@ def add_commands(group: click.Group) -> None:
 @shared.at_store(*_SETTINGS)
 @shared.output_option
 def _drop_partition(
-    destination: str,
-    partitions: tuple[str, ...],
-    executor: ExecutorName,
-    output: str,
-    how: shared.How,
+    destination: str, partitions: tuple[str, ...], executor: ExecutorName, output: str, how: shared.How
 ) -> None:
     """Remove all files of each PARTITION, such as day=1, of the table at DEST.
 
@@ -60,13 +56,7 @@ def _drop_partition(
 @shared.executor_option
 @shared.at_store(*_SETTINGS)
 @shared.output_option
-def _undo(
-    destination: str,
-    version: int,
-    executor: ExecutorName,
-    output: str,
-    how: shared.How,
-) -> None:
+def _undo(destination: str, version: int, executor: ExecutorName, output: str, how: shared.How) -> None:
     """Take back what the job that was committed at VERSION has changed in the table at DEST.
 
     The files that it has removed come back, if it has kept them. Those that it has added are removed. If

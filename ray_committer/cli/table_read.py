@@ -32,22 +32,12 @@ def add_commands(group: click.Group) -> None:
 @click.option("--partition", default="", metavar="DIR", help="Only below this directory of DEST.")
 @shared.at_store("retry_seconds")
 @shared.output_option
-def _files(
-    destination: str,
-    version: int | None,
-    partition: str,
-    output: str,
-    how: shared.How,
-) -> None:
+def _files(destination: str, version: int | None, partition: str, output: str, how: shared.How) -> None:
     """List the files of the table at DEST, as its log names them.
 
     A file of an old version can be gone.
     """
-    files_at = snapshot(
-        destination,
-        version,
-        **how,
-    )
+    files_at = snapshot(destination, version, **how)
     files = files_at.files(partition)
     value = {"version": files_at.version, "table_id": files_at.table_id, "files": list(map(_row, files))}
     print_result(output, value, _lines_of_files(files_at.version, files))
@@ -58,21 +48,12 @@ def _files(
 @click.option("--since", type=click.IntRange(min=0), required=True, help="Only jobs after this version.")
 @shared.at_store("retry_seconds")
 @shared.output_option
-def _changes(
-    destination: str,
-    since: int,
-    output: str,
-    how: shared.How,
-) -> None:
+def _changes(destination: str, since: int, output: str, how: shared.How) -> None:
     """List the files that each job has added to the table, or removed.
 
     The next call gets the version of the last job that this one shows.
     """
-    table_changes = changes(
-        destination,
-        since,
-        **how,
-    )
+    table_changes = changes(destination, since, **how)
     if output == "json":
         print_result(output, {"changes": list(map(_change, table_changes))}, ())
     else:
@@ -107,9 +88,4 @@ def _change(change: TableChange) -> dict[str, Any]:
 
 
 def _row(file: ListedFile) -> dict[str, Any]:
-    return {
-        "path": file.p,
-        "size": file.z,
-        "modified_milliseconds": file.m,
-        "etag": file.e,
-    }
+    return {"path": file.p, "size": file.z, "modified_milliseconds": file.m, "etag": file.e}

@@ -23,13 +23,7 @@ from ray_committer.table_jobs.resolve_claim import ResolvedClaim, resolve_claim
 )
 @shared.at_store("job_attempt", "retry_seconds", "conflict_wait_seconds")
 @shared.output_option
-def resolve(
-    destination: str,
-    job_id: str,
-    accept_lost: bool,
-    output: str,
-    how: shared.How,
-) -> None:
+def resolve(destination: str, job_id: str, accept_lost: bool, output: str, how: shared.How) -> None:
     """Give up JOB, whose directory below DEST/_temporary was deleted, and remove its new files.
 
     If the log says that JOB is committed, remove the old files that it replaces instead. A file is
@@ -37,11 +31,7 @@ def resolve(
     there, use commit or abort.
     """
     resolved = resolve_claim(
-        destination,
-        job_id,
-        job_attempt=how["options"].job_attempt,
-        accept_lost=accept_lost,
-        **how,
+        destination, job_id, job_attempt=how["options"].job_attempt, accept_lost=accept_lost, **how
     )
     print_result(output, resolved, _lines(destination, resolved))
 

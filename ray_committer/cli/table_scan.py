@@ -21,23 +21,14 @@ from ray_committer.table_jobs.scan_table import ScannedClaim, TableScan, scan_ta
 @click.option("--import", "import_foreign", is_flag=True, help="Put the foreign files into the log.")
 @shared.at_store("retry_seconds", "conflict_wait_seconds")
 @shared.output_option
-def scan(
-    destination: str,
-    import_foreign: bool,
-    output: str,
-    how: shared.How,
-) -> None:
+def scan(destination: str, import_foreign: bool, output: str, how: shared.How) -> None:
     """Compare the files at DEST with the log of the table.
 
     Foreign files are named by no entry of the log. Orphans are new files of a job that was given up.
     Jobs can be at work: their files are neither. The exit code is 0 if the files and the log agree, and
     5 otherwise.
     """
-    result = scan_table(
-        destination,
-        import_foreign=import_foreign,
-        **how,
-    )
+    result = scan_table(destination, import_foreign=import_foreign, **how)
     print_result(output, {**asdict(result), "agrees": result.agrees}, _lines(result))
     sys.exit(0 if result.agrees else ValidationError.exit_code)
 

@@ -36,13 +36,7 @@ older_than_option = partial(
 @shared.dry_run_option
 @shared.at_store(*shared.REQUESTS)
 @shared.output_option
-def vacuum(
-    destination: str,
-    older_than: float,
-    dry_run: bool,
-    output: str,
-    how: shared.How,
-) -> None:
+def vacuum(destination: str, older_than: float, dry_run: bool, output: str, how: shared.How) -> None:
     """Remove the leftovers of dead jobs from DEST/_temporary.
 
     A job is dead if it has no commit record and nothing in it has changed for the time in --older-than.

@@ -15,23 +15,14 @@ from ray_committer.jobs.validate import Validation, validate_job
 @shared.job_id_option
 @shared.at_store("job_attempt", *shared.REQUESTS)
 @shared.output_option
-def validate(
-    destination: str,
-    job_id: str | None,
-    output: str,
-    how: shared.How,
-) -> None:
+def validate(destination: str, job_id: str | None, output: str, how: shared.How) -> None:
     """Compare the files at DEST with the job's manifests, or with its _SUCCESS file.
 
     While the manifests exist, as after a commit with --no-cleanup, each of their files is compared.
     Otherwise only the names in _SUCCESS are compared: at most 100, without sizes. Exit code 5 means that
     something differs.
     """
-    validation = validate_job(
-        destination,
-        job_id,
-        **how,
-    )
+    validation = validate_job(destination, job_id, **how)
     print_result(output, validation, _lines(validation))
 
 

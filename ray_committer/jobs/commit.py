@@ -55,11 +55,7 @@ from ray_committer.stages.other_jobs.ended_jobs import refuse_logged
 from ray_committer.stages.save_summary_report import save_abort_report
 from ray_committer.stores.addresses import without_password
 from ray_committer.stores.base import StoreSpec
-from ray_committer.stores.registry import (
-    open_store,
-    resolve_destination,
-    shown_url,
-)
+from ray_committer.stores.registry import open_store, resolve_destination, shown_url
 
 _log = logging.getLogger(__name__)
 _DEFAULTS = CommitOptions()

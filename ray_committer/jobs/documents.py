@@ -57,10 +57,7 @@ class Document:
 
 
 def read_document(
-    path: str,
-    *,
-    options: CommitOptions = _DEFAULTS,
-    storage_options: StorageOptions | None = None,
+    path: str, *, options: CommitOptions = _DEFAULTS, storage_options: StorageOptions | None = None
 ) -> Document:
     """Read the file at `path`, or the ``_SUCCESS`` of a directory.
 

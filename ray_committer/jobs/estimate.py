@@ -117,12 +117,7 @@ class Estimate:
 
 
 def count_requests(
-    store: Store,
-    job: Job,
-    *,
-    copies: bool,
-    validates: bool | None = None,
-    above: int = ABOVE,
+    store: Store, job: Job, *, copies: bool, validates: bool | None = None, above: int = ABOVE
 ) -> dict[str, int]:
     """The requests of a commit by kind; the manifests are copied if tasks could replace them."""
     looks = 1 + (store.listing_is_cheap if validates is None else validates)

@@ -32,11 +32,7 @@ from ray_committer.limits.permits import Permits
 from ray_committer.limits.ratelimit import RateLimit
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.manifest import decode_manifest
-from ray_committer.protocol.paths import (
-    JobAttempt,
-    new_job_attempt,
-    temporary_directory,
-)
+from ray_committer.protocol.paths import JobAttempt, new_job_attempt, temporary_directory
 from ray_committer.protocol.state import WITH_RECORD
 from ray_committer.stages.adopt_job import adopt_job
 from ray_committer.stages.other_jobs.end_others import finish_first
@@ -92,12 +88,7 @@ def find_or_adopt(
 
 
 def _find(
-    store: StoreOperations,
-    destination: str,
-    job_id: str | None,
-    number: int | None,
-    *,
-    to_commit: bool,
+    store: StoreOperations, destination: str, job_id: str | None, number: int | None, *, to_commit: bool
 ) -> JobStatus:
     """Find the attempt and its state.
 

@@ -218,10 +218,7 @@ class InLog:
         if logged is None:
             return replace(summary, problem=summary.problem or self.problem)
         return replace(
-            summary,
-            claim=logged.claim,
-            partitions=logged.partitions,
-            table_version=logged.version,
+            summary, claim=logged.claim, partitions=logged.partitions, table_version=logged.version
         )
 
 

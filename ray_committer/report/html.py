@@ -70,7 +70,7 @@ def _verdict(report: RunData) -> str:
     failed = report.outcome is Outcome.FAILED
     lines = [
         f"<h1>{'&#10007;' if failed else '&#10003;'} Job {_text(report.job_id, _NAME)} "
-        f"{_text(verdict(report), _NAME)}</h1>",
+        f"{_text(verdict(report), _NAME)}</h1>"
     ]
     if report.destination:
         lines.append(f"<p>{_text(report.destination, _LONG)}</p>")

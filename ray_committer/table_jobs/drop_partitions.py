@@ -55,10 +55,7 @@ def plan_drop(
 
 
 def drop_partitions(
-    context: JobContext,
-    work: TableWork,
-    *,
-    on_result: Callable[[CommitResult], None] = lambda _: None,
+    context: JobContext, work: TableWork, *, on_result: Callable[[CommitResult], None] = lambda _: None
 ) -> CommitResult:
     """Run a job that removes the partitions of its work."""
 

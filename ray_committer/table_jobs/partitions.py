@@ -145,10 +145,7 @@ class TablePartitions:
 
 @contextmanager
 def open_partitions(
-    dest: str,
-    *,
-    options: CommitOptions = _DEFAULTS,
-    storage_options: StorageOptions | None = None,
+    dest: str, *, options: CommitOptions = _DEFAULTS, storage_options: StorageOptions | None = None
 ) -> Iterator[TablePartitions]:
     """Open a destination to look at its partitions."""
     with open_here(dest, options, storage_options) as (store, destination):

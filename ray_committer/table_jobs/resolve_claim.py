@@ -20,12 +20,7 @@ from ray_committer.protocol.table_entry import TableDefinition
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.other_jobs.ended_jobs import job_gone
 from ray_committer.stores.base import StoreOperations
-from ray_committer.table_jobs.decide_claim import (
-    files_of,
-    find_claim,
-    finish_committed,
-    give_up_claims,
-)
+from ray_committer.table_jobs.decide_claim import files_of, find_claim, finish_committed, give_up_claims
 from ray_committer.table_jobs.remove_listed_files import Removal
 from ray_committer.table_jobs.remove_orphans import remove_orphans
 from ray_committer.table_jobs.table import require_table

@@ -96,11 +96,7 @@ def scan_table(
 
 
 def scan_on(
-    store: StoreOperations,
-    destination: str,
-    *,
-    import_foreign: bool = False,
-    waiting: Waiting,
+    store: StoreOperations, destination: str, *, import_foreign: bool = False, waiting: Waiting
 ) -> TableScan:
     """`scan_table` on a store that is open."""
     table, definition = require_table(store, destination)

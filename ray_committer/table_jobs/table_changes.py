@@ -119,10 +119,7 @@ def changes(
 
 
 def history(
-    dest: str,
-    *,
-    options: CommitOptions = _DEFAULTS,
-    storage_options: StorageOptions | None = None,
+    dest: str, *, options: CommitOptions = _DEFAULTS, storage_options: StorageOptions | None = None
 ) -> list[CommittedJob]:
     """All jobs that were committed to a table, in the order of their commits; one request per entry.
 
@@ -135,10 +132,7 @@ def history(
 
 
 def who_wrote(
-    path: str,
-    *,
-    options: CommitOptions = _DEFAULTS,
-    storage_options: StorageOptions | None = None,
+    path: str, *, options: CommitOptions = _DEFAULTS, storage_options: StorageOptions | None = None
 ) -> WrittenFile:
     """The job that has added a file to its table, also if the file was removed later.
 
