@@ -58,13 +58,12 @@ from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.registry import open_store, resolve_destination, shown_url
 
 _log = logging.getLogger(__name__)
-_DEFAULTS = CommitOptions()
 Report = TypeVar("Report", CommitReport, AbortReport)
 
 
 @contextmanager
 def commit_pool(
-    options: CommitOptions = _DEFAULTS, *, name: str = "default", shared: bool = False
+    options: CommitOptions = CommitOptions(), *, name: str = "default", shared: bool = False
 ) -> Iterator[CommitPool]:
     """Keep commit workers on Ray for many commits of this driver, also for several at once.
 
@@ -89,7 +88,7 @@ def commit_job(
     *,
     committed: Sequence[CommittedTask | None] | None = None,
     executor: ExecutorName | CommitPool = "auto",
-    options: CommitOptions = _DEFAULTS,
+    options: CommitOptions = CommitOptions(),
     storage_options: StorageOptions | None = None,
     on_event: EventSink = ignore,
     cancel: CancelToken | None = None,
@@ -146,7 +145,7 @@ def record_job(
     *,
     committed: Sequence[CommittedTask | None] | None = None,
     executor: ExecutorName | CommitPool = "auto",
-    options: CommitOptions = _DEFAULTS,
+    options: CommitOptions = CommitOptions(),
     storage_options: StorageOptions | None = None,
     on_event: EventSink = ignore,
 ) -> CommitReport:
@@ -179,7 +178,7 @@ def setup_job(
     dest: str,
     job_id: str | None = None,
     *,
-    options: CommitOptions = _DEFAULTS,
+    options: CommitOptions = CommitOptions(),
     storage_options: StorageOptions | None = None,
     on_warning: Callable[[str], None] = _log.warning,
     on_stamp: Callable[[str], None] = lambda _: None,
@@ -255,7 +254,7 @@ def abort_job(
     job_id: str | None = None,
     *,
     undo: bool = False,
-    options: CommitOptions = _DEFAULTS,
+    options: CommitOptions = CommitOptions(),
     storage_options: StorageOptions | None = None,
     on_event: EventSink = ignore,
     on_report: Callable[[AbortReport], None] = lambda _: None,
@@ -312,7 +311,7 @@ def doctor(
     dest: str,
     *,
     executor: ExecutorName = "auto",
-    options: CommitOptions = _DEFAULTS,
+    options: CommitOptions = CommitOptions(),
     storage_options: StorageOptions | None = None,
 ) -> Diagnosis:
     """Check what a commit to `dest` depends on: its store, the Ray cluster and the installed Spark.

@@ -32,8 +32,6 @@ from ray_committer.stores.base import FileStatus, StoreOperations, is_there
 from ray_committer.stores.registry import shown_url
 from ray_committer.stores.uploads import upload_pages
 
-_DEFAULTS = CommitOptions()
-
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
@@ -77,7 +75,7 @@ def destination_status(
     dest: str,
     *,
     exact: bool = False,
-    options: CommitOptions = _DEFAULTS,
+    options: CommitOptions = CommitOptions(),
     storage_options: StorageOptions | None = None,
 ) -> DestinationStatus:
     """Return the state of a destination, and change nothing.

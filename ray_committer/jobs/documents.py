@@ -21,8 +21,6 @@ from ray_committer.protocol.record import CommitRecord, decode_record
 from ray_committer.protocol.success import SuccessData, decode_success
 from ray_committer.stores.registry import shown_url
 
-_DEFAULTS = CommitOptions()
-
 
 class DocumentKind(StrEnum):
     """The kind of a job's file."""
@@ -57,7 +55,7 @@ class Document:
 
 
 def read_document(
-    path: str, *, options: CommitOptions = _DEFAULTS, storage_options: StorageOptions | None = None
+    path: str, *, options: CommitOptions = CommitOptions(), storage_options: StorageOptions | None = None
 ) -> Document:
     """Read the file at `path`, or the ``_SUCCESS`` of a directory.
 

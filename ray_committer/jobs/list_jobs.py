@@ -27,7 +27,6 @@ from ray_committer.tables.jobs_in_log import JobsInLog, read_jobs_in_log
 
 T = TypeVar("T")
 _LOOKS = 3
-_DEFAULTS = CommitOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +98,7 @@ def list_jobs(
     dest: str,
     *,
     exact: bool = False,
-    options: CommitOptions = _DEFAULTS,
+    options: CommitOptions = CommitOptions(),
     storage_options: StorageOptions | None = None,
 ) -> list[JobSummary]:
     """Return the jobs below ``$dest/_temporary``, sorted by id and attempt.

@@ -39,7 +39,6 @@ from ray_committer.stores.registry import (
 from ray_committer.tables.changes import committed_since
 from ray_committer.tables.log import find_head, read_definition
 
-_DEFAULTS = CommitOptions()
 _ENTRIES = 3
 """How many entries of a log a job usually has: its claim, its commit, and the end of its removals."""
 _LAST_MILLISECONDS = 253_402_300_799_999
@@ -78,7 +77,7 @@ def past_commits(
     dest: str,
     *,
     limit: int = 20,
-    options: CommitOptions = _DEFAULTS,
+    options: CommitOptions = CommitOptions(),
     storage_options: StorageOptions | None = None,
 ) -> list[PastCommit]:
     """Return the last `limit` commits of a destination, the newest first.

@@ -52,7 +52,6 @@ from ray_committer.work.entries import entries
 from ray_committer.work.worker import Worker
 
 FIRST = 10
-_DEFAULTS = CommitOptions()
 
 
 def plan_job(
@@ -60,7 +59,7 @@ def plan_job(
     job_id: str | None = None,
     *,
     first: int = FIRST,
-    options: CommitOptions = _DEFAULTS,
+    options: CommitOptions = CommitOptions(),
     storage_options: StorageOptions | None = None,
 ) -> JobPlan:
     """Load and check a job as its commit would, without changing anything.

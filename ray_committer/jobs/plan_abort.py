@@ -21,15 +21,13 @@ from ray_committer.stores.registry import shown_url
 from ray_committer.stores.uploads import pending_uploads
 from ray_committer.tables.jobs_in_log import read_jobs_in_log
 
-_DEFAULTS = CommitOptions()
-
 
 def plan_abort(
     dest: str,
     job_id: str | None = None,
     *,
     undo: bool = False,
-    options: CommitOptions = _DEFAULTS,
+    options: CommitOptions = CommitOptions(),
     storage_options: StorageOptions | None = None,
 ) -> AbortReport:
     """List what an abort would delete, without changing anything.

@@ -25,8 +25,6 @@ from ray_committer.stores.output import open_output, writable_url
 from ray_committer.work.entries import check_dest
 from ray_committer.work.upload_file import TaskUploads
 
-_DEFAULTS = CommitOptions()
-
 
 @dataclass(slots=True)
 class TaskAttempt:
@@ -121,7 +119,7 @@ def task_attempt(
     task: int,
     attempt: int | None = 0,
     *,
-    options: CommitOptions = _DEFAULTS,
+    options: CommitOptions = CommitOptions(),
     storage_options: StorageOptions | None = None,
 ) -> Iterator[TaskAttempt]:
     """Run one attempt of one task: committed when the block ends, aborted when it raises.

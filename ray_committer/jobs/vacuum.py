@@ -29,7 +29,6 @@ from ray_committer.tables.jobs_in_log import JobsInLog, read_jobs_in_log
 
 WEEK_SECONDS = 7 * 86_400.0
 LEAST_SECONDS = 3600.0
-_DEFAULTS = CommitOptions()
 _COMMITTED = "it was committed in the meantime"
 
 
@@ -66,7 +65,7 @@ def vacuum_jobs(
     *,
     older_than_seconds: float = WEEK_SECONDS,
     dry_run: bool = False,
-    options: CommitOptions = _DEFAULTS,
+    options: CommitOptions = CommitOptions(),
     storage_options: StorageOptions | None = None,
 ) -> list[VacuumedJob]:
     """Remove the leftovers of dead jobs, and report for each other job why it is kept.

@@ -29,7 +29,6 @@ from ray_committer.stores.uploads import PendingUpload, pending_uploads
 from ray_committer.work.end_upload import end_upload
 from ray_committer.work.entries import store_path
 
-_DEFAULTS = CommitOptions()
 _ENDED = "it was completed or aborted in the meantime"
 _COMPLETED = "a file came to its place in the meantime, so it may have been completed"
 _CHANGES = (
@@ -62,7 +61,7 @@ def vacuum_uploads(
     *,
     older_than_seconds: float = WEEK_SECONDS,
     dry_run: bool = False,
-    options: CommitOptions = _DEFAULTS,
+    options: CommitOptions = CommitOptions(),
     storage_options: StorageOptions | None = None,
 ) -> list[VacuumedUpload]:
     """Abort the uploads that no job at the destination names and to which no part was added for

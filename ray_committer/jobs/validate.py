@@ -20,8 +20,6 @@ from ray_committer.stages.validate_renamed_files import validate_renamed_files
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.registry import resolve_destination, shown_url
 
-_DEFAULTS = CommitOptions()
-
 
 class Evidence(StrEnum):
     """The source that the destination was compared with."""
@@ -52,7 +50,7 @@ def validate_job(
     dest: str,
     job_id: str | None = None,
     *,
-    options: CommitOptions = _DEFAULTS,
+    options: CommitOptions = CommitOptions(),
     storage_options: StorageOptions | None = None,
 ) -> Validation:
     """Compare the destination with the job's manifests, or with ``_SUCCESS`` after they are gone.

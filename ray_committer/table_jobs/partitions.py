@@ -36,8 +36,6 @@ from ray_committer.tables.file_sets import read_file_set
 from ray_committer.tables.log import read_definition
 from ray_committer.tables.snapshot import TableSnapshot
 
-_DEFAULTS = CommitOptions()
-
 _SAME_SCHEME = {"s3a": "s3", "s3n": "s3"}
 
 MOST_ALONE = 16
@@ -145,7 +143,7 @@ class TablePartitions:
 
 @contextmanager
 def open_partitions(
-    dest: str, *, options: CommitOptions = _DEFAULTS, storage_options: StorageOptions | None = None
+    dest: str, *, options: CommitOptions = CommitOptions(), storage_options: StorageOptions | None = None
 ) -> Iterator[TablePartitions]:
     """Open a destination to look at its partitions."""
     with open_here(dest, options, storage_options) as (store, destination):

@@ -26,8 +26,6 @@ from ray_committer.table_jobs.remove_orphans import remove_orphans
 from ray_committer.table_jobs.table import require_table
 from ray_committer.tables.jobs_in_log import Logged
 
-_DEFAULTS = CommitOptions()
-
 
 @dataclass(frozen=True, slots=True)
 class ResolvedClaim:
@@ -54,7 +52,7 @@ def resolve_claim(
     *,
     job_attempt: int | None = None,
     accept_lost: bool = False,
-    options: CommitOptions = _DEFAULTS,
+    options: CommitOptions = CommitOptions(),
     storage_options: StorageOptions | None = None,
 ) -> ResolvedClaim:
     """End the claim of a job whose directory below ``_temporary`` was deleted; idempotent.

@@ -24,8 +24,6 @@ from ray_committer.table_jobs.table import require_table
 from ray_committer.tables.checkpoint import read_state
 from ray_committer.tables.release import commands_to_end, job_of
 
-_DEFAULTS = CommitOptions()
-
 
 @dataclass(frozen=True, slots=True)
 class ScannedClaim:
@@ -76,7 +74,7 @@ def scan_table(
     dest: str,
     *,
     import_foreign: bool = False,
-    options: CommitOptions = _DEFAULTS,
+    options: CommitOptions = CommitOptions(),
     storage_options: StorageOptions | None = None,
 ) -> TableScan:
     """Compare the files at `dest` with the log of the table; jobs can be at work.

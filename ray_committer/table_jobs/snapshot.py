@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from ray_committer.interop.readers.arrow import FileReader, PlacedFile
 
-_DEFAULTS = CommitOptions()
-
 
 class Snapshot:
     """The files of a table at one version, as all jobs left them that were committed at or before it.
@@ -171,7 +169,7 @@ def snapshot(
     dest: str,
     version: int | None = None,
     *,
-    options: CommitOptions = _DEFAULTS,
+    options: CommitOptions = CommitOptions(),
     storage_options: StorageOptions | None = None,
 ) -> Snapshot:
     """Read which files belong to a table at a version, or at the last one.

@@ -30,7 +30,6 @@ from ray_committer.table_jobs.make_table import make_table
 from ray_committer.tables.log import find_head, read_definition, read_entries, version_gone
 from ray_committer.tables.put import new_table_id
 
-_DEFAULTS = CommitOptions()
 _KINDS = {TableClaim: "claim", TableCommit: "commit", TableDone: "done", TableAbort: "abort"}
 
 TYPES = (
@@ -85,7 +84,7 @@ def init_table(
     isolation: str = Isolation.SERIALIZABLE,
     keep_replaced: bool = False,
     partition_types: Mapping[str, str] | None = None,
-    options: CommitOptions = _DEFAULTS,
+    options: CommitOptions = CommitOptions(),
     storage_options: StorageOptions | None = None,
 ) -> LoggedEntry:
     """Make `dest` a table with a log that names the files that are there; return the claim for them.
@@ -118,7 +117,7 @@ def table_log(
     dest: str,
     *,
     since: int = 0,
-    options: CommitOptions = _DEFAULTS,
+    options: CommitOptions = CommitOptions(),
     storage_options: StorageOptions | None = None,
 ) -> list[LoggedEntry]:
     """The entries of a table's log after the version `since`; `JobNotFoundError` if `dest` has none.
@@ -135,7 +134,7 @@ def table_log(
 
 
 def export_delta(
-    dest: str, *, options: CommitOptions = _DEFAULTS, storage_options: StorageOptions | None = None
+    dest: str, *, options: CommitOptions = CommitOptions(), storage_options: StorageOptions | None = None
 ) -> Exported:
     """Export what is new in a table with a log to the Delta table in the same directory; idempotent.
 

@@ -21,8 +21,6 @@ from ray_committer.tables.changes import committed_since
 from ray_committer.tables.file_sets import read_file_set
 from ray_committer.tables.log import read_definition, read_entries
 
-_DEFAULTS = CommitOptions()
-
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
@@ -89,7 +87,7 @@ def changes(
     dest: str,
     since: int = 0,
     *,
-    options: CommitOptions = _DEFAULTS,
+    options: CommitOptions = CommitOptions(),
     storage_options: StorageOptions | None = None,
 ) -> Iterator[TableChange]:
     """Yield what each job has changed that was committed after version `since`, in order.
@@ -119,7 +117,7 @@ def changes(
 
 
 def history(
-    dest: str, *, options: CommitOptions = _DEFAULTS, storage_options: StorageOptions | None = None
+    dest: str, *, options: CommitOptions = CommitOptions(), storage_options: StorageOptions | None = None
 ) -> list[CommittedJob]:
     """All jobs that were committed to a table, in the order of their commits; one request per entry.
 
@@ -132,7 +130,7 @@ def history(
 
 
 def who_wrote(
-    path: str, *, options: CommitOptions = _DEFAULTS, storage_options: StorageOptions | None = None
+    path: str, *, options: CommitOptions = CommitOptions(), storage_options: StorageOptions | None = None
 ) -> WrittenFile:
     """The job that has added a file to its table, also if the file was removed later.
 

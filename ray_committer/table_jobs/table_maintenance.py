@@ -31,8 +31,6 @@ from ray_committer.table_jobs.drop_partitions import drop_partitions, plan_drop
 from ray_committer.table_jobs.snapshot import definition_of
 from ray_committer.table_jobs.table_job import dead_table_jobs
 
-_DEFAULTS = CommitOptions()
-
 OnResult = Callable[[CommitResult], None]
 
 
@@ -41,7 +39,7 @@ def drop_partition(
     partitions: Sequence[str],
     *,
     executor: ExecutorName | CommitPool = "auto",
-    options: CommitOptions = _DEFAULTS,
+    options: CommitOptions = CommitOptions(),
     storage_options: StorageOptions | None = None,
     on_event: EventSink = ignore,
     cancel: CancelToken | None = None,
@@ -77,7 +75,7 @@ def undo_version(
     version: int,
     *,
     executor: ExecutorName | CommitPool = "auto",
-    options: CommitOptions = _DEFAULTS,
+    options: CommitOptions = CommitOptions(),
     storage_options: StorageOptions | None = None,
     on_event: EventSink = ignore,
     cancel: CancelToken | None = None,
