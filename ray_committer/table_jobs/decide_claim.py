@@ -13,8 +13,11 @@ under a claim of its own, when no other job works there.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
+from typing import Any, TypeVar
 
 from ray_committer.errors import (
     JobGoneError,
@@ -25,10 +28,12 @@ from ray_committer.errors import (
     some_of,
 )
 from ray_committer.job_files.commands import abort_command, commit_command, resolve_command
+from ray_committer.limits.waiting import Waiting
 from ray_committer.protocol.file_list import FileSet, ListedFile
 from ray_committer.protocol.hidden_names import is_hidden
-from ray_committer.protocol.paths import join, new_job_attempt
+from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt
 from ray_committer.protocol.table_entry import (
+    Decision,
     TableAbort,
     TableClaim,
     TableCommit,
@@ -40,41 +45,62 @@ from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.turns.list_new_files import relative
 from ray_committer.stores.base import StoreOperations
 from ray_committer.table_jobs.remove_listed_files import Removal, keep_listed_files, remove_listed_files
-from ray_committer.table_jobs.table_files import find_listed, list_table
+from ray_committer.table_jobs.snapshot import definition_of
+from ray_committer.table_jobs.table_files import files_of, find_listed, list_table
 from ray_committer.tables.append import append, decide
-from ray_committer.tables.file_sets import read_file_set
 from ray_committer.tables.jobs_in_log import Logged, find_logged
 from ray_committer.tables.log import read_entries, read_entry
 from ray_committer.tables.release import job_of
 
+E = TypeVar("E", TableCommit, TableAbort, TableDone)
 
-def find_claim(
-    store: StoreOperations,
-    table: TablePlaces,
-    definition: TableDefinition,
-    job_id: str,
-    job_attempt: int | None,
-) -> Logged:
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """A repair of a table with a log, and how long it may wait for jobs that are at work there."""
+
+    store: StoreOperations
+    table: TablePlaces
+    definition: TableDefinition
+    waiting: Waiting
+    now_milliseconds: int
+
+    @classmethod
+    def at(cls, store: StoreOperations, destination: str, waiting: Waiting) -> Repair:
+        """Begin a repair; `JobNotFoundError` if there is no table."""
+        table = TablePlaces(destination)
+        return cls(store, table, definition_of(store, table), waiting, time.time_ns() // 1_000_000)
+
+    def files(self, claim: TableClaim, file_set: FileSet) -> list[ListedFile]:
+        """The files of an entry about a claim."""
+        return files_of(self.store, self.table, claim, file_set)
+
+    def entry(self, kind: type[E], about: Logged | ClaimInFlight, **fields: Any) -> E:
+        """A new entry about a claim."""
+        claim = about.claim
+        return kind(
+            job_id=claim.job_id,
+            job_attempt=claim.job_attempt,
+            claim=about.version,
+            at_milliseconds=self.now_milliseconds,
+            **fields,
+        )
+
+
+def find_claim(repair: Repair, job_id: str, job_attempt: int | None) -> Logged:
     """The claim of a job: the one in flight or, if there is none, its last one.
 
     `JobGoneError` if the log has none, `TableClaimError` if the job of that name is there without one.
     Other errors as `find_logged`.
     """
-    logged = find_logged(store, table, definition.table_id, job_id, job_attempt)
+    store, table = repair.store, repair.table
+    logged = find_logged(store, table, repair.definition.table_id, job_id, job_attempt)
     if isinstance(logged, Logged):
         return logged
     raise _no_claim(store, table, job_id, is_aborted=logged is not None)
 
 
-def finish_committed(
-    store: StoreOperations,
-    table: TablePlaces,
-    logged: Logged,
-    committed: int,
-    now_milliseconds: int,
-    *,
-    accepts_lost: bool,
-) -> Removal:
+def finish_committed(repair: Repair, logged: Logged, committed: int, *, accepts_lost: bool) -> Removal:
     """Remove the old files of a job that is gone and that the log says is `committed`; idempotent.
 
     `TableClaimError` if the job is not gone. `ValidationError` if a new file is not in its place with
@@ -82,15 +108,13 @@ def finish_committed(
     """
     if not logged.in_flight:
         return Removal()
-    _refuse_job(store, table, logged.claim)
+    _refuse_job(repair, logged.claim)
     if not accepts_lost:
-        _refuse_lost(store, table, logged)
-    return finish_removal(store, table, logged, committed, now_milliseconds)
+        _refuse_lost(repair, logged)
+    return finish_removal(repair, logged, committed)
 
 
-def give_up_claims(
-    store: StoreOperations, table: TablePlaces, logged: Logged, now_milliseconds: int
-) -> int:
+def give_up_claims(repair: Repair, logged: Logged) -> int:
     """Give up a claim whose job is gone, and the other claims of that attempt; the new files are orphans
     then, until `remove_orphans`.
 
@@ -99,80 +123,48 @@ def give_up_claims(
     """
     if logged.aborted is not None:
         return logged.aborted
-    _refuse_job(store, table, logged.claim)
+    _refuse_job(repair, logged.claim)
     claims: list[Logged | ClaimInFlight] = [*logged.others, logged]
     # All claims of the attempt, and the one in question last: a crash in between leaves it in flight, so
     # the same command goes on.
     for each in claims:
-        version, decision = give_up(store, table, each, "a person has given it up", now_milliseconds)
+        version, decision = give_up(repair, each, "a person has given it up")
         if isinstance(decision, TableCommit):
             raise TableClaimError(
-                f"{mark(table.entry(version))}: says that job {logged.claim.job_id} is committed since",
+                f"{mark(repair.table.entry(version))}: says that job {logged.claim.job_id} is committed "
+                "since",
                 "nothing was changed: run the same command again, which finishes the job",
             )
     return version
 
 
-def give_up(
-    store: StoreOperations,
-    table: TablePlaces,
-    logged: Logged | ClaimInFlight,
-    why: str,
-    now_milliseconds: int,
-) -> tuple[int, TableCommit | TableAbort]:
+def give_up(repair: Repair, logged: Logged | ClaimInFlight, why: str) -> tuple[int, Decision]:
     """Append the abort of a claim, unless it is decided; the decision that counts, and its version."""
-    claim = logged.claim
-    entry = TableAbort(
-        job_id=claim.job_id,
-        job_attempt=claim.job_attempt,
-        claim=logged.version,
-        at_milliseconds=now_milliseconds,
-        why=why,
-    )
-    return decide(store, table, entry)
+    return decide(repair.store, repair.table, repair.entry(TableAbort, logged, why=why))
 
 
-def finish_removal(
-    store: StoreOperations,
-    table: TablePlaces,
-    logged: Logged | ClaimInFlight,
-    committed: int,
-    now_milliseconds: int,
-) -> Removal:
+def finish_removal(repair: Repair, logged: Logged | ClaimInFlight, committed: int) -> Removal:
     """Remove the old files that a commit names, and append that they are gone; idempotent.
 
     A path that is also a new file of the job is left alone: the new file is there, or only the old one.
     What no entry names is also kept, and named.
     """
-    claim, commit = logged.claim, read_entry(store, table, committed)
+    store, table, claim = repair.store, repair.table, logged.claim
+    commit = read_entry(store, table, committed)
     if not isinstance(commit, TableCommit) or not commit.removed.files:
         return Removal()
-    new = {file.p for file in files_of(store, table, claim, claim.files)}
-    old = [file for file in files_of(store, table, claim, commit.removed) if file.p not in new]
+    new = {file.p for file in repair.files(claim, claim.files)}
+    old = [file for file in repair.files(claim, commit.removed) if file.p not in new]
     remove = keep_listed_files if commit.kept else remove_listed_files
     # Asked once more between the look and the removal, see `remove_listed_files`.
     is_in_flight = partial(_is_not_done, store, table, logged.version, committed)
     removal = remove(store, table, logged.version, old, is_in_flight)
     known = new.union(file.p for file in old)
     kept = (*removal.kept, *_foreign(store, table, claim, known))
-    entry = TableDone(
-        job_id=claim.job_id,
-        job_attempt=claim.job_attempt,
-        claim=logged.version,
-        at_milliseconds=now_milliseconds,
-    )
     # Last: until `done` no other job works in these partitions, so a crash before it leaves nothing
     # unprotected.
-    append(store, table, entry, committed)
+    append(store, table, repair.entry(TableDone, logged), committed)
     return Removal(removal.removed, kept)
-
-
-def files_of(
-    store: StoreOperations, table: TablePlaces, claim: TableClaim, file_set: FileSet
-) -> list[ListedFile]:
-    """The files of an entry about a claim."""
-    job_id, number = claim.job_id, claim.job_attempt
-    return read_file_set(store, table, file_set, job_id=job_id, job_attempt=number)
 
 
 def _foreign(
@@ -209,43 +201,43 @@ def _no_claim(
     if store.get_status(job.job_directory) is not None:
         return TableClaimError(
             f"{mark(job.job_directory)}: is there, and the log has no claim of that job",
-            f"nothing was changed: finish the job with: {commit_command(store, job)}, or give it up "
-            f"with: {abort_command(store, job)}",
+            _end_job(store, job),
         )
     return JobGoneError(
         f"{mark(table.log)}: has no claim of job {job_id}", f"nothing was changed: {command}"
     )
 
 
-def _refuse_job(store: StoreOperations, table: TablePlaces, claim: TableClaim) -> None:
+def _refuse_job(repair: Repair, claim: TableClaim) -> None:
     """`TableClaimError` if the job of the claim is there."""
+    store, table = repair.store, repair.table
     current = job_of(store, table, claim)
     if current is not None:
         job = new_job_attempt(table.destination, claim.job_id, claim.job_attempt)
         raise TableClaimError(
             f"{mark(job.directory)}: job {job.job_id} is there ({current.phase}), so its state decides "
             "what becomes of its claim",
-            f"nothing was changed: finish the job with: {commit_command(store, job)}, or give it up "
-            f"with: {abort_command(store, job)}",
+            _end_job(store, job),
         )
 
 
-def _refuse_lost(store: StoreOperations, table: TablePlaces, logged: Logged) -> None:
+def _end_job(store: StoreOperations, job: JobAttempt) -> str:
+    return (
+        f"nothing was changed: finish the job with: {commit_command(store, job)}, or give it up with: "
+        f"{abort_command(store, job)}"
+    )
+
+
+def _refuse_lost(repair: Repair, logged: Logged) -> None:
     """`ValidationError` if a new file of a claim that is committed in the log is lost."""
-    wrong = _wrong_files(store, table, logged.claim)
-    if wrong:
-        command = resolve_command(store, table.destination, logged.claim)
+    store, table, claim = repair.store, repair.table, logged.claim
+    findings = find_listed(store, table, repair.files(claim, claim.files))
+    if wrong := [str(finding) for finding in findings if not finding.is_proved]:
+        command = resolve_command(store, table.destination, claim)
         raise ValidationError(
-            f"{mark(table.destination)}: job {logged.claim.job_id} is committed in the log, but "
-            f"{len(wrong)} of its {logged.claim.files.files} new files are not in their places with "
-            f"proof: {some_of(wrong)}",
+            f"{mark(table.destination)}: job {claim.job_id} is committed in the log, but {len(wrong)} "
+            f"of its {claim.files.files} new files are not in their places with proof: {some_of(wrong)}",
             f"nothing was changed: restore these files from soft delete or a snapshot, and run the same "
             f"command. If they are lost, end the claim with: {command} --accept-lost, then run the "
             f"job's application again",
         )
-
-
-def _wrong_files(store: StoreOperations, table: TablePlaces, claim: TableClaim) -> list[str]:
-    """What is wrong with the new files of a claim that are not in place with proof."""
-    files = files_of(store, table, claim, claim.files)
-    return [str(finding) for finding in find_listed(store, table, files) if not finding.is_proved]

@@ -31,8 +31,8 @@ from ray_committer.stores.at_once import at_once
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.registry import fsspec_url, is_on_store, shown_url
 from ray_committer.table_jobs.snapshot import definition_of
+from ray_committer.table_jobs.table_files import files_of
 from ray_committer.tables.changes import committed_since
-from ray_committer.tables.file_sets import read_file_set
 from ray_committer.tables.log import read_definition
 from ray_committer.tables.snapshot import TableSnapshot
 
@@ -76,13 +76,7 @@ class TablePartitions:
         table_id = definition_of(store, table).table_id
         directories, last = set[str](), version
         for commit in committed_since(store, table, table_id, version):
-            read = partial(
-                read_file_set,
-                store,
-                table,
-                job_id=commit.claim.job_id,
-                job_attempt=commit.claim.job_attempt,
-            )
+            read = partial(files_of, store, table, commit.claim)
             paths = (file.p for files in (commit.claim.files, commit.removed) for file in read(files))
             directories |= directories_of(paths)
             last = max(last, commit.version)

@@ -10,20 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ray_committer.errors import TableClaimError, mark
-from ray_committer.limits.waiting import Waiting
 from ray_committer.protocol.claims import fold_partitions
 from ray_committer.protocol.file_list import ListedFile, partition_of
 from ray_committer.protocol.state import new_nonce
-from ray_committer.protocol.table_entry import (
-    TableAbort,
-    TableClaim,
-    TableCommit,
-    TableDefinition,
-    WriteMode,
-)
-from ray_committer.protocol.table_paths import TablePlaces
-from ray_committer.stores.base import StoreOperations
-from ray_committer.table_jobs.decide_claim import finish_removal, give_up
+from ray_committer.protocol.table_entry import TableAbort, TableClaim, TableCommit, WriteMode
+from ray_committer.table_jobs.decide_claim import Repair, finish_removal, give_up
 from ray_committer.table_jobs.remove_listed_files import Removal
 from ray_committer.table_jobs.table_files import find_listed
 from ray_committer.tables import checkpoint
@@ -36,21 +27,15 @@ REMOVAL = "remove-orphans-"
 IMPORT = "import-files-"
 
 
-def remove_orphans(
-    store: StoreOperations,
-    table: TablePlaces,
-    definition: TableDefinition,
-    candidates: Sequence[ListedFile],
-    now_milliseconds: int,
-    waiting: Waiting,
-) -> Removal:
+def remove_orphans(repair: Repair, candidates: Sequence[ListedFile]) -> Removal:
     """Remove the `candidates`, files of claims that were given up, that are there with proof;
     idempotent.
 
     A file that is named by a claim that counts is left alone. `CommitConflictError` if another job is at
     work where they are.
     """
-    end_interrupted(store, table, definition, now_milliseconds)
+    store, table, definition = repair.store, repair.table, repair.definition
+    end_interrupted(repair)
     present = [
         finding for finding in find_listed(store, table, candidates) if finding.status is not None
     ]
@@ -63,9 +48,9 @@ def remove_orphans(
         mode=WriteMode.OVERWRITE,
         partitions=fold_partitions(partition_of(finding.file.p) for finding in present),
         replaces=[],
-        at_milliseconds=now_milliseconds,
+        at_milliseconds=repair.now_milliseconds,
     )
-    pending = claim_partitions(store, table, definition, claim, waiting)
+    pending = claim_partitions(store, table, definition, claim, repair.waiting)
     # Read under the claim: a job that was committed meanwhile may have written a file of that name.
     _, files = checkpoint.read_files(store, table, definition.table_id)
     orphans = [
@@ -80,40 +65,35 @@ def remove_orphans(
         str(finding) for finding in still if finding.status is not None and not finding.is_proved
     )
     if not proved:
-        give_up(store, table, pending, "nothing was left to remove", now_milliseconds)
+        give_up(repair, pending, "nothing was left to remove")
         return Removal(0, kept)
-    commit = TableCommit(
-        job_id=claim.job_id,
-        job_attempt=0,
-        claim=pending.version,
-        removed=save_file_set(store, table, proved, job_id=claim.job_id, job_attempt=0),
-        at_milliseconds=now_milliseconds,
-    )
-    version, decision = decide(store, table, commit)
-    if isinstance(decision, TableAbort):
-        raise interrupted(table, version)
-    removal = finish_removal(store, table, pending, version, now_milliseconds)
+    removed = save_file_set(store, table, proved, job_id=claim.job_id, job_attempt=0)
+    version = commit_claim(repair, repair.entry(TableCommit, pending, removed=removed))
+    removal = finish_removal(repair, pending, version)
     return Removal(removal.removed, (*kept, *removal.kept))
 
 
-def end_interrupted(
-    store: StoreOperations, table: TablePlaces, definition: TableDefinition, now_milliseconds: int
-) -> None:
+def end_interrupted(repair: Repair) -> None:
     """End what earlier runs have left: a removal is finished, an import without a commit is given up."""
-    for pending in checkpoint.read_state(store, table, definition.table_id).in_flight:
+    store, table = repair.store, repair.table
+    for pending in checkpoint.read_state(store, table, repair.definition.table_id).in_flight:
         if not pending.claim.job_id.startswith((REMOVAL, IMPORT)) or job_of(store, table, pending.claim):
             continue
         committed = pending.committed
         if committed is None:
-            version, decision = give_up(store, table, pending, "it was interrupted", now_milliseconds)
+            version, decision = give_up(repair, pending, "it was interrupted")
             committed = version if isinstance(decision, TableCommit) else None
         if committed is not None:
-            finish_removal(store, table, pending, committed, now_milliseconds)
+            finish_removal(repair, pending, committed)
 
 
-def interrupted(table: TablePlaces, version: int) -> TableClaimError:
-    """The error for a run whose claim was given up by another run."""
-    return TableClaimError(
-        f"{mark(table.entry(version))}: another run of this command has given up the claim of this one",
-        "nothing was changed by this run: run the same command again",
-    )
+def commit_claim(repair: Repair, commit: TableCommit) -> int:
+    """Put a commit; its version. `TableClaimError` if another run has given up the claim."""
+    version, decision = decide(repair.store, repair.table, commit)
+    if isinstance(decision, TableAbort):
+        raise TableClaimError(
+            f"{mark(repair.table.entry(version))}: another run of this command has given up the claim "
+            "of this one",
+            "nothing was changed by this run: run the same command again",
+        )
+    return version

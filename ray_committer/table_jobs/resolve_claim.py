@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,14 +15,11 @@ from ray_committer.errors import (
 from ray_committer.jobs.open_job import StorageOptions, open_here
 from ray_committer.limits.waiting import Waiting
 from ray_committer.options import CommitOptions
-from ray_committer.protocol.table_entry import TableDefinition
-from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.other_jobs.ended_jobs import job_gone
 from ray_committer.stores.base import StoreOperations
-from ray_committer.table_jobs.decide_claim import files_of, find_claim, finish_committed, give_up_claims
+from ray_committer.table_jobs.decide_claim import Repair, find_claim, finish_committed, give_up_claims
 from ray_committer.table_jobs.remove_listed_files import Removal
 from ray_committer.table_jobs.remove_orphans import remove_orphans
-from ray_committer.table_jobs.table import require_table
 from ray_committer.tables.jobs_in_log import Logged
 
 
@@ -90,18 +86,18 @@ def resolve_on(
 ) -> ResolvedClaim:
     """`resolve_claim` on a store that is open."""
     try:
-        table, definition = require_table(store, destination)
+        repair = Repair.at(store, destination, waiting)
     except JobNotFoundError as e:
         raise job_gone(e, job_id) from e
-    logged = find_claim(store, table, definition, job_id, job_attempt)
-    now, claim = time.time_ns() // 1_000_000, logged.claim
+    logged = find_claim(repair, job_id, job_attempt)
+    claim = logged.claim
     if logged.committed is not None:
         version = logged.committed
-        removal = finish_committed(store, table, logged, version, now, accepts_lost=accept_lost)
+        removal = finish_committed(repair, logged, version, accepts_lost=accept_lost)
     else:
-        version, removal = give_up_claims(store, table, logged, now), Removal()
+        version, removal = give_up_claims(repair, logged), Removal()
     # After the decision is in the log: before it, the job could still be committed with these files.
-    orphans = _remove(store, table, definition, logged, version, now, waiting)
+    orphans = _remove(repair, logged, version)
     removed, kept = removal.removed + orphans.removed, (*removal.kept, *orphans.kept)
     is_committed = logged.committed is not None
     return ResolvedClaim(
@@ -121,15 +117,7 @@ def unknown_if_it_fails(destination: str) -> Iterator[None]:
         ) from e
 
 
-def _remove(
-    store: StoreOperations,
-    table: TablePlaces,
-    definition: TableDefinition,
-    logged: Logged,
-    version: int,
-    now_milliseconds: int,
-    waiting: Waiting,
-) -> Removal:
+def _remove(repair: Repair, logged: Logged, version: int) -> Removal:
     """Remove the new files of the claims of a job that were given up; files of an import stay."""
     given_up = (
         []
@@ -137,11 +125,11 @@ def _remove(
         else [*(attempt_claim.claim for attempt_claim in logged.others), logged.claim]
     )
     claims = [claim for claim in (*logged.given_up, *given_up) if not claim.is_import]
-    files = {file.p: file for claim in claims for file in files_of(store, table, claim, claim.files)}
+    files = {file.p: file for claim in claims for file in repair.files(claim, claim.files)}
     if not files:
         return Removal()
     try:
-        return remove_orphans(store, table, definition, [*files.values()], now_milliseconds, waiting)
+        return remove_orphans(repair, [*files.values()])
     except CommitConflictError as e:
         raise CommitConflictError(
             f"{e.parts[0]}. The claim of job {logged.claim.job_id} is given up (version {version})",

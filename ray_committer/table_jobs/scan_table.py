@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -12,15 +11,13 @@ from ray_committer.job_files.commands import resolve_command
 from ray_committer.jobs.open_job import StorageOptions, open_here
 from ray_committer.limits.waiting import Waiting
 from ray_committer.options import CommitOptions
-from ray_committer.protocol.table_entry import TableDefinition
-from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.registry import shown_url
 from ray_committer.table_jobs import compare_table as stage
+from ray_committer.table_jobs.decide_claim import Repair
 from ray_committer.table_jobs.remove_orphans import end_interrupted
 from ray_committer.table_jobs.resolve_claim import unknown_if_it_fails
-from ray_committer.table_jobs.table import require_table
 from ray_committer.tables.checkpoint import read_state
 from ray_committer.tables.release import commands_to_end, job_of
 
@@ -97,24 +94,22 @@ def scan_on(
     store: StoreOperations, destination: str, *, import_foreign: bool = False, waiting: Waiting
 ) -> TableScan:
     """`scan_table` on a store that is open."""
-    table, definition = require_table(store, destination)
-    now_milliseconds = time.time_ns() // 1_000_000
+    repair = Repair.at(store, destination, waiting)
     if import_foreign:
-        end_interrupted(store, table, definition, now_milliseconds)
-    scanned = stage.scan_table(store, table, definition)
-    result = _result(store, table, definition, scanned)
+        end_interrupted(repair)
+    scanned = stage.scan_table(repair)
+    result = _result(repair, scanned)
     if import_foreign and scanned.foreign:
-        stage.import_foreign(store, table, definition, scanned.foreign, now_milliseconds, waiting)
+        stage.import_foreign(repair, scanned.foreign)
         result = replace(result, foreign=(), imported=len(scanned.foreign))
     return result
 
 
-def _result(
-    store: StoreOperations, table: TablePlaces, definition: TableDefinition, scanned: stage.Scanned
-) -> TableScan:
-    resolve = partial(resolve_command, store, table.destination)
+def _result(repair: Repair, scanned: stage.Scanned) -> TableScan:
+    store, destination = repair.store, repair.table.destination
+    resolve = partial(resolve_command, store, destination)
     return TableScan(
-        shown_url(store.spec, table.destination),
+        shown_url(store.spec, destination),
         scanned.state.version,
         scanned.compared,
         tuple(file.p for file in scanned.foreign),
@@ -122,32 +117,30 @@ def _result(
         tuple(dict.fromkeys(map(resolve, scanned.orphans.values()))),
         tuple(scanned.missing),
         tuple(scanned.changed),
-        tuple(_claims(store, table, definition, scanned)),
+        tuple(_claims(repair, scanned)),
     )
 
 
-def _claims(
-    store: StoreOperations, table: TablePlaces, definition: TableDefinition, scanned: stage.Scanned
-) -> Iterator[ScannedClaim]:
+def _claims(repair: Repair, scanned: stage.Scanned) -> Iterator[ScannedClaim]:
     """The claims in flight. A job that has just ended is gone, but its claim is not in flight now."""
-    claims = [_scanned(store, table, claim) for claim in scanned.state.in_flight]
+    claims = [_scanned(repair, claim) for claim in scanned.state.in_flight]
     if all(claim.state is not None for claim in claims):
         yield from claims
         return
-    still_in_flight = {
-        pending.version for pending in read_state(store, table, definition.table_id).in_flight
-    }
+    now = read_state(repair.store, repair.table, repair.definition.table_id)
+    still_in_flight = {pending.version for pending in now.in_flight}
     yield from (claim for claim in claims if claim.version in still_in_flight)
 
 
-def _scanned(store: StoreOperations, table: TablePlaces, pending: ClaimInFlight) -> ScannedClaim:
-    claim = pending.claim
+def _scanned(repair: Repair, pending: ClaimInFlight) -> ScannedClaim:
+    store, table, claim = repair.store, repair.table, pending.claim
     current = job_of(store, table, claim)
-    is_committed = pending.committed is not None
-    commands = [
-        command for command in commands_to_end(store, table, pending, current) if command is not None
-    ]
-    phase = None if current is None else current.phase.value
+    commands = commands_to_end(store, table, pending, current)
     return ScannedClaim(
-        pending.version, claim.job_id, claim.job_attempt, phase, is_committed, tuple(commands)
+        pending.version,
+        claim.job_id,
+        claim.job_attempt,
+        state=None if current is None else current.phase.value,
+        is_committed=pending.committed is not None,
+        commands=tuple(command for command in commands if command is not None),
     )

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ray_committer.errors import JobNotFoundError, SettingsError, mark
+from ray_committer.errors import SettingsError
 from ray_committer.interop.exports import run
 from ray_committer.interop.exports.result import Exported
 from ray_committer.jobs.open_job import StorageOptions, open_here
@@ -25,9 +25,9 @@ from ray_committer.protocol.table_entry import (
     TableDone,
 )
 from ray_committer.protocol.table_paths import TablePlaces
-from ray_committer.stores.base import StoreOperations
 from ray_committer.table_jobs.make_table import make_table
-from ray_committer.tables.log import find_head, read_definition, read_entries, version_gone
+from ray_committer.table_jobs.snapshot import definition_of
+from ray_committer.tables.log import find_head, read_entries, version_gone
 from ray_committer.tables.put import new_table_id
 
 _KINDS = {TableClaim: "claim", TableCommit: "commit", TableDone: "done", TableAbort: "abort"}
@@ -125,7 +125,8 @@ def table_log(
     `TableVersionGoneError` if the log has no version `since`.
     """
     with open_here(dest, options, storage_options) as (store, destination):
-        table, _ = require_table(store, destination)
+        table = TablePlaces(destination)
+        definition_of(store, table)
         head = find_head(store, table)
         if since > head:
             raise version_gone(table, since, head)
@@ -147,18 +148,6 @@ def export_delta(
     """
     with open_here(dest, options, storage_options) as (store, destination):
         return run.export_table(store, TablePlaces(destination))
-
-
-def require_table(store: StoreOperations, destination: str) -> tuple[TablePlaces, TableDefinition]:
-    """The table at `destination`; `JobNotFoundError` if it has no log."""
-    table = TablePlaces(destination)
-    definition = read_definition(store, table)
-    if definition is None:
-        raise JobNotFoundError(
-            f"{mark(destination)}: is not a table with a log",
-            "make it one with: ray-committer table init DEST",
-        )
-    return table, definition
 
 
 def _level(isolation: str) -> Isolation:

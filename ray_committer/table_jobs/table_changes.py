@@ -17,8 +17,8 @@ from ray_committer.protocol.table_paths import DIRECTORY, KEPT_SUFFIX, TablePlac
 from ray_committer.protocol.table_state import ClaimCommitted, TableState, follow
 from ray_committer.stores.base import StoreOperations
 from ray_committer.table_jobs.snapshot import definition_of
+from ray_committer.table_jobs.table_files import files_of
 from ray_committer.tables.changes import committed_since
-from ray_committer.tables.file_sets import read_file_set
 from ray_committer.tables.log import read_definition, read_entries
 
 
@@ -103,7 +103,7 @@ def changes(
         table = TablePlaces(destination)
         table_id = definition_of(store, table).table_id
         for commit in committed_since(store, table, table_id, since):
-            claim, read = commit.claim, partial(_read, store, table, commit)
+            claim, read = commit.claim, partial(files_of, store, table, commit.claim)
             yield TableChange(
                 commit.version,
                 claim.job_id,
@@ -178,19 +178,19 @@ def _last_writer(
     for commit in commits:
         if not common_partitions([partition_of(name)], commit.claim.partitions):
             continue
-        if removed is None and _names(store, table, commit, commit.removed, name):
+        if removed is None and _names(store, table, commit.claim, commit.removed, name):
             removed = commit.version
             if commit.claim_version == kept_by:
                 return written, removed
-        if _names(store, table, commit, commit.claim.files, name):
+        if _names(store, table, commit.claim, commit.claim.files, name):
             written, removed = commit, None
     return (written, removed) if kept_by is None else (None, None)
 
 
 def _names(
-    store: StoreOperations, table: TablePlaces, commit: ClaimCommitted, files: FileSet, name: str
+    store: StoreOperations, table: TablePlaces, claim: TableClaim, files: FileSet, name: str
 ) -> bool:
-    return any(file.p == name for file in _read(store, table, commit, files))
+    return any(file.p == name for file in files_of(store, table, claim, files))
 
 
 def _nobody(
@@ -202,9 +202,7 @@ def _nobody(
 ) -> JobNotFoundError:
     """The error for a file that no committed job has added; it names a job that was to add it."""
     for version, claim in reversed(entries):
-        if isinstance(claim, TableClaim) and _names(
-            store, table, ClaimCommitted(0, version, claim, FileSet()), claim.files, name
-        ):
+        if isinstance(claim, TableClaim) and _names(store, table, claim, claim.files, name):
             return JobNotFoundError(
                 f"{mark(path)}: is named only by job {claim.job_id} (version {version}), which was not "
                 f"committed",
@@ -262,10 +260,3 @@ def _entries(store: StoreOperations, table: TablePlaces) -> list[tuple[int, LogE
 
 def _follow_all(entries: Sequence[tuple[int, LogEntry]]) -> list[ClaimCommitted]:
     return follow(TableState(), entries)[1]
-
-
-def _read(
-    store: StoreOperations, table: TablePlaces, commit: ClaimCommitted, files: FileSet
-) -> list[ListedFile]:
-    job_id, job_attempt = commit.claim.job_id, commit.claim.job_attempt
-    return read_file_set(store, table, files, job_id=job_id, job_attempt=job_attempt)

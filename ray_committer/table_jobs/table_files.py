@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from functools import partial
 
 from ray_committer.errors import PreflightError, mark
-from ray_committer.protocol.file_list import ListedFile, partition_of
+from ray_committer.protocol.file_list import FileSet, ListedFile, partition_of
 from ray_committer.protocol.hidden_names import is_hidden
 from ray_committer.protocol.paths import TEMPORARY, join
 from ray_committer.protocol.recovery import Expectation, Proof, prove
+from ray_committer.protocol.table_entry import TableClaim
 from ray_committer.protocol.table_paths import DIRECTORY, TablePlaces, is_in_log
 from ray_committer.stages.turns.list_new_files import relative
 from ray_committer.stores.at_once import at_once
 from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.tables.file_sets import read_file_set
 from ray_committer.tables.other_tables import holds_table
 
 AT_ONCE = 1_000
@@ -86,6 +88,14 @@ def compare(file: ListedFile, status: FileStatus | None) -> Found:
     if status is None or status.is_directory:
         return Found(file, status)
     return Found(file, status, prove(Expectation(file.z, file.e, file.m), status.observation()))
+
+
+def files_of(
+    store: StoreOperations, table: TablePlaces, claim: TableClaim, file_set: FileSet
+) -> list[ListedFile]:
+    """The files of an entry about a claim."""
+    job_id, number = claim.job_id, claim.job_attempt
+    return read_file_set(store, table, file_set, job_id=job_id, job_attempt=number)
 
 
 def as_listed(path: str, status: FileStatus) -> ListedFile:

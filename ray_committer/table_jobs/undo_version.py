@@ -23,7 +23,7 @@ from ray_committer.options import CommittedTask
 from ray_committer.places.task_files import TaskFiles
 from ray_committer.protocol.claims import common_partitions
 from ray_committer.protocol.commit_result import CommitResult
-from ray_committer.protocol.file_list import FileSet, ListedFile
+from ray_committer.protocol.file_list import ListedFile
 from ray_committer.protocol.paths import parent
 from ray_committer.protocol.table_entry import WriteMode
 from ray_committer.protocol.table_paths import TablePlaces
@@ -34,10 +34,10 @@ from ray_committer.stages.old_data.read_files import find_read_files
 from ray_committer.stores.at_once import at_once
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.output import copy_file
+from ray_committer.table_jobs.table_files import files_of
 from ray_committer.table_jobs.table_job import TableTasks, run_table_job, write_task
 from ray_committer.tables.changes import committed_since
 from ray_committer.tables.checkpoint import FilesAt
-from ray_committer.tables.file_sets import read_file_set
 from ray_committer.tables.release import how_to_end
 from ray_committer.work.worker import Worker
 
@@ -78,18 +78,18 @@ def plan_undo(store: StoreOperations, table: TablePlaces, table_id: str, version
     # What other programs had put there was no part of the table before, so a restored table must not
     # hold it.
     was_there = {file.p for file in FilesAt(store, table, table_id, version - 1).below()}
-    removed = [file for file in _read(store, table, undone, undone.removed) if file.p in was_there]
+    claim = undone.claim
+    removed = [file for file in files_of(store, table, claim, undone.removed) if file.p in was_there]
     kept = tuple(Kept(file, table.kept(undone.claim_version, file.p)) for file in removed)
     if kept and not undone.kept:
         raise TableVersionGoneError(
-            f"{mark(table.destination)}: version {version} (job {undone.claim.job_id}) has deleted "
+            f"{mark(table.destination)}: version {version} (job {claim.job_id}) has deleted "
             f"{some_of([file.p for file in removed])}, so it cannot be undone",
             "nothing was changed: restore them from soft delete, and write them again",
         )
     _refuse_missing(store, kept)
-    added = find_read_files(store, table.destination, _read(store, table, undone, undone.claim.files))
-    partitions = tuple(undone.claim.partitions)
-    run_id = undone.claim.run_id
+    added = find_read_files(store, table.destination, files_of(store, table, claim, claim.files))
+    partitions, run_id = tuple(claim.partitions), claim.run_id
     undoes = undone.version if run_id is not None else None
     work = TableWork(WriteMode.REPLACE, table_id, base, partitions, tuple(added), run_id, undoes)
     return Undo(work, kept)
@@ -221,10 +221,3 @@ def _restore(worker: Worker, item: tuple[int, tuple[Kept, ...]], *, copy: Copy) 
                 )
 
     return write_task(worker, number, write)
-
-
-def _read(
-    store: StoreOperations, table: TablePlaces, commit: ClaimCommitted, files: FileSet
-) -> list[ListedFile]:
-    job_id, job_attempt = commit.claim.job_id, commit.claim.job_attempt
-    return read_file_set(store, table, files, job_id=job_id, job_attempt=job_attempt)
