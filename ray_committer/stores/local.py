@@ -56,6 +56,7 @@ class LocalStore(StoreOperations):
     def __init__(self, spec: StoreSpec, *, rename: Rename | None = None) -> None:
         self.spec = spec
         self._rename = rename or rename_without_replacing
+        # Whether a rename is a link and an unlink here; the first change of a state shows it.
         self._links = rename not in (None, rename_without_replacing)
         self._mounts = Mounts()
         self._modes = permissions(spec.storage_options) if UMASK in spec.storage_options else None
@@ -155,8 +156,10 @@ class LocalStore(StoreOperations):
             raise
 
     def set_aside(self, path: str, place: str) -> None:
-        """Rename a file to a name that is reserved for it, and remove its checksum before that: it is
-        renamed first, too, since a later job may have written the one that is there by now."""
+        """Rename a file to a name that is reserved for it; its checksum goes before that.
+
+        It is renamed, too, before it is removed: by now it may belong to a file of a later job.
+        """
         if os.path.isfile(checksum := _checksum_path(path)):
             with suppress(FileNotFoundError):
                 os.rename(checksum, _checksum_path(place))

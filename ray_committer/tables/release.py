@@ -38,8 +38,8 @@ def release_own(
     base, entries = checkpoint.read_since(store, table, definition.table_id, aborted.table.version)
     ended: ClaimInFlight | None = None
     while True:
-        now = follow(base, entries)[0]
-        pending_claims = [pending for pending in now.in_flight if _is_of(pending, job, aborted)]
+        state = follow(base, entries)[0]
+        pending_claims = [pending for pending in state.in_flight if _is_of(pending, job, aborted)]
         claims = [ClaimInFlight(at, entry) for at, entry in entries if isinstance(entry, TableClaim)]
         # All claims of the job attempt by its nonce, ended ones, too: an abort of an earlier job of the
         # id names none of them.
@@ -56,8 +56,8 @@ def release_own(
         # The one that the abort is about; a later round may find it ended by this very entry.
         ended = pending_claims[0] if pending_claims else ended
         claim = pending_claims[0].version if pending_claims else NO_CLAIM
-        entry = _abort_of(job, claim, now.quiet, now.named, now_milliseconds)
-        entries += enumerate(put_entry(store, table, now.version + 1, entry), now.version + 1)
+        entry = _abort_of(job, claim, state.quiet, state.named, now_milliseconds)
+        entries += enumerate(put_entry(store, table, state.version + 1, entry), state.version + 1)
 
 
 def release_if_aborted(

@@ -40,8 +40,9 @@ _LOST = (ActorDiedError, ActorUnavailableError)
 class _Slot:
     """A worker's slot in this commit.
 
-    `step` counts what the worker has done before its first item: open the resources, then each
-    admission check.
+    step: how much the worker has done before its first item: opened the resources, then passed each
+        admission check. pending: what its present step will answer.
+    seconds: the recent time per item. since: when this slot was made. place: known after the first step.
     """
 
     worker: PoolWorker
