@@ -268,7 +268,7 @@ def _check(decision: _Decision) -> OldFiles | Exception:
 def _is_still_alone(context: JobContext, loaded: LoadedManifests) -> bool:
     """Abort the older attempts of the job; whether no task has saved a manifest since the load."""
     # After the declaration: an attempt that is set up later sees it and gives way (D8), and a task that
-    # saves its manifest now finds out that it is too late (D4).
+    # saves its manifest now waits for the decision (D4).
     tree = list_tree(context.store, context.job.job_directory)
     steps: list[Callable[[], Any]] = [
         partial(abort_older_attempts, context.store, context.job, tree),
