@@ -45,13 +45,3 @@ def main() -> None:
     difference.
     """
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
-
-
-def names(command: click.Command = main) -> frozenset[str]:
-    """The names of all options of a command and of the commands below it."""
-    options = {str(option.name) for option in command.params if isinstance(option, click.Option)}
-    if isinstance(command, click.Group):
-        context = click.Context(command)
-        below = (command.get_command(context, name) for name in command.list_commands(context))
-        options.update(*(names(child) for child in below if child is not None))
-    return frozenset(options)

@@ -172,11 +172,7 @@ def commit_options(of: type[CommitOptions] = CommitOptions) -> CommitOptions:
         for row in of.settable(Where.COMMAND_LINE).values()
         if context.get_parameter_source(row.parameter) in _GIVEN
     }
-    variables = {parameter.envvar for parameter in context.command.params} - {
-        row.variable for row in of.rows.values()
-    }
-    environment = {key: text for key, text in os.environ.items() if key not in variables}
-    return of.from_env(environment).changed(**given)
+    return of.from_env(os.environ).changed(**given)
 
 
 _GIVEN = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)

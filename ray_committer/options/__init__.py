@@ -3,11 +3,9 @@ where it acts. The command line, the environment, Spark's settings and the pages
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from functools import cache
-from importlib import import_module
 from typing import Any, Literal, Self, get_args
 
 from ray_committer.errors import SettingsError
@@ -239,25 +237,26 @@ class CommitOptions(Table):
 
         Other keys of `conf` are ignored. `SettingsError` names the key, and what its value can be.
         """
-        alone = [row.name for row in SPARK_ALONE]
         names = {key: key.removeprefix(SPARK_PREFIX) for key in conf if key.startswith(SPARK_PREFIX)}
-        return (defaults or cls()).changed(**cls._read(Where.SPARK, conf, names, lambda: alone))
+        alone = [row.name for row in SPARK_ALONE]
+        return (defaults or cls()).changed(**cls._read(Where.SPARK, conf, names, alone))
 
     @classmethod
     def from_env(cls, environment: Mapping[str, str]) -> Self:
-        """Read them from ``RAY_COMMITTER_*``, for the command line and for programs without Spark."""
+        """Read them from ``RAY_COMMITTER_*``, for the command line and for programs without Spark.
+
+        Variables of other options of commands are ignored.
+        """
         prefix = ENVIRONMENT_PREFIX
         names = {key: key.removeprefix(prefix).lower() for key in environment if key.startswith(prefix)}
         names = {key: name for key, name in names.items() if not name.startswith(_TESTS)}
-        return cls(**cls._read(Where.ENVIRONMENT, environment, names, _of_command_line))
+        parameters = (row.parameter for row in cls.settable(Where.COMMAND_LINE).values())
+        others = [*parameters, *COMMANDS_ALONE]
+        return cls(**cls._read(Where.ENVIRONMENT, environment, names, others))
 
     @classmethod
     def _read(
-        cls,
-        where: Where,
-        texts: Mapping[str, str],
-        names: Mapping[str, str],
-        get_names: Callable[[], Collection[str]],
+        cls, where: Where, texts: Mapping[str, str], names: Mapping[str, str], others: Collection[str]
     ) -> dict[str, Any]:
         """The values of `texts`, whose keys have these names; the `others` are no options, but known."""
         known, values = cls.settable(where), {}
@@ -268,10 +267,10 @@ class CommitOptions(Table):
                     values[name] = known[name].read(text)
             except ValueError as e:
                 raise SettingsError(f"{key}={text}: {e}") from None
-            if name not in known and name not in get_names():
+            if name not in known and name not in others:
                 what, advice = "is specific to each job and is not a setting", "remove it"
                 if name not in cls.rows:
-                    near = get_close_matches(name, [*known, *sorted(get_names())], n=1, cutoff=0.5)
+                    near = get_close_matches(name, [*known, *sorted(others)], n=1, cutoff=0.5)
                     listed = f"use one of {', '.join(known)}"
                     what, advice = "is not an option", f"did you mean {near[0]}?" if near else listed
                 raise SettingsError(f"{key}: {what}", advice)
@@ -294,12 +293,13 @@ SPARK_ALONE = (COMMIT, EXECUTOR, COMMAND, SESSION_TOKEN)
 """The other settings of Spark with our prefix: what commits a job, and where, and for which session. The
 last one is a random word, which only the session itself knows."""
 
-
-@cache
-def _of_command_line() -> frozenset[str]:
-    """The names of the options of all commands, of which some are no options of a commit.
-
-    Only the parser knows them. It is above this room, so it is imported if somebody has such a variable.
-    """
-    names: frozenset[str] = import_module("ray_committer.cli.main").names()
-    return names
+# fmt: off
+COMMANDS_ALONE = (
+    "accept_lost", "assume_complete", "command", "commit", "driver", "dry_run", "events", "exact",
+    "executor", "format", "html_file", "import_foreign", "isolation", "job_id", "latency_ms",
+    "limit", "metastore", "older_than", "output", "partition", "partition_types", "partitions",
+    "since", "storage_options", "table", "tasks", "undo", "verbose", "version", "watch",
+    "with_locations",
+)
+"""The other options of commands, which are no options of a commit; they have variables, too."""
+# fmt: on

@@ -15,8 +15,9 @@ import pytest
 import ray_committer
 from ray_committer import CommitOptions
 from ray_committer.cli import options as shared
-from ray_committer.cli.main import main, names
+from ray_committer.cli.main import main
 from ray_committer.errors import SettingsError
+from ray_committer.options import COMMANDS_ALONE
 from ray_committer.options.settings import Where
 from tests.cli import commands
 from tests.cli.commands import run
@@ -39,8 +40,23 @@ def test_every_option_has_a_variable_without_the_commands_name_and_help_shows_it
         assert f"env var: {option.envvar}" in text
 
 
+def names(command: click.Command) -> set[str]:
+    """The names of all options of a command and of the commands below it."""
+    found = {str(option.name) for option in command.params if isinstance(option, click.Option)}
+    if isinstance(command, click.Group):
+        with click.Context(command) as context:
+            below = [command.get_command(context, name) for name in command.list_commands(context)]
+        found.update(*map(names, filter(None, below)))
+    return found
+
+
+def test_the_options_of_commands_are_those_of_the_table_and_the_others_that_it_names():
+    of_table = {row.parameter for row in CommitOptions.settable(Where.COMMAND_LINE).values()}
+    assert {*COMMANDS_ALONE} == names(main) - of_table
+
+
 def test_a_variable_of_any_command_is_known_to_all_and_a_misspelt_one_to_none():
-    others = names() - SETTINGS.keys()
+    others = names(main) - SETTINGS.keys()
     assert {"job_id", "isolation", "verbose", "version"} < others
     environment = {f"RAY_COMMITTER_{name.upper()}": "x" for name in others}
     assert CommitOptions.from_env(environment) == CommitOptions()
@@ -48,6 +64,17 @@ def test_a_variable_of_any_command_is_known_to_all_and_a_misspelt_one_to_none():
         SettingsError, match=r"^RAY_COMMITTER_OUTPT: is not an option; did you mean output\?"
     ):
         CommitOptions.from_env({"RAY_COMMITTER_OUTPT": "json"})
+
+
+def test_a_library_reads_variables_without_the_command_line():
+    code = (
+        "import os, sys\n"
+        "from ray_committer import CommitOptions\n"
+        "CommitOptions.from_env(os.environ)\n"
+        "assert not {name for name in sys.modules if name.startswith('ray_committer.cli')}\n"
+    )
+    environment = {**os.environ, "RAY_COMMITTER_JOB_ID": "x", "RAY_COMMITTER_THREADS": "3"}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
 
 
 def test_the_version_of_an_image_is_no_version_of_a_table(dest: Path):
