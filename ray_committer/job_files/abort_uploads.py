@@ -83,11 +83,8 @@ def job_uploads(
     store: StoreOperations, job: JobAttempt, *, skips_damaged: bool = False
 ) -> Iterator[Upload]:
     """The uploads that the job's task attempts have noted, or that its manifests name, in no order; some
-    perhaps twice.
-
-    What names a place on another store is left out. `ManifestError` for a note or a manifest that cannot
-    be read, unless it `skips_damaged` ones: an abort must not fail by it.
-    """
+    perhaps twice. What names a place on another store is left out. `ManifestError` for a note or a
+    manifest that cannot be read, unless it `skips_damaged` ones: an abort must not fail by it."""
     if not output_of(store).uploading((job,)):
         return
     copied: set[str] = set()

@@ -11,9 +11,7 @@ from ray_committer.stores.base import StoreOperations
 
 def load_commit_record(store: StoreOperations, job: JobAttempt, state: JobState) -> CommitRecord:
     """Read the record that a state names; `RecordGoneError` if it is not there.
-
-    `CommitStateUnknownError` if it belongs to another job, or is not a valid record.
-    """
+    `CommitStateUnknownError` if it belongs to another job, or is not a valid record."""
     path = job.content(state.record or "")
     try:
         record = decode_record(store.read(path), path)

@@ -9,11 +9,9 @@ from ray_committer.job_files.job_state import Seen, StateChangedError
 
 def follow_job(current: Seen, step: Callable[[Seen], Seen]) -> tuple[Seen, bool]:
     """Repeat `step`, which takes the job from the state that it is given to the next one, until it
-    returns the state that it was given. Returns that state, and whether the job is still there.
-
-    Only here is it seen that another process has changed the state under a step: the next step then
-    begins at the state that is there. If the job is gone, the last state before that is returned.
-    """
+    returns the state that it was given. Returns that state, and whether the job is still there. Only
+    here is it seen that another process has changed the state under a step: the next step then begins at
+    the state that is there. If the job is gone, the last state before that is returned."""
     while True:
         try:
             after = step(current)

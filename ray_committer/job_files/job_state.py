@@ -47,10 +47,8 @@ class Seen:
 
 
 class StateChangedError(Exception):
-    """The state to be changed is no longer there; its `now` is the job's present state.
-
-    `now` is None if the job is gone, also if another job of the same id, with another stamp, is there.
-    """
+    """The state to be changed is no longer there; its `now` is the job's present state. `now` is None if
+    the job is gone, also if another job of the same id, with another stamp, is there."""
 
     def __init__(self, current: Seen | None, last: Seen | None = None) -> None:
         super().__init__(current, last)
@@ -73,10 +71,8 @@ def read_state(store: StoreOperations, job: JobAttempt) -> Seen | None:
 
 
 def _is_remade(store: StoreOperations, job: JobAttempt) -> bool:
-    """Whether a process that slept until the job was removed has made the job's directory again.
-
-    That happens on stores whose writes make directories. A real job has manifests or frozen manifests.
-    """
+    """Whether a process that slept until the job was removed has made the job's directory again. That
+    happens on stores whose writes make directories. A real job has manifests or frozen manifests."""
     try:
         names = {status.name for status in store.list_status(job.directory)}
     except FileNotFoundError:
@@ -85,20 +81,15 @@ def _is_remade(store: StoreOperations, job: JobAttempt) -> bool:
 
 
 def begin_state(store: StoreOperations, job: JobAttempt, state: JobState) -> Seen:
-    """Give a job attempt its first state.
-
-    ``FileExistsError`` if it has a state. ``FileNotFoundError`` if the job attempt does not exist, on a
-    store that moves directories.
-    """
+    """Give a job attempt its first state. ``FileExistsError`` if it has a state. ``FileNotFoundError``
+    if the job attempt does not exist, on a store that moves directories."""
     return places_of(store).begin_state(job, state, partial(_settled, store, job, state))
 
 
 def adopt_state(store: StoreOperations, job: JobAttempt, phase: Phase = Phase.OPEN) -> Seen | None:
     """Read the state of a job attempt; if Hadoop's committer set the job up, give it a state in `phase`.
-
-    The tasks of such a job know no stamp. Anything read of it before this call must be read again.
-    None if the job is gone.
-    """
+    The tasks of such a job know no stamp. Anything read of it before this call must be read again. None
+    if the job is gone."""
     current = read_state(store, job)
     if current is not None:
         return current
@@ -120,12 +111,10 @@ def advance(
     *,
     content: str = "",
 ) -> Seen:
-    """Change the state from `last` to `phase`, under the given nonce or a new one.
-
-    A store that keeps the state as an object also keeps the `content` in it, until the next change.
-    `StateChangedError` if another process has changed it. After every failure the state is read again
-    to see whether it was changed.
-    """
+    """Change the state from `last` to `phase`, under the given nonce or a new one. A store that keeps
+    the state as an object also keeps the `content` in it, until the next change. `StateChangedError` if
+    another process has changed it. After every failure the state is read again to see whether it was
+    changed."""
     return _change(store, job, last, last.state.to(phase, nonce or new_nonce()), content)
 
 

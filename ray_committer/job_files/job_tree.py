@@ -12,14 +12,7 @@ from dataclasses import dataclass
 from ray_committer.job_files.job_state import Seen
 from ray_committer.job_files.listing import attempts_named
 from ray_committer.places.choose import places_of
-from ray_committer.protocol.paths import (
-    CURRENT,
-    JobAttempt,
-    is_inside,
-    join,
-    new_job_attempt,
-    parent,
-)
+from ray_committer.protocol.paths import CURRENT, JobAttempt, is_inside, join, new_job_attempt, parent
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.sidecar import copy_name
 from ray_committer.stores.base import FileStatus, StoreOperations

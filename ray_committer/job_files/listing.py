@@ -10,14 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from ray_committer.errors import (
-    AmbiguousJobError,
-    LinkedPathError,
-    RayCommitterError,
-    mark,
-    shown,
-    why,
-)
+from ray_committer.errors import AmbiguousJobError, LinkedPathError, RayCommitterError, mark, shown, why
 from ray_committer.job_files.job_status import Committer, JobStatus
 from ray_committer.places.choose import output_of
 from ray_committer.protocol.magic_paths import MAGIC, MagicJob, magic_job_of
@@ -32,11 +25,7 @@ from ray_committer.protocol.paths import (
     temporary_directory,
 )
 from ray_committer.stores.at_once import MANY, at_once
-from ray_committer.stores.base import (
-    FileStatus,
-    StoreOperations,
-    only_there,
-)
+from ray_committer.stores.base import FileStatus, StoreOperations, only_there
 
 
 def refuse_links(store: StoreOperations, paths: Iterable[str]) -> None:
@@ -114,11 +103,9 @@ def jobs_in(store: StoreOperations, destination: str, listed: Sequence[FileStatu
 
 
 def _job_id(name: str, names: Collection[str]) -> str:
-    """The id of the job in the directory `name` below ``_temporary``, which holds all these `names`.
-
-    In Hadoop's documentation the name has a prefix. If the name without the prefix is also there, the
-    whole name is a job's id.
-    """
+    """The id of the job in the directory `name` below ``_temporary``, which holds all these `names`. In
+    Hadoop's documentation the name has a prefix. If the name without the prefix is also there, the whole
+    name is a job's id."""
     documented = job_id_of_directory(name)
     return name if documented in names else documented
 
@@ -255,10 +242,8 @@ def s3a_attempts(store: StoreOperations, destination: str, job_id: str) -> list[
 def find_s3a(
     store: StoreOperations, destination: str, job_id: str, number: int | None
 ) -> JobStatus | None:
-    """Find a job that Hadoop's S3A committer left; None if there is none.
-
-    `AmbiguousJobError` if it has several attempts with pendingsets and none is named.
-    """
+    """Find a job that Hadoop's S3A committer left; None if there is none. `AmbiguousJobError` if it has
+    several attempts with pendingsets and none is named."""
     attempts = s3a_attempts(store, destination, job_id)
     if not attempts:
         return None

@@ -61,11 +61,8 @@ def other_jobs(
     choose: Choose = look_for_all,
 ) -> list[JobStatus]:
     """Find attempts of other jobs than `asking`, below the ``_temporary`` of `destination`, that have
-    begun their commit, and symbolic links in the place of a job or an attempt.
-
-    This includes an attempt that a process which slept has taken away by mistake, also if it is put back
-    during the search.
-    """
+    begun their commit, and symbolic links in the place of a job or an attempt. This includes an attempt
+    that a process which slept has taken away by mistake, also if it is put back during the search."""
     jobs_begun: dict[tuple[str, int], JobStatus] = {}
     links: dict[str, JobStatus] = {}
     for _ in range(_LOOKS):
@@ -144,10 +141,8 @@ def _filled(jobs: Iterable[JobStatus]) -> set[str]:
 def _read_gone(
     store: StoreOperations, gone: JobAttempt, asking: JobAttempt | None, now_milliseconds: int
 ) -> JobStatus:
-    """Read a job other than `asking` that was taken away although it has not ended.
-
-    A job that is only declared, by a dead process, does not count: it cannot be recorded in that place.
-    """
+    """Read a job other than `asking` that was taken away although it has not ended. A job that is only
+    declared, by a dead process, does not count: it cannot be recorded in that place."""
     state = state_inside(store, gone)
     if state is None:
         return JobStatus(gone, exists=store.get_status(gone.directory) is not None)

@@ -60,12 +60,10 @@ class Life(IntEnum):
 
 
 def life_of(owner: Owner, last_sign_milliseconds: int, now_milliseconds: int) -> Life:
-    """Whether the process that runs a commit is alive, as far as one look at its last sign can show.
-
-    An owner of `nobody`, or one without a sign of life for `DEAD_SECONDS`, counts as dead. Otherwise a
+    """Whether the process that runs a commit is alive, as far as one look at its last sign can show. An
+    owner of `nobody`, or one without a sign of life for `DEAD_SECONDS`, counts as dead. Otherwise a
     process on another machine counts as alive. A process on this machine is alive while it runs, and
-    this process while it is at work on the run. Clocks may differ by `DEAD_SECONDS`.
-    """
+    this process while it is at work on the run. Clocks may differ by `DEAD_SECONDS`."""
     age_seconds = (now_milliseconds - last_sign_milliseconds) / 1000
     if age_seconds > DEAD_SECONDS or has_ended(owner):
         return Life.DEAD

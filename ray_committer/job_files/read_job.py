@@ -24,12 +24,7 @@ from ray_committer.protocol.manifest import decode_manifest, stamp_of
 from ray_committer.protocol.paths import FROZEN, MANIFESTS, STATE, TASKS, UNDONE, JobAttempt, join
 from ray_committer.protocol.record import Declaration, Heartbeat, Owner, decode_claim, decode_heartbeat
 from ray_committer.protocol.state import IN_THE_WAY, Phase
-from ray_committer.stores.base import (
-    FileStatus,
-    StoreOperations,
-    is_there,
-    only_there,
-)
+from ray_committer.stores.base import FileStatus, StoreOperations, is_there, only_there
 
 _OWN_NAMES = (MANIFESTS, FROZEN, TASKS, STATE)
 _BEGUN = frozenset({Phase.DECLARED, Phase.RECORDED, Phase.SEALED, Phase.COMMITTED, Phase.UNDOING})
@@ -48,11 +43,9 @@ def read_job_and_manifests(
     store: StoreOperations, job: JobAttempt, tree: JobTree | None = None
 ) -> JobStatus:
     """`read_job` and, in parallel where requests have to be waited for, list the manifests, unless the
-    `tree` of the job's files is known.
-
-    The listing counts only for a job that has a state: it is compared again after the manifests are
-    frozen. For a job without a state, the manifests that late tasks have left do not count.
-    """
+    `tree` of the job's files is known. The listing counts only for a job that has a state: it is
+    compared again after the manifests are frozen. For a job without a state, the manifests that late
+    tasks have left do not count."""
     if tree is not None and (current := read_state(store, job)) is not None:
         manifests, attempts = tree.manifests(job), tree.task_attempts(job)
         return replace(_with_state(job, current), manifests=manifests, task_attempts=attempts)
@@ -119,11 +112,9 @@ def _listed(store: StoreOperations, job: JobAttempt) -> JobStatus:
 def read_other(
     store: StoreOperations, job: JobAttempt, now_milliseconds: int, *, wants_beat: bool = False
 ) -> JobStatus | None:
-    """Read a job attempt and its declaration; None if its commit has not begun, or was aborted.
-
-    With `wants_beat` the heartbeat is always read, not only when it is needed to find a live committer.
-    `RecordGoneError` or `CommitStateUnknownError` if the record or the declaration is gone.
-    """
+    """Read a job attempt and its declaration; None if its commit has not begun, or was aborted. With
+    `wants_beat` the heartbeat is always read, not only when it is needed to find a live committer.
+    `RecordGoneError` or `CommitStateUnknownError` if the record or the declaration is gone."""
     status = read_commit(store, job, now_milliseconds, wants_beat=wants_beat)
     return status if status.has_begun else None
 
@@ -185,11 +176,8 @@ def _at_work(
     wants_beat: bool,
 ) -> tuple[Owner | None, Heartbeat | None, Life]:
     """The process at work on the job, the last heartbeat if it was read, and whether that process is
-    alive.
-
-    The process is the one that declared or recorded the job, or another one that continues its commit.
-    If the one that began it has failed, its last heartbeat shows that.
-    """
+    alive. The process is the one that declared or recorded the job, or another one that continues its
+    commit. If the one that began it has failed, its last heartbeat shows that."""
     began = declaration.owner
     life = life_of(began, declaration.created_milliseconds, now_milliseconds)
     beat = _last_beat(store, job) if wants_beat or life is not Life.ALIVE else None

@@ -32,11 +32,9 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 def end_spark_uploads(store: StoreOperations, job: JobAttempt, is_meant: Callable[[], bool]) -> int:
     """Abort the uploads that Spark's tasks left of a job that has ended, and remove the files that
-    describe them; return how many were pending; idempotent.
-
-    Nothing is done if `is_meant` returns False after the uploads were listed, or if another attempt of
-    the job is there that is not aborted, whose uploads have the same names.
-    """
+    describe them; return how many were pending; idempotent. Nothing is done if `is_meant` returns False
+    after the uploads were listed, or if another attempt of the job is there that is not aborted, whose
+    uploads have the same names."""
     uploads, there = find_spark_uploads(store, job)
     if not (uploads or there) or not is_meant() or goes_on(store, job):
         return 0
@@ -50,9 +48,7 @@ def end_spark_uploads(store: StoreOperations, job: JobAttempt, is_meant: Callabl
 
 def find_spark_uploads(store: StoreOperations, job: JobAttempt) -> tuple[set[Upload], list[str]]:
     """The uploads that Spark's tasks left of a job, and the directories of the files that describe them.
-
-    None of a job of which another attempt is there that Hadoop's committer left.
-    """
+    None of a job of which another attempt is there that Hadoop's committer left."""
     if not _UUID.fullmatch(job.job_id):
         return set(), []
     magic = MagicJob(store.spec.authority, job.destination, job.job_id)

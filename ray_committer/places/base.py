@@ -39,10 +39,8 @@ class Places(ABC):
     @abstractmethod
     def begin_state(self, job: JobAttempt, state: JobState, make: Callable[[Request], T]) -> T:
         """Give a job its first state, by a request that `make` makes and settles; return its answer.
-
         ``FileExistsError`` if the job has a state. ``FileNotFoundError`` if the job does not exist, on a
-        store that moves directories.
-        """
+        store that moves directories."""
 
     @abstractmethod
     def add_content(self, job: JobAttempt, nonce: str, content: bytes) -> str:
@@ -96,11 +94,9 @@ class Places(ABC):
         *,
         is_aborted: bool,
     ) -> bool:
-        """Delete what was taken away; idempotent. False if by now it is another job than is meant.
-
-        Where nothing was moved, `delete_state` comes last. What an undo took back goes only with a job
-        that `is_aborted`.
-        """
+        """Delete what was taken away; idempotent. False if by now it is another job than is meant. Where
+        nothing was moved, `delete_state` comes last. What an undo took back goes only with a job that
+        `is_aborted`."""
 
     @abstractmethod
     def clears_attempts(self, job: JobAttempt) -> bool:

@@ -50,10 +50,8 @@ class OldFiles(ABC):
     def take(self, path: str, place: str, version: str | None = None) -> None:
         """Rename a file to a place of the job's own. Without versions, any other file, or directory,
         that is at `path` by then is taken, too: the caller compares, and moves it back.
-
         ``FileNotFoundError`` if the file, or the directory of `place`, is missing. ``FileExistsError``
-        if it is another version, or if a file is at `place`; some stores replace that one.
-        """
+        if it is another version, or if a file is at `place`; some stores replace that one."""
         settle(
             lambda: self._rename(path, place, version),
             lambda: is_gone(self.store, path) and not is_gone(self.store, place),

@@ -31,12 +31,9 @@ class OwnFiles:
         attempts: int = ATTEMPTS,
         is_meant: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Put a file in place, atomically, whether or not there is one; idempotent.
-
-        Nothing else uses the name `temporary`, which may be prepared. Where nothing of a job that has
-        ended shows that a write is late, a file is only replaced if, after it was looked at, `is_meant`
-        returns True.
-        """
+        """Put a file in place, atomically, whether or not there is one; idempotent. Nothing else uses
+        the name `temporary`, which may be prepared. Where nothing of a job that has ended shows that a
+        write is late, a file is only replaced if, after it was looked at, `is_meant` returns True."""
         if not is_prepared:
             self.store.write(temporary, data)
         try:

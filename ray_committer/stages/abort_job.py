@@ -18,11 +18,7 @@ from ray_committer.errors import (
 )
 from ray_committer.job_files.commands import abort_command, commit_command
 from ray_committer.job_files.follow_job import follow_job
-from ray_committer.job_files.job_state import (
-    Seen,
-    adopt_state,
-    advance,
-)
+from ray_committer.job_files.job_state import Seen, adopt_state, advance
 from ray_committer.job_files.job_status import JobStatus
 from ray_committer.job_files.listing import find_s3a
 from ray_committer.job_files.read_job import read_job, without_late
@@ -42,12 +38,9 @@ from ray_committer.tables.release import release_own
 
 
 def abort_job(context: JobContext) -> bool:
-    """Delete everything of the job attempt; idempotent. False if nothing was there, or only leftovers
-    of a job that has ended.
-
-    `CommitRecordExistsError`, with nothing deleted, after the commit is recorded: files may be visible.
-    `CommitStateUnknownError` if the store failed during the abort.
-    """
+    """Delete everything of the job attempt; idempotent. False if nothing was there, or only leftovers of
+    a job that has ended. `CommitRecordExistsError`, with nothing deleted, after the commit is recorded:
+    files may be visible. `CommitStateUnknownError` if the store failed during the abort."""
     try:
         with context.stage(names.ABORT):
             return _abort(context)

@@ -34,12 +34,9 @@ from ray_committer.work.entries import store_path
 
 
 def adopt_job(store: StoreOperations, left: JobStatus) -> None:
-    """Write a manifest for each pendingset of a job; idempotent.
-
-    Nothing is written once the job's commit has declared what it writes, because then its manifests
-    count, and nothing if ``_SUCCESS`` says that the job is committed. `ManifestError` for a pendingset
-    that must not be committed.
-    """
+    """Write a manifest for each pendingset of a job; idempotent. Nothing is written once the job's
+    commit has declared what it writes, because then its manifests count, and nothing if ``_SUCCESS``
+    says that the job is committed. `ManifestError` for a pendingset that must not be committed."""
     job = new_job_attempt(left.job.destination, left.job.job_id, left.job.number)
     phase = read_job(store, job).phase
     if phase is Phase.OPEN or (phase is None and not is_noted(store, job)):
@@ -56,11 +53,9 @@ def _adopt(store: StoreOperations, job: JobAttempt, pendingset: FileStatus) -> N
 
 def remove_left(store: StoreOperations, job: JobAttempt, *, is_committed: bool) -> tuple[int, list[str]]:
     """Remove what S3A left of a job that has ended, and abort the uploads that it names; idempotent.
-
     Returns how many were pending, and the paths of the files that S3A's own committer had completed
     before. With `is_committed`, all uploads of this attempt's pendingsets are completed, and the other
-    attempts go, too. Otherwise they stay.
-    """
+    attempts go, too. Otherwise they stay."""
     magic = MagicJob(store.spec.authority, job.destination, job.job_id)
     aborted = 0
     visible: list[str] = []
@@ -115,10 +110,7 @@ def _uploads(
 
 def uploads_in(store: StoreOperations, magic: MagicJob, status: FileStatus) -> list[FileEntry]:
     """The uploads that a file of a job names; `ManifestError` if it is damaged, ``FileNotFoundError`` if
-    it is gone.
-
-    A task leaves an empty file beside each file that names an upload.
-    """
+    it is gone. A task leaves an empty file beside each file that names an upload."""
     place = magic.place_of(status.path)
     if place is None or not status.size:
         return []

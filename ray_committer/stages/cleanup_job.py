@@ -30,11 +30,8 @@ FEW_ATTEMPTS = 32
 
 def cleanup_job(context: JobContext, committed: Seen, record: CommitRecord | None) -> bool:
     """Remove the directory of a committed job attempt, after `end_other_attempts` has succeeded; False,
-    with a notice, if the store refused to.
-
-    `record` is None if an earlier clean-up has removed it. A failure here does not fail the job, which
-    is committed; the same command finishes the clean-up.
-    """
+    with a notice, if the store refused to. `record` is None if an earlier clean-up has removed it. A
+    failure here does not fail the job, which is committed; the same command finishes the clean-up."""
     store = context.store
     try:
         _remove_adopted(context)
@@ -73,11 +70,9 @@ def _delete_tree(
     context: JobContext, tree: JobTree, committed: Seen, manifests: Sequence[ManifestRef]
 ) -> None:
     """Abort the other attempts and delete all of this one, by one listing of the job, if that shows the
-    state `committed`; the state is deleted last, on condition that it has not changed.
-
-    Uploads are looked for only if a task attempt that does not count has left notes of them, or if the
-    job is one of Spark.
-    """
+    state `committed`; the state is deleted last, on condition that it has not changed. Uploads are
+    looked for only if a task attempt that does not count has left notes of them, or if the job is one of
+    Spark."""
     store, job = context.store, context.job
     # Another process has removed the job, and perhaps set it up again since: nothing of that is touched
     # (D7).
@@ -124,10 +119,8 @@ def _delete(
 
 def _delete_attempts(context: JobContext, gone: JobAttempt, manifests: Sequence[ManifestRef]) -> None:
     """Delete the directories of many task attempts on all workers, where the deletion of a directory
-    takes one request per name below it.
-
-    A store that cannot move directories deletes name by name, so a listing for each would gain nothing.
-    """
+    takes one request per name below it. A store that cannot move directories deletes name by name, so a
+    listing for each would gain nothing."""
     if not context.places.clears_attempts(context.job):
         return
     directories = (_attempt_directory(context.job, ref) for ref in manifests)

@@ -80,12 +80,10 @@ def commit_job(
     record_only: bool = False,
     on_result: Callable[[CommitResult], None] = lambda _: None,
 ) -> CommitResult:
-    """Commit the job, or finish what an earlier run left; idempotent.
-
-    `state` is the state of the job attempt as `read_job` saw it. With `record_only` the run stops after
-    the commit record is written. `replaced_roots` and `allowed_roots` are paths on the store.
-    `on_result` gets the result of this run, also if the run fails.
-    """
+    """Commit the job, or finish what an earlier run left; idempotent. `state` is the state of the job
+    attempt as `read_job` saw it. With `record_only` the run stops after the commit record is written.
+    `replaced_roots` and `allowed_roots` are paths on the store. `on_result` gets the result of this run,
+    also if the run fails."""
     listed, attempts = state.manifests, state.task_attempts
     run = CommitRun(context, replaced_roots, allowed_roots, record_only, listed, attempts)
     with reporting(run, on_result), _doing_it_once(run):

@@ -11,11 +11,7 @@ from collections.abc import Collection
 from ray_committer.places.choose import output_of
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import IOStatistics, aggregate, duration, sample
-from ray_committer.protocol.manifest import (
-    STAMP,
-    TaskManifest,
-    encode_manifest,
-)
+from ray_committer.protocol.manifest import STAMP, TaskManifest, encode_manifest
 from ray_committer.protocol.passed_over import PassedOver, extra_data_of
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import ManifestRef

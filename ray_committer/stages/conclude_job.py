@@ -27,10 +27,8 @@ from ray_committer.stages.save_success_file import save_success_file, write_succ
 
 
 def conclude_job(run: CommitRun, current: Seen, *, is_found: bool) -> None:
-    """Put ``_SUCCESS`` in place, and clean up; what an earlier run has done is not done again.
-
-    This run has committed the job, or found it committed, `is_found`; else another process was faster.
-    """
+    """Put ``_SUCCESS`` in place, and clean up; what an earlier run has done is not done again. This run
+    has committed the job, or found it committed, `is_found`; else another process was faster."""
     progress = run.progress
     is_own = is_found or progress.record is not None
     progress.outcome = Outcome.COMMITTED if is_own else by_another_process(run.context)

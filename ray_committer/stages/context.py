@@ -139,10 +139,8 @@ class JobContext:
             return list(pool.map(function, items))
 
     def notice(self, text: str) -> None:
-        """Send a text that a person should read as an event, and add it to the report.
-
-        Its paths become URLs.
-        """
+        """Send a text that a person should read as an event, and add it to the report. Its paths become
+        URLs."""
         text = self.located(text)
         self.journal.notices.append(text)
         self.emit(Notice(text))
@@ -189,10 +187,8 @@ class Journal:
 
 @contextmanager
 def time_stage(name: str, emit: EventSink, journal: Journal, about: str) -> Iterator[None]:
-    """Time a stage, send its events, and note its duration, failed or not; `about` is for the log.
-
-    For what is done before there is a `JobContext`; later, `JobContext.stage` does it.
-    """
+    """Time a stage, send its events, and note its duration, failed or not; `about` is for the log. For
+    what is done before there is a `JobContext`; later, `JobContext.stage` does it."""
     emit(StageStarted(name))
     started = time.monotonic()
     error: str | None = "ended by a signal"

@@ -24,9 +24,7 @@ ROUNDS = 5
 
 def create_output_directories(context: JobContext) -> int:
     """Make the directories that the coordinator has collected; idempotent. Returns the number of leaves.
-
-    `CommitConflictError` for a file in the way. A store without directories needs none.
-    """
+    `CommitConflictError` for a file in the way. A store without directories needs none."""
     if not needed(context.store, (context.job.destination,)):
         return 0
     directories = context.executor.directories

@@ -92,10 +92,8 @@ def wait_for_committer(
     context: JobContext, expected: Seen, patience: Patience, run: str | None = None
 ) -> None:
     """Wait until no live process, except the one of this `run`, is at work on this job.
-
     `StateChangedError` if one has gone on with it. `CommitterBusyError` if it is at work for longer than
-    there is patience.
-    """
+    there is patience."""
     wants_beat = expected.phase is not Phase.DECLARED
     while True:
         status = read_other(
@@ -153,11 +151,9 @@ def give_way(
     run_id: str | None = None,
 ) -> Seen:
     """Wait a little for the jobs in the way, with or without the declaration; the state after that.
-
     Those that have stopped are ended, without the declaration, if the job's options say so; `roots` are
     the directories whose files the job replaces. `CommitConflictError`, with the declaration withdrawn,
-    if one must not be ended or there is no patience left.
-    """
+    if one must not be ended or there is no patience left."""
     rivals = [patience.watch.judge(rival) for rival in _last_signs(context, rivals)]
     for rival in rivals:
         is_dead = rival.phase is Phase.DECLARED and not rival.is_alive
@@ -242,11 +238,9 @@ def _hindrances(
 
 def _is_in_the_way(claim: Claim, rival: JobStatus, is_own: bool) -> bool:
     """Whether the two must not be committed at once, or this job, at its own destination, may be the
-    same application as the other one, run again.
-
-    An append does not wait for a sealed job that replaces data: all new files of that job are in place,
-    and it removes no file that its record does not name.
-    """
+    same application as the other one, run again. An append does not wait for a sealed job that replaces
+    data: all new files of that job are in place, and it removes no file that its record does not
+    name."""
     theirs = rival.claim
     if rival.is_passed_by_appends and not claim.excludes:
         return False
@@ -268,11 +262,9 @@ def _end_stopped(context: JobContext, claim: Claim, ends: Sequence[Choice], pati
 def ends_of(
     context: JobContext, stopped: Iterable[JobStatus], roots: Sequence[str], run_id: str | None = None
 ) -> list[Choice]:
-    """How each of the jobs in the way that have stopped is ended before this one.
-
-    None that was set up above this job is ended: its record could name any file there, and the caller
-    has named only this job's directories.
-    """
+    """How each of the jobs in the way that have stopped is ended before this one. None that was set up
+    above this job is ended: its record could name any file there, and the caller has named only this
+    job's directories."""
     destination = context.job.destination
     named = (destination, context.store.real_path(destination), *roots)
 

@@ -67,11 +67,8 @@ def are_as_loaded(context: JobContext, loaded: LoadedManifests) -> bool:
 
 
 def _are_same(context: JobContext, loaded: LoadedManifests, directory: str) -> bool:
-    """Whether the manifests that are listed now are those that were loaded.
-
-    A worker makes a long listing, if it sees the same as the driver, which has the loaded ones and so
-    need not hold it.
-    """
+    """Whether the manifests that are listed now are those that were loaded. A worker makes a long
+    listing, if it sees the same as the driver, which has the loaded ones and so need not hold it."""
     names = counted_names(context)
     is_long = len(loaded.manifests) >= MANY_MANIFESTS
     if is_long and context.executor.starts_workers and context.places.are_listed_alike:

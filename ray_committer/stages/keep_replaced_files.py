@@ -20,12 +20,7 @@ from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.protocol.table_paths import KEPT_SUFFIX, TablePlaces
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.preflight import OldFiles
-from ray_committer.stages.remove_replaced_files import (
-    Removal,
-    grouped,
-    put_old_file_aside,
-    remove_files,
-)
+from ray_committer.stages.remove_replaced_files import Removal, grouped, put_old_file_aside, remove_files
 from ray_committer.stages.sync_to_disk import sync_kept
 from ray_committer.stages.turns.list_new_files import relative
 from ray_committer.stores.base import StoreOperations
@@ -59,10 +54,7 @@ def make_places_of_kept(context: JobContext, record: CommitRecord, nonce: str) -
 
 def keep_replaced_files(context: JobContext, record: CommitRecord, nonce: str) -> Removal:
     """Move the old files that `record` names to where they are kept, after the job was sealed under this
-    `nonce`; idempotent.
-
-    That is done before new files of the same names are moved.
-    """
+    `nonce`; idempotent. That is done before new files of the same names are moved."""
     files = _files(record)
     if record.table is None or not files:
         return Removal()

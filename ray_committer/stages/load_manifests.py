@@ -40,12 +40,7 @@ from ray_committer.protocol.paths import MANIFEST_SUFFIX, JobAttempt, ancestors,
 from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.protocol.state import UNSTAMPED
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.turns.list_new_files import (
-    NO_NEW_FILES,
-    JoinedFiles,
-    NewFiles,
-    save_new_files,
-)
+from ray_committer.stages.turns.list_new_files import NO_NEW_FILES, JoinedFiles, NewFiles, save_new_files
 from ray_committer.stores.base import FileStatus
 from ray_committer.work.batches import batches
 from ray_committer.work.entries import Entry, check_directory, check_entry, entries, store_path
@@ -70,9 +65,7 @@ MANY_MANIFESTS = 10_000
 @dataclass(frozen=True, slots=True)
 class LoadedManifests:
     """All manifests of a job, O(tasks) values; ``packed[k]`` can hold those from ``starts[k]`` on.
-
-    `listing` describes the listed manifests; it is empty if a commit record named the manifests.
-    """
+    `listing` describes the listed manifests; it is empty if a commit record named the manifests."""
 
     manifests: tuple[ManifestRef, ...]
     statistics: IOStatistics
@@ -101,10 +94,8 @@ class LoadedManifests:
 @dataclass(frozen=True, slots=True)
 class Listing:
     """The summary of a listing of manifests: a few bytes, and not some hundred bytes per manifest.
-
     `digest` is a sum over all manifests; it differs if any manifest differs. `is_frozen` if no manifest
-    was in the directory where tasks save them.
-    """
+    was in the directory where tasks save them."""
 
     digest: int = 0
     is_frozen: bool = True
@@ -218,11 +209,8 @@ def _tell_of_passed_over(context: JobContext, passed: PassedOver) -> None:
 
 
 def load_unchanged(context: JobContext, load: Callable[[], LoadedManifests]) -> LoadedManifests:
-    """Return the result of `load` for an open job.
-
-    `ManifestsChangedError` if a task has replaced a listed manifest, or if another committer has frozen
-    the manifests.
-    """
+    """Return the result of `load` for an open job. `ManifestsChangedError` if a task has replaced a
+    listed manifest, or if another committer has frozen the manifests."""
     try:
         return load()
     except ManifestReplacedError:
@@ -267,10 +255,8 @@ def changed_too_often(context: JobContext) -> IncompleteJobError:
 def _list_manifests(
     context: JobContext, statuses: Iterable[FileStatus] | None
 ) -> tuple[Listing, list[Listed]]:
-    """The job's manifests, sorted by path, in the directory where they are now.
-
-    `statuses` are all files of that directory, if it was listed already.
-    """
+    """The job's manifests, sorted by path, in the directory where they are now. `statuses` are all files
+    of that directory, if it was listed already."""
     try:
         files = list_manifest_files(context.store, context.job) if statuses is None else statuses
     except FileNotFoundError as e:

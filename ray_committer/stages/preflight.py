@@ -54,13 +54,10 @@ from ray_committer.work.worker import Worker
 
 @dataclass(frozen=True, slots=True)
 class OldFiles:
-    """The old files that give way to the job.
-
-    `replaced` files are removed at the end. `overwritten` files are replaced by new files of the same
-    name. `emptied` directories are removed at the end if they are empty then. `success` is the
-    ``_SUCCESS`` of an earlier job. `destinations` are directories in which other jobs were set up, among
-    those where the job writes.
-    """
+    """The old files that give way to the job. `replaced` files are removed at the end. `overwritten`
+    files are replaced by new files of the same name. `emptied` directories are removed at the end if
+    they are empty then. `success` is the ``_SUCCESS`` of an earlier job. `destinations` are directories
+    in which other jobs were set up, among those where the job writes."""
 
     replaced: tuple[ReplacedFile, ...] = ()
     overwritten: tuple[ReplacedFile, ...] = ()
@@ -309,10 +306,8 @@ def _taken_by_old(old: OldData, written: frozenset[str]) -> dict[str, str]:
 
 
 def _blocked_by_old(context: JobContext, old: OldData, made: set[str]) -> dict[str, str]:
-    """The old files in the place of directories that are to be made, as problems by path.
-
-    The directories are made before old data is removed.
-    """
+    """The old files in the place of directories that are to be made, as problems by path. The
+    directories are made before old data is removed."""
     files = {file.path for file in old.files}
     blocking = {path: in_the_way(context.store, path) for path in files & made}
     for root in made.intersection(old.no_directories):

@@ -89,10 +89,8 @@ def seal(job: RecordedJob, recorded: Seen) -> Seen:
 
 
 def keep_old_files(job: RecordedJob, sealed: Seen) -> None:
-    """Move the old files that are to be kept, before new files get the names of some of them.
-
-    The new namesakes of those that cannot be moved are held back.
-    """
+    """Move the old files that are to be kept, before new files get the names of some of them. The new
+    namesakes of those that cannot be moved are held back."""
     if job.record.keeps:
         with job.context.stage(names.REMOVE_REPLACED):
             removal = keep_replaced_files(job.context, job.record, sealed.state.nonce)
@@ -114,9 +112,7 @@ def finish_moves(job: RecordedJob, sealed: Seen) -> None:
 
 def remove_old_files(job: RecordedJob) -> None:
     """Remove the old files that are not kept, after all new files are in place.
-
-    `CommitStateUnknownError`, when all others are gone, if old files could not be removed.
-    """
+    `CommitStateUnknownError`, when all others are gone, if old files could not be removed."""
     context, record, progress = job.context, job.record, job.progress
     if not record.replaces:
         return
@@ -153,12 +149,9 @@ def decide_committed(job: RecordedJob, current: Seen) -> Seen:
 
 
 def prove_same_store(worker: Worker, nonce: str) -> None:
-    """Work: find the commit record on another node, which proves that the node sees the same store.
-
-    The record's name was never used before, so its content, which can be long, is not read. A worker
-    that replaces another one during clean-up finds the record in the directory to which the job was
-    moved.
-    """
+    """Work: find the commit record on another node, which proves that the node sees the same store. The
+    record's name was never used before, so its content, which can be long, is not read. A worker that
+    replaces another one during clean-up finds the record in the directory to which the job was moved."""
     if worker.in_driver:
         return
     cause: OSError | None = None

@@ -27,11 +27,7 @@ from ray_committer.stages.checks.sources import check_sources_at_once
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import declare_job, give_way, look_around, withdraw
 from ray_committer.stages.freeze_manifests import are_as_loaded, copies_are_current, freeze_manifests
-from ray_committer.stages.load_manifests import (
-    MANY_MANIFESTS,
-    LoadedManifests,
-    ManifestsChangedError,
-)
+from ray_committer.stages.load_manifests import MANY_MANIFESTS, LoadedManifests, ManifestsChangedError
 from ray_committer.stages.old_data.mode_roots import ModeRoots, claim_of, roots_of_mode
 from ray_committer.stages.old_data.old_files_aside import make_places_aside
 from ray_committer.stages.old_data.old_success import find_old_success, make_place_of_success
@@ -47,13 +43,10 @@ from ray_committer.tables.other_tables import refuse_partitions_of_tables
 
 
 def record_job(run: CommitRun, last: Seen, loaded: LoadedManifests) -> Seen:
-    """Decide an open job; return the recorded state.
-
-    `RunCommittedError` if another job has done the work of the run id.
-    `CommitConflictError` if another job is in the way for too long, or if data is in the way.
-    `StateChangedError` if another process decides the job. `ManifestsChangedError` if a task has
-    committed since the manifests were loaded; the job is then open again.
-    """
+    """Decide an open job; return the recorded state. `RunCommittedError` if another job has done the
+    work of the run id. `CommitConflictError` if another job is in the way for too long, or if data is in
+    the way. `StateChangedError` if another process decides the job. `ManifestsChangedError` if a task
+    has committed since the manifests were loaded; the job is then open again."""
     context = run.context
     with context.stage(names.SAVE_RECORD):
         try:
@@ -227,10 +220,8 @@ def _refuse_wrong_sources(
     run: CommitRun, loaded: LoadedManifests, roots: ModeRoots, load: Callable[[], object]
 ) -> None:
     """If sources are missing or changed, raise an error that names them and all other obstacles.
-
     `ManifestsChangedError` if a task has saved another manifest since the load, which is possible until
-    the freeze.
-    """
+    the freeze."""
     context = run.context
     try:
         wrong = loaded.wrong_sources

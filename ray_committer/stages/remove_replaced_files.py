@@ -85,10 +85,8 @@ def refuse_left(context: JobContext, record: CommitRecord, left: Mapping[str, st
 
 
 def remove_emptied_directories(context: JobContext, record: CommitRecord) -> None:
-    """Remove the old directories that `record` names, if they are empty now; idempotent.
-
-    The deepest go first. A directory that cannot be removed is kept, and a notice names it.
-    """
+    """Remove the old directories that `record` names, if they are empty now; idempotent. The deepest go
+    first. A directory that cannot be removed is kept, and a notice names it."""
     levels: dict[int, list[str]] = defaultdict(list)
     for path in record.emptied:
         levels[path.count("/")].append(path)

@@ -44,10 +44,8 @@ ATTEMPTS = 8
 @dataclass(slots=True)
 class Renamed:
     """The result of the stage: files moved now, and files proved to have been moved before, by proof.
-
     `whole` are the spans of files of the job in shards of which each file was moved or proved. For other
-    shards, `done_by_manifest` and `held_by_manifest` count the files of each manifest.
-    """
+    shards, `done_by_manifest` and `held_by_manifest` count the files of each manifest."""
 
     moved: int = 0
     bytes: int = 0
@@ -122,12 +120,10 @@ def rename_files(
     renamed: Renamed,
     which: Pass = Pass.ALL,
 ) -> None:
-    """Rename entries of the manifests that `record` names, adding up in `renamed`.
-
-    Idempotent: files that an earlier run moved are proved and counted. A new file is held back if its
-    old namesake cannot be replaced, or is in `renamed.held`. After the first error no shard is started;
-    the shards in progress end, and then the error is raised.
-    """
+    """Rename entries of the manifests that `record` names, adding up in `renamed`. Idempotent: files
+    that an earlier run moved are proved and counted. A new file is held back if its old namesake cannot
+    be replaced, or is in `renamed.held`. After the first error no shard is started; the shards in
+    progress end, and then the error is raised."""
     failures: list[RayCommitterError] = []
     throttling = ThrottlingWatch(context)
     files, total_bytes = record.files, record.bytes  # sums over all manifests; a shard knows only a few

@@ -31,9 +31,7 @@ def write_commit_record(context: JobContext, record: CommitRecord) -> None:
 
 def save_commit_record(context: JobContext, declared: Seen, record: CommitRecord) -> Seen:
     """Change a declared job to recorded, with `record`, which must be written already.
-
-    `StateChangedError` if another process has withdrawn the declaration or aborted the job.
-    """
+    `StateChangedError` if another process has withdrawn the declaration or aborted the job."""
     recorded = advance(context.store, context.job, declared, Phase.RECORDED, record.nonce)
     sync_state(context)
     return recorded
@@ -48,11 +46,9 @@ def refuse_foreign_paths(
     context: JobContext, record: CommitRecord, allowed_roots: Sequence[str], *, undo: bool = False
 ) -> None:
     """`CommitStateUnknownError` if a record names paths that this caller does not let the job change.
-
     The record was read from a directory in which others can also write. `allowed_roots` are the caller's
     directories besides the destination. The error names the command that allows them, which finishes the
-    commit, or gives it up with `undo`.
-    """
+    commit, or gives it up with `undo`."""
     path, roots = context.job.content(record.nonce), (context.job.destination, *allowed_roots)
     files = [*record.replaced, *record.overwritten]
     if record.success is not None:

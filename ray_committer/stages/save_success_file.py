@@ -55,11 +55,9 @@ def write_success_file(
 
 
 def save_success_file(context: JobContext, written: WrittenSuccess, current: Seen | None = None) -> None:
-    """Move the written ``_SUCCESS`` into place, atomically; idempotent.
-
-    If the state `current` is given, it replaces one that is there only while the job is in that state:
-    after that, it is another job's, or was written for this job by another process.
-    """
+    """Move the written ``_SUCCESS`` into place, atomically; idempotent. If the state `current` is given,
+    it replaces one that is there only while the job is in that state: after that, it is another job's,
+    or was written for this job by another process."""
     path = context.job.success
     try:
         context.own_files.put(

@@ -37,9 +37,7 @@ def save_summary_report(
     committed: bool | None = False,
 ) -> None:
     """Write the report of a commit if its directory was given; it replaces the report of an earlier run.
-
-    After a `failure`, the job can be `committed` in spite of it; None if that is not known.
-    """
+    After a `failure`, the job can be `committed` in spite of it; None if that is not known."""
     stage = context.journal.failed_stage or names.COMMIT_JOB
     _save(context, record, filenames, failure, stage=stage, success=failure is None, committed=committed)
 

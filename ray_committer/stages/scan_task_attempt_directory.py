@@ -33,13 +33,10 @@ class Scan:
 def scan_task_attempt_directory(
     store: StoreOperations, directory: str, destination: str, named: Collection[str] = ()
 ) -> Scan:
-    """Return what is below `directory`. `named` are the paths there that the task has asked for.
-
-    A file that was not asked for by its name is passed over if its name is hidden, or if it is no
-    regular file. In a directory that was asked for, hidden names are output, but for those that file
-    systems make. File entries contain the modification time, which identifies a renamed file after a
-    crash.
-    """
+    """Return what is below `directory`. `named` are the paths there that the task has asked for. A file
+    that was not asked for by its name is passed over if its name is hidden, or if it is no regular file.
+    In a directory that was asked for, hidden names are output, but for those that file systems make.
+    File entries contain the modification time, which identifies a renamed file after a crash."""
     scan, entered = Scan(), [directory]
     with ThreadPoolExecutor(SCAN_THREADS, thread_name_prefix="ray-committer-scan") as pool:
         level = 0

@@ -11,19 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 
-from ray_committer.errors import (
-    CommitConflictError,
-    RayCommitterError,
-    TaskCommitError,
-    mark,
-    some_of,
-)
-from ray_committer.job_files.job_state import (
-    Seen,
-    advance_if_unchanged,
-    begin_state,
-    read_state,
-)
+from ray_committer.errors import CommitConflictError, RayCommitterError, TaskCommitError, mark, some_of
+from ray_committer.job_files.job_state import Seen, advance_if_unchanged, begin_state, read_state
 from ray_committer.job_files.job_status import JobStatus
 from ray_committer.job_files.listing import not_read
 from ray_committer.job_files.others import other_jobs, until_certain

@@ -10,10 +10,8 @@ from ray_committer.stores.base import StoreOperations
 
 
 def setup_task(store: StoreOperations, job: JobAttempt, task_attempt_id: str) -> tuple[str, str]:
-    """Make the task attempt's directory; return it and the stamp of the task's job.
-
-    `TaskCommitError` if the job is not set up, is over or is being committed, or if the attempt exists.
-    """
+    """Make the task attempt's directory; return it and the stamp of the task's job. `TaskCommitError` if
+    the job is not set up, is over or is being committed, or if the attempt exists."""
     state = read_job(store, job)
     if state.phase not in (None, Phase.OPEN):
         raise TaskCommitError(

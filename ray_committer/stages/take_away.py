@@ -23,21 +23,15 @@ from ray_committer.stores.base import StoreOperations
 
 def take_away(store: StoreOperations, job: JobAttempt, expected: Seen) -> JobAttempt | None:
     """Take the directory of a job attempt in the state `expected` away; return where it is now, to be
-    deleted there.
-
-    None if there is none, or if by now it belongs to another job; then it is put back. On a store
-    without directories it stays where it is.
-    """
+    deleted there. None if there is none, or if by now it belongs to another job; then it is put back. On
+    a store without directories it stays where it is."""
     return places_of(store).take_away(job, lambda gone: is_still(store, gone, expected))
 
 
 def delete_gone(store: StoreOperations, gone: JobAttempt, expected: Seen) -> int | None:
     """Delete what was taken away; return how many uploads were aborted. Where it was not moved, the
-    state is deleted last, and only `expected`.
-
-    Another process may have done all that, and the id may be set up again: nothing of the new job is
-    deleted, and None is returned.
-    """
+    state is deleted last, and only `expected`. Another process may have done all that, and the id may be
+    set up again: nothing of the new job is deleted, and None is returned."""
     is_meant, is_aborted = partial(is_still, store, gone, expected), expected.phase is Phase.ABORTED
     is_committed, stamp = expected.phase is Phase.COMMITTED, expected.state.stamp
     uploads = abort_uploads(store, gone, is_meant, is_committed=is_committed, stamp=stamp)
@@ -74,9 +68,7 @@ def remove_husk(store: StoreOperations, job: JobAttempt) -> None:
 
 def sweep_all_gone(store: StoreOperations, job: JobAttempt) -> bool:
     """Delete what was taken away beside `job` and is not deleted yet; False if nothing was deleted.
-
-    Where directories are not moved, nothing was: a copy of another store's is left to `vacuum`.
-    """
+    Where directories are not moved, nothing was: a copy of another store's is left to `vacuum`."""
     directories = places_of(store).taken_away(partial(list_gone, store, job.destination))
     return sum(sweep_gone(store, gone) for gone in directories) > 0
 

@@ -54,9 +54,7 @@ def is_place_lost(store: StoreOperations, place: str) -> bool:
 
 def take_back(context: JobContext, record: CommitRecord, place: str) -> None:
     """Take every file of the job away, wherever it is, to the directories at `place`; idempotent.
-
-    `CommitStateUnknownError` if a file of others was taken meanwhile and cannot be put back.
-    """
+    `CommitStateUnknownError` if a file of others was taken meanwhile and cannot be put back."""
     store, closed = context.store, place + CLOSED_SUFFIX
     is_aside = context.old_files.puts_aside
     if not is_aside or store.get_status(closed) is None:
@@ -136,9 +134,7 @@ def take_from_destination(
     store: StoreOperations, back: str, entry: Rename, source: FileStatus | None
 ) -> str | None:
     """Take a file that was moved back, if it is proved to be the job's; else as `take_back_entry`.
-
-    `source` is what was taken from its source.
-    """
+    `source` is what was taken from its source."""
     if store.network_file_system(entry.dest) is not None:
         store.revalidate(parent(entry.dest))
     status = store.get_status(entry.dest)

@@ -58,11 +58,9 @@ class Compared:
 def validate_renamed_files(
     context: JobContext, manifests: Sequence[ManifestRef], held: Collection[str] = ()
 ) -> int:
-    """List every destination directory once; return the number of files compared.
-
-    `held` are destinations to which no file was moved yet. `ValidationError` names the first
-    differences. The coordinator must know the directories.
-    """
+    """List every destination directory once; return the number of files compared. `held` are
+    destinations to which no file was moved yet. `ValidationError` names the first differences. The
+    coordinator must know the directories."""
     compared, differences, missing = 0, list[str](), set[bytes]()
     for share in _compare(context, manifests, frozenset(held)):
         compared += share.files
@@ -150,10 +148,8 @@ def _shares(context: JobContext, manifests: Sequence[ManifestRef]) -> Iterator[S
 
 
 def _compare_share(worker: Worker, share: Share, *packed: bytes | None) -> Compared | Share:
-    """Work: compare one share of the directories; returns at most a few differences.
-
-    Returns the share itself if some of its packed data is lost.
-    """
+    """Work: compare one share of the directories; returns at most a few differences. Returns the share
+    itself if some of its packed data is lost."""
     parts = [part for part in packed if part is not None]
     if len(parts) < len(packed):
         return share

@@ -17,13 +17,7 @@ from ray_committer.errors import (
     why,
 )
 from ray_committer.limits import waiting
-from ray_committer.protocol.actions import (
-    Answer,
-    CompleteUpload,
-    Place,
-    compare_place,
-    judge_complete,
-)
+from ray_committer.protocol.actions import Answer, CompleteUpload, Place, compare_place, judge_complete
 from ray_committer.protocol.record import ReplacedFile
 from ray_committer.protocol.recovery import Judgement, Proof, Verdict
 from ray_committer.stores.base import FileStatus, StoreOperations
@@ -47,10 +41,8 @@ def complete_entry(
     *,
     on_retry: Callable[[], None] = lambda: None,
 ) -> Proof | None:
-    """Complete one upload; None if that was done now, else the proof that it was done before.
-
-    `old` is the recorded file that this one replaces. Errors as `publish_entry`.
-    """
+    """Complete one upload; None if that was done now, else the proof that it was done before. `old` is
+    the recorded file that this one replaces. Errors as `publish_entry`."""
     for attempt in range(1, attempts + 1):
         # First without replacing, also where an old file is known: it may be gone by now, and the answer
         # shows it without another request.
@@ -96,12 +88,9 @@ def take_back_upload(
     store: StoreOperations, action: CompleteUpload, overwritten: frozenset[str]
 ) -> str | None:
     """Abort an upload or, if it was completed, delete its file; idempotent. Returns the path of a file
-    that is kept but may be the job's.
-
-    The old files in `overwritten` are still in their places: the job has completed nothing there. Other
-    writers can make the same bytes, but not with the job's stamp or, since the files of Hadoop's client
-    have none, under a name with the job's id.
-    """
+    that is kept but may be the job's. The old files in `overwritten` are still in their places: the job
+    has completed nothing there. Other writers can make the same bytes, but not with the job's stamp or,
+    since the files of Hadoop's client have none, under a name with the job's id."""
     # Without a stamp only this look tells an older file of the same bytes from the one that an upload
     # made meanwhile.
     before = store.get_status(action.dest) if action.stamp is None else None

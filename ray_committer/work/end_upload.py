@@ -34,10 +34,8 @@ def abort_pending(store: StoreOperations, path: str, upload: str) -> bool:
 def end_upload(
     store: StoreOperations, path: str, upload: str, before: FileStatus | None = None
 ) -> Ended:
-    """Abort an upload until the store does not have it any more, then look at its destination.
-
-    `before` is what was there before this call: it cannot have come of an upload that is still pending.
-    """
+    """Abort an upload until the store does not have it any more, then look at its destination. `before`
+    is what was there before this call: it cannot have come of an upload that is still pending."""
     was_pending = False
     for _ in range(ABORTS):
         if not abort_pending(store, path, upload):

@@ -22,15 +22,7 @@ from ray_committer.stores.registry import is_on_store
 _PLAIN = re.compile(r"[A-Za-z0-9_=-][A-Za-z0-9._=-]*")  # nothing that is quoted, no "." or ".."
 
 
-STAYS = (
-    errno.EACCES,
-    errno.EPERM,
-    errno.EBUSY,
-    errno.EROFS,
-    errno.EXDEV,
-    errno.ETXTBSY,
-    errno.ESTALE,
-)
+STAYS = (errno.EACCES, errno.EPERM, errno.EBUSY, errno.EROFS, errno.EXDEV, errno.ETXTBSY, errno.ESTALE)
 """The errors of one old file that cannot be removed or replaced; all others are the store's failures."""
 
 
@@ -55,9 +47,7 @@ def entries(
     etag_is_version: bool = False,
 ) -> Iterator[Entry]:
     """The entries `low` to `high` of `manifest`; `PreflightError` for an entry on another store.
-
-    `identities`, one for each entry of the manifest, are used in place of its own etags and times.
-    """
+    `identities`, one for each entry of the manifest, are used in place of its own etags and times."""
     for index, file in enumerate(manifest.files[low:high], low):
         if file.u is not None:
             yield _upload(manifest, file, store_path(file.d, spec))

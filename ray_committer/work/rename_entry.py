@@ -120,9 +120,7 @@ def _judge(store: StoreOperations, entry: Rename, cause: OSError) -> tuple[Judge
             "put back the task's file and run the same command",
         ) from cause
     return judge_rename(
-        entry.expected,
-        source.observation() if source else None,
-        dest.observation() if dest else None,
+        entry.expected, source.observation() if source else None, dest.observation() if dest else None
     ), dest
 
 

@@ -25,18 +25,11 @@ _NOTHING: Mapping[str, bytes] = MappingProxyType({})
 
 
 def new_sidecar(
-    worker: Worker,
-    path: str,
-    data: bytes,
-    manifest: TaskManifest,
-    loaded: Sequence[Entry],
-    attempt: str,
+    worker: Worker, path: str, data: bytes, manifest: TaskManifest, loaded: Sequence[Entry], attempt: str
 ) -> bytes | WrongSources | None:
-    """The sidecar of the manifest at `path`; None if it needs no sidecar.
-
-    If the manifest lacks versions or checksums, lists the task attempt's files in the directory
-    `attempt`. Returns `WrongSources` if a file is missing or has another size.
-    """
+    """The sidecar of the manifest at `path`; None if it needs no sidecar. If the manifest lacks versions
+    or checksums, lists the task attempt's files in the directory `attempt`. Returns `WrongSources` if a
+    file is missing or has another size."""
     capabilities = worker.store.capabilities
     is_said = capabilities.versions is Versions.ETAG and all(file.e or file.u for file in manifest.files)
     identities = None
@@ -77,11 +70,9 @@ def recorded_entries(
     high: int | None = None,
     packed: Mapping[str, bytes] = _NOTHING,
 ) -> Iterator[Entry]:
-    """The entries `low` to `high` of a manifest that the record names, with their identities.
-
-    `packed` can hold the manifest or its sidecar, by digest. `ManifestChangedError` if the stored file
-    has changed.
-    """
+    """The entries `low` to `high` of a manifest that the record names, with their identities. `packed`
+    can hold the manifest or its sidecar, by digest. `ManifestChangedError` if the stored file has
+    changed."""
     recorded = worker.recorded(ref, packed)
     etag_is_version = worker.store.capabilities.versions is Versions.ETAG
     return entries(

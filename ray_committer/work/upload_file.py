@@ -73,11 +73,9 @@ class TaskUploads:
 
 
 def save_copy(store: StoreOperations, directory: str, manifest: bytes) -> None:
-    """Save a copy of a task attempt's manifest in its `directory`; idempotent.
-
-    A later attempt of the task can replace the manifest, but not the copy, because the name of a copy
-    has the digest of its content. So the commit need not copy the manifest to freeze it.
-    """
+    """Save a copy of a task attempt's manifest in its `directory`; idempotent. A later attempt of the
+    task can replace the manifest, but not the copy, because the name of a copy has the digest of its
+    content. So the commit need not copy the manifest to freeze it."""
     store.write(join(directory, copy_name(digest(manifest))), manifest)
 
 
@@ -87,10 +85,8 @@ def is_own_file(name: str) -> bool:
 
 
 class UploadFile(PartedFile):
-    """One file that is written in parts; nobody sees it before the job's commit completes it.
-
-    `entry` is its entry in the manifest, once it is closed. Two parts are uploaded at the same time.
-    """
+    """One file that is written in parts; nobody sees it before the job's commit completes it. `entry` is
+    its entry in the manifest, once it is closed. Two parts are uploaded at the same time."""
 
     def __init__(self, store: StoreOperations, path: str, note: str, stamp: str | None) -> None:
         super().__init__(store, path)

@@ -100,19 +100,15 @@ class Worker:
         return self.store.take_statistics()
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Apply `function` with this worker's own concurrency; results come in any order.
-
-        After an exception no further item is started. The exception is raised when the items in progress
-        have ended.
-        """
+        """Apply `function` with this worker's own concurrency; results come in any order. After an
+        exception no further item is started. The exception is raised when the items in progress have
+        ended."""
         return self._threads.map(function, items) if self._threads else map(function, items)
 
     def map_reads(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """`map` for reads that must be done before work can begin, beside the work of other calls.
-
-        In one queue with that work, the reads left the threads idle for one request per shard: a quarter
-        of the time.
-        """
+        """`map` for reads that must be done before work can begin, beside the work of other calls. In
+        one queue with that work, the reads left the threads idle for one request per shard: a quarter of
+        the time."""
         return self._readers.map(function, items) if self._readers else map(function, items)
 
     def cancel(self) -> None:
@@ -141,11 +137,9 @@ class Worker:
         return data, manifest
 
     def recorded(self, ref: ManifestRef, packed: Mapping[str, bytes] = MappingProxyType({})) -> Recorded:
-        """The manifest that the commit record names; `ManifestChangedError` if it has changed.
-
-        `packed` holds manifests or sidecars that were read already, by digest. A manifest that several
-        shards share is parsed once.
-        """
+        """The manifest that the commit record names; `ManifestChangedError` if it has changed. `packed`
+        holds manifests or sidecars that were read already, by digest. A manifest that several shards
+        share is parsed once."""
         key = ref.sidecar or ref.digest
         recorded = self._parsed.get(key)
         if recorded is None:

@@ -35,11 +35,9 @@ def task_of(task_attempt_id: str) -> str | None:
 
 @contextmanager
 def listed_attempts(context: JobContext, with_files: Sequence[str] | None = None) -> Iterator[list[str]]:
-    """List the task attempts while the block runs; the list is filled after it.
-
-    Nothing is listed if those `with_files` are known. It stays empty if the driver has given the number
-    of tasks, or the attempts that count.
-    """
+    """List the task attempts while the block runs; the list is filled after it. Nothing is listed if
+    those `with_files` are known. It stays empty if the driver has given the number of tasks, or the
+    attempts that count."""
     attempts: list[str] = []
     options = context.options
     if options.expected_tasks is not None or options.committed_tasks is not None:
@@ -60,10 +58,8 @@ def listed_attempts(context: JobContext, with_files: Sequence[str] | None = None
 
 
 def refuse_unsaved(context: JobContext, loaded: LoadedManifests, attempts: Sequence[str]) -> None:
-    """`IncompleteJobError` names the `attempts` whose files no manifest names.
-
-    `ManifestsChangedError` if a task has saved its manifest since the load.
-    """
+    """`IncompleteJobError` names the `attempts` whose files no manifest names. `ManifestsChangedError`
+    if a task has saved its manifest since the load."""
     saved = {_name(context, manifest) for manifest in loaded.manifests}
     tasks = {task_of(name) for name in saved} - {None}
     # Only attempts of tasks without a manifest: a slower attempt of a committed task may have any files.

@@ -22,9 +22,7 @@ Denied = tuple[int, list[str]]
 
 def check_links(context: JobContext, manifests: Sequence[ManifestRef]) -> list[PreflightError]:
     """The error, if any, that names the files that this user has no permission to link.
-
-    `StoreRefusedError` if nothing can be linked. Where renames need no link, the check costs nothing.
-    """
+    `StoreRefusedError` if nothing can be linked. Where renames need no link, the check costs nothing."""
     if not context.store.links_files(context.job.directory):
         return []
     groups = context.executor.run(_denied_in_batch, batches(context.executor, manifests))

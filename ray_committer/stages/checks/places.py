@@ -206,11 +206,9 @@ def _on_other_file_systems(context: JobContext, directories: Sequence[str]) -> l
 def find_other_destinations(
     context: JobContext, claim: Claim, replaced_roots: Sequence[str]
 ) -> list[str]:
-    """The directories that the job writes to, and those above them, in which other jobs were set up.
-
-    It lists only directories that neither `check_destinations` nor the listing of replaced data shows,
-    with one request each. Directories above all that is in the `claim` are not checked again.
-    """
+    """The directories that the job writes to, and those above them, in which other jobs were set up. It
+    lists only directories that neither `check_destinations` nor the listing of replaced data shows, with
+    one request each. Directories above all that is in the `claim` are not checked again."""
     written = context.executor.directories.share(0, 1)
     looked_at = {context.job.destination, *destinations_above((context.job.destination, *claim.writes))}
     if context.store.capabilities.listing_is_cheap:
@@ -285,9 +283,8 @@ def _look_at(store: StoreOperations, path: str) -> _Seen:
 
 
 def _link_to_nothing(store: StoreOperations, path: str) -> list[str]:
-    """The link at or above a `path` that is not there, if the link leads nowhere.
-
-    The nearest link decides: if it leads to a directory, the path behind it is still to be made."""
+    """The link at or above a `path` that is not there, if the link leads nowhere. The nearest link
+    decides: if it leads to a directory, the path behind it is still to be made."""
     link = store.first_link((path, *ancestors(path, "/")))
     status = store.get_status(link) if link is not None else None
     return [] if status is None or status.is_directory else [status.path]

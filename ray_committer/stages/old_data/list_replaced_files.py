@@ -25,12 +25,9 @@ SPARK_STAGING = ".spark-staging-"
 
 @dataclass(frozen=True, slots=True)
 class OldData:
-    """The data below the roots that a job replaces.
-
-    `files` and `directories` are the old data, and `destinations` the destinations of other jobs that
-    were set up there. `no_directories` are roots that are not directories, because a file is in their
-    place or above it.
-    """
+    """The data below the roots that a job replaces. `files` and `directories` are the old data, and
+    `destinations` the destinations of other jobs that were set up there. `no_directories` are roots that
+    are not directories, because a file is in their place or above it."""
 
     files: tuple[ReplacedFile, ...] = ()
     destinations: tuple[str, ...] = ()

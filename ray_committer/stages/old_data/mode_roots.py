@@ -35,11 +35,9 @@ def roots_of_mode(
     context: JobContext, loaded: LoadedManifests, replaced_roots: tuple[str, ...]
 ) -> ModeRoots:
     """The directories that the job's mode means; with OVERWRITE, the `replaced_roots` if there are any.
-
     The partition modes read all manifests. `PreflightError` if a file of the job is in no partition,
     since the whole destination would be replaced. `ManifestsChangedError` if a task has saved another
-    manifest since the load.
-    """
+    manifest since the load."""
     destination = context.job.destination
     match context.options.mode:
         case ConflictMode.APPEND:

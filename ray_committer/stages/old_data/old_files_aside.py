@@ -82,11 +82,8 @@ def end_removal(context: JobContext, record: CommitRecord) -> None:
 
 def put_old_files_back(context: JobContext, record: CommitRecord, undoing: Seen) -> None:
     """Put the old files of a job that is being undone back, where nothing has taken their names;
-    idempotent.
-
-    `StateChangedError` if another process has ended the undo. `CommitStateUnknownError` if a name is
-    taken, or if the directory aside is gone.
-    """
+    idempotent. `StateChangedError` if another process has ended the undo. `CommitStateUnknownError` if a
+    name is taken, or if the directory aside is gone."""
     if not record.is_undoable:
         return
     if _has_places(context, record) and not take_old_files_away(context, record):
@@ -126,10 +123,7 @@ def take_old_files_away(context: JobContext, record: CommitRecord) -> bool:
     store, away = context.store, _away(context.job, record.nonce)
     old = _old(context.job, record.nonce)
     with suppress(FileNotFoundError):
-        settle(
-            lambda: store.move_directory(old, away),
-            lambda: store.get_status(away) is not None,
-        )
+        settle(lambda: store.move_directory(old, away), lambda: store.get_status(away) is not None)
         return True
     return store.get_status(away) is not None
 

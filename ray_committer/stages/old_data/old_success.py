@@ -98,10 +98,8 @@ def _return_success(store: StoreOperations, job: JobAttempt, place: str, meant: 
 
 def find_old_success(context: JobContext, replaced_roots: Collection[str]) -> ReplacedFile | None:
     """Return the ``_SUCCESS`` that this job will replace by its own, if there is one.
-
     `CommitConflictError` for a directory in its place that is not among the data that the job replaces.
-    `PreflightError` if it could not be put aside.
-    """
+    `PreflightError` if it could not be put aside."""
     if not context.options.mark_success:
         return None
     status = context.old_files.look(context.job.success)
@@ -143,11 +141,9 @@ def put_old_success_aside(context: JobContext, record: CommitRecord) -> None:
 
 
 def put_old_success_back(context: JobContext, record: CommitRecord) -> None:
-    """Move the old ``_SUCCESS`` back from its place aside, and remove that place; idempotent.
-
-    Until the place is gone, a process that wakes up may put the file there again, so the place is only
-    removed when it is empty.
-    """
+    """Move the old ``_SUCCESS`` back from its place aside, and remove that place; idempotent. Until the
+    place is gone, a process that wakes up may put the file there again, so the place is only removed
+    when it is empty."""
     for old in success_aside(context, record):
         place = parent(old[1])
         for _ in range(PUT_BACK_ROUNDS):

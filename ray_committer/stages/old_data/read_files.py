@@ -25,9 +25,7 @@ def find_read_files(
     store: StoreOperations, destination: str, files: Sequence[ListedFile]
 ) -> list[ReplacedFile]:
     """The facts of some files of a table, in their order; one listing per directory.
-
-    `CommitConflictError` if a file is gone, or is not the one that the log names.
-    """
+    `CommitConflictError` if a file is gone, or is not the one that the log names."""
     paths = [join(destination, file.p) for file in files]
     there = _statuses(store, paths)
     wrong = [
@@ -45,10 +43,8 @@ def find_read_files(
 
 
 def list_read_files(context: JobContext, work: TableWork) -> OldData:
-    """The files that the job's `work` names, as old data, after the job's claim.
-
-    `CommitConflictError` if a file is gone or has changed since the job has read it.
-    """
+    """The files that the job's `work` names, as old data, after the job's claim. `CommitConflictError`
+    if a file is gone or has changed since the job has read it."""
     destination = context.job.destination
     there = _statuses(context.store, [file.path for file in work.replaced])
     wrong = [

@@ -129,10 +129,9 @@ def unfinished_beside(
     run_id: str | None = None,
 ) -> list[Choice]:
     """The `rivals`, other jobs at a job's destination, beside which it must not go on, and their ends.
-
     They write where the job replaces data, or do not let it write at all. If the job also writes
-    elsewhere, where is not known before its tasks have run; then it must not go on beside any of them.
-    """
+    elsewhere, where is not known before its tasks have run; then it must not go on beside any of
+    them."""
     destination = store.real_path(job.destination)
     roots = [store.real_path(root) for root in replaces if root != job.any_partition]
     excludes = [*roots, destination] if must_be_empty else roots
@@ -185,8 +184,7 @@ def refusal(
     if rival.phase is Phase.SEALED and not rival.is_undoable and unfinished == "supersede":
         why += "; files that it replaces may be gone already, so it can no longer be given up"
     return CommitConflictError(
-        what,
-        f"{advice}; then {then}. Nothing was changed: the other job {_writes(rival)}, {why}",
+        what, f"{advice}; then {then}. Nothing was changed: the other job {_writes(rival)}, {why}"
     )
 
 
@@ -204,12 +202,10 @@ def end_jobs(
     end: EndJob,
     pause: Sleep = waiting.sleep,
 ) -> Iterator[str]:
-    """End jobs; yield a text for each as soon as it is ended, and the notices of that.
-
-    A job that another process continues or ends is left alone; so is one that gives a sign of life while
-    it is watched, which is necessary if it is not certain that its process has ended.
-    `CommitStateUnknownError` if a job cannot be ended; it then is as the command would have left it.
-    """
+    """End jobs; yield a text for each as soon as it is ended, and the notices of that. A job that
+    another process continues or ends is left alone; so is one that gives a sign of life while it is
+    watched, which is necessary if it is not certain that its process has ended.
+    `CommitStateUnknownError` if a job cannot be ended; it then is as the command would have left it."""
     for rival, how in _silent(store, chosen, pause):
         yield from _end(store, rival, how, end)
 

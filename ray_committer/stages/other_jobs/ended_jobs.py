@@ -132,9 +132,7 @@ def _entry(job: JobAttempt, end: Logged | AbortedWithoutClaim) -> str:
 
 def say_what_became(context: JobContext, last: Seen, nonce: str | None) -> Outcome:
     """The outcome for a job that was in the state `last`; `nonce` names its record, if it had one.
-
-    `CommitAbortedError` if it was aborted, `CommitStateUnknownError` if nothing shows how it ended.
-    """
+    `CommitAbortedError` if it was aborted, `CommitStateUnknownError` if nothing shows how it ended."""
     job = context.job
     with _answers(job):
         gone = find_gone(context.store, job, last.state.stamp)
@@ -166,9 +164,7 @@ def by_another_process(context: JobContext) -> Outcome:
 
 def refuse_committed(context: JobContext, last: Seen) -> None:
     """Raise an error unless the other processes that ended and removed the job have aborted it.
-
-    `CommitRecordExistsError` if it was committed, `CommitStateUnknownError` if nothing shows that.
-    """
+    `CommitRecordExistsError` if it was committed, `CommitStateUnknownError` if nothing shows that."""
     job = context.job
     gone = find_gone(context.store, job, last.state.stamp)
     if gone is not None and gone.phase is Phase.ABORTED:

@@ -12,12 +12,7 @@ from functools import partial
 from ray_committer.errors import CommitRecordExistsError, mark
 from ray_committer.job_files.commands import job_command
 from ray_committer.job_files.follow_job import follow_job
-from ray_committer.job_files.job_state import (
-    Seen,
-    adopt_state,
-    advance,
-    read_state,
-)
+from ray_committer.job_files.job_state import Seen, adopt_state, advance, read_state
 from ray_committer.job_files.job_tree import JobTree
 from ray_committer.job_files.listing import list_attempts
 from ray_committer.protocol.paths import JobAttempt
@@ -35,9 +30,7 @@ def refuse_other_attempts(store: StoreOperations, job: JobAttempt, tree: JobTree
 
 def abort_older_attempts(store: StoreOperations, job: JobAttempt, tree: JobTree | None = None) -> None:
     """Abort the older attempts of this job, so that none of them is committed as well; idempotent.
-
-    `CommitRecordExistsError` if another attempt is being committed, or if a newer one is not aborted.
-    """
+    `CommitRecordExistsError` if another attempt is being committed, or if a newer one is not aborted."""
     # All are judged before one is aborted: a refusal must leave every attempt as it was (D8).
     attempts = list(_others(store, job, tree))
     for attempt in attempts:
@@ -48,10 +41,8 @@ def abort_older_attempts(store: StoreOperations, job: JobAttempt, tree: JobTree 
 
 
 def abort_other_attempts(store: StoreOperations, job: JobAttempt, tree: JobTree | None = None) -> None:
-    """Abort the other attempts of a committed job before its own files are removed; idempotent.
-
-    A newer attempt may have been set up after the check for other attempts and before the record.
-    """
+    """Abort the other attempts of a committed job before its own files are removed; idempotent. A newer
+    attempt may have been set up after the check for other attempts and before the record."""
     for attempt in _others(store, job, tree):
         _abort(store, job, attempt)
 

@@ -65,10 +65,8 @@ def reporting(run: CommitRun, on_result: Callable[[CommitResult], None]) -> Iter
 @contextmanager
 def looking_again(run: CommitRun, known: Seen) -> Iterator[None]:
     """Look at the job again after a failure of a step that began at the state `known`.
-
     `StateChangedError` if the failure only means that another process has continued the job, or that its
-    manifests must be loaded again.
-    """
+    manifests must be loaded again."""
     context, progress = run.context, run.progress
     try:
         yield
@@ -85,9 +83,7 @@ def looking_again(run: CommitRun, known: Seen) -> Iterator[None]:
 
 def look_again(context: JobContext, known: Seen, error: Exception) -> bool:
     """Look at the job after a failure; True if it is as it was `known`, False if that cannot be read.
-
-    `StateChangedError` if the failure only means that another process has continued the job.
-    """
+    `StateChangedError` if the failure only means that another process has continued the job."""
     try:
         current = read_state(context.store, context.job)
     except OSError as e:

@@ -18,12 +18,7 @@ from ray_committer.job_files.commands import abort_command
 from ray_committer.job_files.job_state import Seen
 from ray_committer.job_files.others import Choose
 from ray_committer.job_files.owners import is_alive, owner_of
-from ray_committer.protocol.claims import (
-    MOST_PARTITIONS,
-    Obstacle,
-    common_partitions,
-    fold_partitions,
-)
+from ray_committer.protocol.claims import MOST_PARTITIONS, Obstacle, common_partitions, fold_partitions
 from ray_committer.protocol.paths import is_inside, join
 from ray_committer.protocol.record import ClaimedTable, ConflictMode
 from ray_committer.protocol.state import JobState, TableBase
@@ -75,11 +70,9 @@ class TableTurn(Turn):
         return self.claimant.look()
 
     def take(self) -> Obstacle | None:
-        """Put the claim of a declared job into the log, once; return the claim that must end first.
-
-        The claims of aborted jobs, and of older attempts of this job, are ended. `CommitConflictError`
-        if the claim is refused. `RunCommittedError` if another job has done the work of the run id.
-        """
+        """Put the claim of a declared job into the log, once; return the claim that must end first. The
+        claims of aborted jobs, and of older attempts of this job, are ended. `CommitConflictError` if
+        the claim is refused. `RunCommittedError` if another job has done the work of the run id."""
         if self.claimed is not None:
             return None
         # The claim of a job that was aborted is in the way only until somebody ends it: then this one is
@@ -110,9 +103,7 @@ class TableTurn(Turn):
 
     def wait(self, declared: Seen, obstacle: Obstacle, patience: Patience) -> Seen:
         """Withdraw, then end the job of the claim in the way, or wait a little for it.
-
-        `CommitConflictError`, with the declaration withdrawn, if there is no patience left.
-        """
+        `CommitConflictError`, with the declaration withdrawn, if there is no patience left."""
         # First: the job of that claim may be waiting for this one to withdraw (D3).
         after = withdraw(self.context, declared)
         is_later = self.claimant.is_later_than(obstacle.other.claim)
@@ -126,12 +117,9 @@ class TableTurn(Turn):
 
     def must_look_for(self, count: int) -> Collection[str] | None:
         """Of the jobs in so many directories at the destination, the ids of those that this job must
-        look at, besides those that were taken away; None for all.
-
-        If the table is complete, each job there has a turn, too, so its claim and the claim of this job
-        are judged in the log. That leaves the jobs with a claim whose process may have died, also just
-        after the commit.
-        """
+        look at, besides those that were taken away; None for all. If the table is complete, each job
+        there has a turn, too, so its claim and the claim of this job are judged in the log. That leaves
+        the jobs with a claim whose process may have died, also just after the commit."""
         # A few directories cost less than the question whether the table is complete.
         if count < MANY or not self._is_complete():
             return None
@@ -189,11 +177,8 @@ def begin_turn(
     run: str,
     run_id: str | None = None,
 ) -> Turn:
-    """Read the log of the job's table, if it belongs to one.
-
-    `PreflightError` if the log cannot hold what the job does. `TableLogError` if it is another table
-    than at the set-up.
-    """
+    """Read the log of the job's table, if it belongs to one. `PreflightError` if the log cannot hold
+    what the job does. `TableLogError` if it is another table than at the set-up."""
     base = state.table
     if base is None:
         return Turn(context)
@@ -279,10 +264,8 @@ def _refuse_committed(context: JobContext, pending: ClaimInFlight) -> None:
 
 
 def _partitions(context: JobContext, loaded: LoadedManifests, roots: ModeRoots) -> list[str]:
-    """The directories that the job writes to, or wants to be empty, relative to the destination.
-
-    One behind a symbolic link has two names: the other jobs may know only the other one.
-    """
+    """The directories that the job writes to, or wants to be empty, relative to the destination. One
+    behind a symbolic link has two names: the other jobs may know only the other one."""
     destination = context.job.destination
     paths = {*roots.replaced, *roots.empty, *context.executor.directories.share(0, 1)}
     paths.update((destination,) if loaded.fills_destination else ())

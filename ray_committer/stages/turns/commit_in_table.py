@@ -55,12 +55,10 @@ class RecordedTurn(Turn):
         return not _old_files(self.record)
 
     def commit(self) -> int | None:
-        """Append that a sealed job is committed, unless the log says it; the version of that.
-
-        If another run made the claim, the table can be another one by now: `TableLogError`.
+        """Append that a sealed job is committed, unless the log says it; the version of that. If another
+        run made the claim, the table can be another one by now: `TableLogError`.
         `CommitStateUnknownError` if the claim was given up, or another one of this job was committed:
-        the caller removes no old file then.
-        """
+        the caller removes no old file then."""
         context, table = self.context, self.table
         store, job, places = context.store, context.job, TablePlaces(context.job.destination)
         if self.is_resumed:

@@ -32,10 +32,8 @@ from ray_committer.tables.claim import waited_too_long
 def end_claim(context: JobContext, obstacle: Obstacle, patience: Patience, *, is_later: bool) -> bool:
     """End the job of the claim in the way, if that is permitted now; notices say so. False if it is not
     ended, so that this job waits. It `is_later` if it has a claim for earlier work, and the other job
-    had its first claim before that.
-
-    `CommitConflictError`, which says how a person ends that job, if the waiting time is over.
-    """
+    had its first claim before that. `CommitConflictError`, which says how a person ends that job, if the
+    waiting time is over."""
     is_same = obstacle.run_id is not None  # then this job waits for the end of its own work
     if not (patience.is_over or context.options.finish_others or is_same):
         return False

@@ -16,11 +16,8 @@ def find_table(
     store: StoreOperations, job: JobAttempt, current: Seen, run_id: str | None = None
 ) -> Seen:
     """Note the table of a job that was just set up, with its last version, and the `run_id` of the job;
-    one request without a table.
-
-    The job has its state already. So if a process makes the table at the same time, one of the two sees
-    the other.
-    """
+    one request without a table. The job has its state already. So if a process makes the table at the
+    same time, one of the two sees the other."""
     table = TablePlaces(job.destination)
     definition = read_definition(store, table)
     if definition is None:

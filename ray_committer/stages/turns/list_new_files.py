@@ -84,10 +84,8 @@ class JoinedFiles:
 
 
 def save_new_files(worker: Worker, refs: Sequence[ManifestRef]) -> NewFiles:
-    """List the files of one batch of loaded manifests; save each list that is full.
-
-    `PreflightError` if a file is outside the destination, because the log cannot name it.
-    """
+    """List the files of one batch of loaded manifests; save each list that is full. `PreflightError` if
+    a file is outside the destination, because the log cannot name it."""
     job = worker.job
     entries = (entry for ref in refs for entry in recorded_entries(worker, ref))
     files = list(map(partial(_listed, job.destination), entries))
@@ -104,9 +102,7 @@ def save_new_files(worker: Worker, refs: Sequence[ManifestRef]) -> NewFiles:
 
 def relative(destination: str, path: str) -> str:
     """The path of a file or directory as the log of a table names it; empty for the destination.
-
-    `PreflightError` if it is outside the destination.
-    """
+    `PreflightError` if it is outside the destination."""
     if path == destination:
         return ""
     if not is_inside(path, destination):
@@ -126,11 +122,8 @@ def _listed(destination: str, entry: Entry) -> ListedFile:
 
 def touched_directories(context: JobContext, record: CommitRecord) -> list[str]:
     """The directories below the destination that the job of `record` writes to, or removes files from,
-    relative to it and in order; not those that only contain others.
-
-    The job must be loaded: errors as the coordinator's. The destination is not among them, since
-    its files are in no partition.
-    """
+    relative to it and in order; not those that only contain others. The job must be loaded: errors as
+    the coordinator's. The destination is not among them, since its files are in no partition."""
     destination = context.job.destination
     old = {parent(file.path) for file in (*record.replaced, *record.overwritten)}
     written = {*context.executor.directories.share(0, 1)}

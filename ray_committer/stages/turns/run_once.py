@@ -110,10 +110,8 @@ def refuse_second_write(context: JobContext, committed: TableClaim, what: str) -
 
 
 def say_who_has_done_it(context: JobContext, claim: TableClaim, run: CommittedRun) -> RunCommittedError:
-    """The answer for a job whose work another job has done.
-
-    `SettingsError` if it is other work, or if this session has done it: its rows must not be dropped.
-    """
+    """The answer for a job whose work another job has done. `SettingsError` if it is other work, or if
+    this session has done it: its rows must not be dropped."""
     store, table = context.store, TablePlaces(context.job.destination)
     done = claim_of_run(store, table, run)
     refuse_second_write(context, done, f"is committed as version {run.version}")
