@@ -123,63 +123,42 @@ __all__ = [
     "who_wrote",
 ]
 
-_ELSEWHERE = {
-    "AbortReport": "jobs.abort_report",
-    "CancelToken": "events",
-    "CommitOptions": "options",
-    "CommitReport": "report.commit_report",
-    "CommittedJob": "table_jobs.table_changes",
-    "CommittedTask": "options",
-    "ConflictMode": "protocol.record",
-    "Document": "jobs.documents",
-    "DocumentKind": "jobs.documents",
-    "Evidence": "jobs.validate",
-    "Exported": "interop.exports.result",
-    "JobPlan": "jobs.job_plan",
-    "JobSummary": "jobs.list_jobs",
-    "ListedFile": "protocol.file_list",
-    "LoggedEntry": "table_jobs.table",
-    "Outcome": "protocol.commit_result",
-    "PlannedRename": "jobs.job_plan",
-    "ResolvedClaim": "table_jobs.resolve_claim",
-    "ScannedClaim": "table_jobs.scan_table",
-    "Snapshot": "table_jobs.snapshot",
-    "TableChange": "table_jobs.table_changes",
-    "TableScan": "table_jobs.scan_table",
-    "TaskAttempt": "jobs.task_attempts",
-    "VacuumedJob": "jobs.vacuum",
-    "VacuumedUpload": "jobs.vacuum_uploads",
-    "Validation": "jobs.validate",
-    "WrittenFile": "table_jobs.table_changes",
-    "__version__": "version",
-    "changes": "table_jobs.table_changes",
-    "drop_partition": "table_jobs.table_maintenance",
-    "export_delta": "table_jobs.table",
-    "history": "table_jobs.table_changes",
-    "init_table": "table_jobs.table",
-    "list_jobs": "jobs.list_jobs",
-    "plan_abort": "jobs.plan_abort",
-    "plan_job": "jobs.plan",
-    "read_document": "jobs.documents",
-    "resolve_claim": "table_jobs.resolve_claim",
-    "scan_table": "table_jobs.scan_table",
-    "snapshot": "table_jobs.snapshot",
-    "table_log": "table_jobs.table",
-    "task_attempt": "jobs.task_attempts",
-    "undo_version": "table_jobs.table_maintenance",
-    "vacuum_jobs": "jobs.vacuum",
-    "vacuum_uploads": "jobs.vacuum_uploads",
-    "validate_job": "jobs.validate",
-    "who_wrote": "table_jobs.table_changes",
+_NAMES = {
+    "events": "CancelToken",
+    "interop.exports.result": "Exported",
+    "jobs.abort_report": "AbortReport",
+    "jobs.commit": "abort_job commit_job commit_pool doctor record_job setup_job",
+    "jobs.documents": "Document DocumentKind read_document",
+    "jobs.job_plan": "JobPlan PlannedRename",
+    "jobs.list_jobs": "JobSummary list_jobs",
+    "jobs.plan": "plan_job",
+    "jobs.plan_abort": "plan_abort",
+    "jobs.task_attempts": "TaskAttempt task_attempt",
+    "jobs.vacuum": "VacuumedJob vacuum_jobs",
+    "jobs.vacuum_uploads": "VacuumedUpload vacuum_uploads",
+    "jobs.validate": "Evidence Validation validate_job",
+    "options": "CommitOptions CommittedTask",
+    "protocol.commit_result": "Outcome",
+    "protocol.file_list": "ListedFile",
+    "protocol.record": "ConflictMode",
+    "report.commit_report": "CommitReport",
+    "table_jobs.resolve_claim": "ResolvedClaim resolve_claim",
+    "table_jobs.scan_table": "ScannedClaim TableScan scan_table",
+    "table_jobs.snapshot": "Snapshot snapshot",
+    "table_jobs.table": "LoggedEntry export_delta init_table table_log",
+    "table_jobs.table_changes": "CommittedJob TableChange WrittenFile changes history who_wrote",
+    "table_jobs.table_maintenance": "drop_partition undo_version",
+    "version": "__version__",
 }
-"""The modules of the names that are not in `api`."""
+"""What each module has of these names."""
+_MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
     """Import a name on its first use: a Spark task needs little of this package."""
-    if name not in __all__:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_ELSEWHERE.get(name, 'jobs.commit')}"), name)
+    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     globals()[name] = value
     return value
 

@@ -251,14 +251,14 @@ class CommitOptions(Table):
         names = {key: key.removeprefix(prefix).lower() for key in environment if key.startswith(prefix)}
         names = {key: name for key, name in names.items() if not name.startswith(_TESTS)}
         parameters = (row.parameter for row in cls.settable(Where.COMMAND_LINE).values())
-        others = [*parameters, *COMMANDS_ALONE]
-        return cls(**cls._read(Where.ENVIRONMENT, environment, names, others))
+        ignored = [*parameters, *COMMANDS_ALONE]
+        return cls(**cls._read(Where.ENVIRONMENT, environment, names, ignored))
 
     @classmethod
     def _read(
-        cls, where: Where, texts: Mapping[str, str], names: Mapping[str, str], others: Collection[str]
+        cls, where: Where, texts: Mapping[str, str], names: Mapping[str, str], ignored: Collection[str]
     ) -> dict[str, Any]:
-        """The values of `texts`, whose keys have these names; the `others` are no options, but known."""
+        """The values of `texts`, whose keys have these names; the `ignored` are no options, but known."""
         known, values = cls.settable(where), {}
         for key, name in sorted(names.items()):
             text = texts[key].strip()
@@ -267,10 +267,10 @@ class CommitOptions(Table):
                     values[name] = known[name].read(text)
             except ValueError as e:
                 raise SettingsError(f"{key}={text}: {e}") from None
-            if name not in known and name not in others:
+            if name not in known and name not in ignored:
                 what, advice = "is specific to each job and is not a setting", "remove it"
                 if name not in cls.rows:
-                    near = get_close_matches(name, [*known, *sorted(others)], n=1, cutoff=0.5)
+                    near = get_close_matches(name, [*known, *sorted(ignored)], n=1, cutoff=0.5)
                     listed = f"use one of {', '.join(known)}"
                     what, advice = "is not an option", f"did you mean {near[0]}?" if near else listed
                 raise SettingsError(f"{key}: {what}", advice)

@@ -20,8 +20,6 @@ import msgspec
 from ray_committer.protocol.recovery import Expectation, Judgement, Observation, Proof, Verdict
 
 _MD5 = re.compile(r"[0-9a-f]{32}")
-
-
 LEAST_PART_BYTES = 5 << 20
 """The least size of all parts of an upload except the last."""
 
@@ -105,25 +103,20 @@ def judge_complete(answer: Answer, place: Place | None, is_pending: bool | None)
     if is_pending:
         is_taken = answer is Answer.TAKEN and place is not Place.EMPTY
         return Judgement(Verdict.CONFLICT if is_taken else Verdict.NOT_DONE)
-    return _of_ended_upload(place)
+    return _OF_ENDED_UPLOAD[place]
 
 
-def _of_ended_upload(place: Place) -> Judgement:
-    match place:
-        # The upload has ended without a file: someone aborted it, or the file is deleted already.
-        case Place.EMPTY:
-            return Judgement(Verdict.LOST)
-        case Place.SAME_ETAG:
-            return Judgement(Verdict.DONE, Proof.ETAG)
-        case Place.SAME_STAMP:
-            return Judgement(Verdict.DONE, Proof.STAMP)
-        case Place.OTHER:
-            return Judgement(Verdict.CONFLICT)
+_OF_ENDED_UPLOAD = {
+    # It has ended without a file: someone aborted it, or the file is deleted already.
+    Place.EMPTY: Judgement(Verdict.LOST),
+    Place.SAME_ETAG: Judgement(Verdict.DONE, Proof.ETAG),
+    Place.SAME_STAMP: Judgement(Verdict.DONE, Proof.STAMP),
+    Place.OTHER: Judgement(Verdict.CONFLICT),
+}
 
 
 def compare_place(action: CompleteUpload, file: Observation | None, stamp: str | None) -> Place:
-    """Compare the `file` at an upload's destination with the one that the upload
-    makes; `stamp` is the one in the metadata of `file`.
+    """Compare the `file` at an upload's destination, with this `stamp`, with the one that it makes.
 
     An etag that is known decides alone. All files of the job have one stamp, so it proves a file of this
     job and this size, at a place that only one task of the job writes to.

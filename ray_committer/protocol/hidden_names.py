@@ -28,10 +28,7 @@ def is_hidden(path: str) -> bool:
 
 def is_passed_over(path: str) -> bool:
     """Whether a file that is only found in a task attempt's directory is no output; `path` is relative
-    to that directory.
-
-    Parquet's summary files are output, although they hold no rows.
-    """
+    to that directory. Parquet's summary files are output, although they hold no rows."""
     return any(
         is_of_file_system(name) or (_is_hidden(name) and not name.startswith(_SUMMARIES))
         for name in path.split("/")

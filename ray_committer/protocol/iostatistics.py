@@ -101,10 +101,8 @@ def sample(name: str, value: int) -> IOStatistics:
 
 
 def aggregate(left: IOStatistics, right: IOStatistics) -> IOStatistics:
-    """Merge two snapshots: sums of counters, gauges and means, extrema of extrema.
-
-    Hadoop writes -1 for an extremum without a sample, so -1 counts as absent.
-    """
+    """Merge two snapshots: sums of counters, gauges and means, extrema of extrema. Hadoop writes -1 for
+    an extremum without a sample, so -1 counts as absent."""
     return IOStatistics(
         counters=_merge(left.counters, right.counters, int.__add__),
         gauges=_merge(left.gauges, right.gauges, int.__add__),

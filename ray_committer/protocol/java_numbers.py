@@ -8,21 +8,12 @@ ANSI mode, as ``BigDecimal.toPlainString`` does.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from decimal import Decimal
 
 import numpy as np
 
-
-@dataclass(frozen=True, slots=True)
-class _Format:
-    """The bits of a binary floating point format."""
-
-    significand: int
-    bias: int
-
-
-_DOUBLE, _SINGLE = _Format(52, 1023), _Format(23, 127)
+_DOUBLE, _SINGLE = (52, 1023), (23, 127)
+"""The bits of the significand of a format, and the bias of its exponent."""
 _SPECIAL = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity", "0.0": "0.0", "-0.0": "-0.0"}
 _LARGEST_WHOLE = 62
 """Java takes whole numbers up to this power of 2 as they are."""
@@ -69,14 +60,14 @@ def _fewest_digits(value: float, is_single: bool) -> tuple[str, int]:
 
 def _digits_of_old_java(value: float, is_single: bool) -> tuple[str, int]:
     """The digits that Java up to 18 writes, and their exponent. Source: its ``FloatingDecimal.dtoa``."""
-    form = _SINGLE if is_single else _DOUBLE
+    significand, bias = _SINGLE if is_single else _DOUBLE
     bits = int(np.float32(value).view(np.uint32) if is_single else np.float64(value).view(np.uint64))
-    exponent, fraction = bits >> form.significand, bits & ((1 << form.significand) - 1)
+    exponent, fraction = bits >> significand, bits & ((1 << significand) - 1)
     if exponent:
-        fraction |= 1 << form.significand
+        fraction |= 1 << significand
     width = fraction.bit_length()
     # A number without an exponent is subnormal: its width says how large it is.
-    power = (exponent or width - form.significand) - form.bias
+    power = (exponent or width - significand) - bias
     # Without trailing zero bits, so that its length is the number of significant bits.
     fraction >>= (fraction & -fraction).bit_length() - 1
     below = max(0, fraction.bit_length() - power - 1)

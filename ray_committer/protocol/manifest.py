@@ -9,7 +9,6 @@ Source: Hadoop ``TaskManifest``, ``FileEntry``, ``DirEntry``.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from hashlib import sha256
 from typing import Annotated, Any
 
@@ -23,8 +22,6 @@ MANIFEST_VERSION = 1
 
 Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """A Java long: the sizes that Hadoop's reader accepts."""
-
-
 MAX_PARTS = 10_000
 """The most parts that S3 accepts for one upload."""
 
@@ -97,7 +94,7 @@ def digest(data: bytes) -> str:
 
 
 def decode_manifest(data: bytes, path: str) -> TaskManifest:
-    """Parse and check one manifest; `ManifestError` names `path`, what is wrong and what to do."""
+    """Parse and check one manifest; `ManifestError` names `path`."""
     if not data:
         raise ManifestError(f"{mark(path)}: is empty, not a task manifest", "run the task again")
     try:
@@ -133,11 +130,7 @@ def _check(manifest: TaskManifest, path: str) -> None:
             f"{mark(path)}: has manifest version {manifest.version}, but only {MANIFEST_VERSION} is "
             "supported"
         )
-    _check_entries(manifest.files, path)
-
-
-def _check_entries(files: Sequence[FileEntry], path: str) -> None:
-    for entry in files:
+    for entry in manifest.files:
         if not entry.d or not (entry.s or entry.u):
             raise ManifestError(
                 f"{mark(path)}: has a file entry without a source or destination: `d`, and `s` or `u`"

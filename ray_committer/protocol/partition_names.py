@@ -26,10 +26,8 @@ def escape(name: str) -> str:
 
 
 def partition_values(path: str) -> dict[str, str | None]:
-    """The columns and the texts of their values in the directories of a file; None for null.
-
-    `path` is relative to the table, as its log names it. Directories without a value do not count.
-    """
+    """The columns and the texts of their values in the directories of a file; None for null. `path` is
+    relative to the table, as its log names it. Directories without a value do not count."""
     values: dict[str, str | None] = {}
     for name in partition_of(path).split("/"):
         column, equals, value = name.partition("=")

@@ -7,13 +7,14 @@ Values are quoted strings, which these engines cast to the type of the column. S
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ray_committer.errors import SettingsError
 
 if TYPE_CHECKING:  # the options need this module, and so does each start of the command line
     from ray_committer.protocol.partitions import Partition, PartitionChanges
 
+T = TypeVar("T")
 MOST_PARTITIONS = 100
 """The most partitions of one statement."""
 
@@ -46,12 +47,12 @@ def statements(
     partition is, or None if the catalog finds it by its values.
     """
     name = quoted_table(table)
-    for some in _batches(changes.there):
+    for some in batches(changes.there, MOST_PARTITIONS):
         added = [
             f"  {partition_clause(partition)}{_location(location(partition))}" for partition in some
         ]
         yield "\n".join([f"ALTER TABLE {name} ADD IF NOT EXISTS", *added]) + ";"
-    for some in _batches(changes.gone):
+    for some in batches(changes.gone, MOST_PARTITIONS):
         dropped = ",\n".join(f"  {partition_clause(partition)}" for partition in some)
         yield f"ALTER TABLE {name} DROP IF EXISTS\n{dropped};"
 
@@ -62,8 +63,9 @@ def partition_clause(partition: Partition) -> str:
     return f"PARTITION ({values})"
 
 
-def _batches(some: Sequence[Partition]) -> Iterator[Sequence[Partition]]:
-    return (some[start : start + MOST_PARTITIONS] for start in range(0, len(some), MOST_PARTITIONS))
+def batches(some: Sequence[T], most: int) -> Iterator[Sequence[T]]:
+    """Cut what one request cannot hold into parts of `most` elements."""
+    return (some[start : start + most] for start in range(0, len(some), most))
 
 
 def _location(place: str | None) -> str:

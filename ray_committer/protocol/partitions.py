@@ -20,9 +20,7 @@ from ray_committer.protocol.partition_names import NULL_PARTITION, partition_nam
 @dataclass(frozen=True, slots=True, order=True)
 class Partition:
     """A partition: its directory relative to the table, and the columns with the texts of their values.
-
-    The value of null is `NULL_PARTITION`.
-    """
+    The value of null is `NULL_PARTITION`."""
 
     path: str
     values: tuple[tuple[str, str], ...]
@@ -53,10 +51,8 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class PartitionChanges:
-    """The partitions that have files, and those that have none; both in the order of their paths.
-
-    A partition that is `gone` can have values for the first columns only: then all below it are gone.
-    """
+    """The partitions that have files, and those that have none; both in the order of their paths. A
+    partition that is `gone` can have values for the first columns only: then all below it are gone."""
 
     there: tuple[Partition, ...] = ()
     gone: tuple[Partition, ...] = ()
@@ -76,9 +72,7 @@ class PartitionChanges:
 
 def partition_at(path: str, table: str = "") -> Partition:
     """The partition with this directory, relative to the directory of the `table`, which errors name.
-
-    `CatalogTableError` if a part of the path is not ``column=value``.
-    """
+    `CatalogTableError` if a part of the path is not ``column=value``."""
     values = _values(path)
     if values is None:
         where = "/".join(filter(None, (table, path)))

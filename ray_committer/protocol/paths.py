@@ -95,9 +95,7 @@ class JobAttempt:
         return join(self.directory, UNDONE, nonce)
 
     def gone(self, nonce: str) -> JobAttempt:
-        """This attempt under the name that it gets before it is removed. No process looks for it
-        there.
-        """
+        """This attempt under the name that it gets before it is removed, where no process looks."""
         return replace(self, directory=join(self.temporary, GONE_PREFIX + nonce))
 
     @property

@@ -78,9 +78,7 @@ _VERSION = msgspec.json.Decoder(_Version, strict=False)
 
 def decode_pendingset(data: bytes, path: str, job: MagicJob) -> TaskManifest:
     """Parse and check the pendingset of a task; `ManifestError` names `path`, the field and what to do.
-
-    `path` is where the file is on the store, which says which task and job attempt it is of.
-    """
+    `path` is where the file is on the store, which says which task and job attempt it is of."""
     pendingset = _decode(data, path, _SET, SET_VERSION)
     _check_version(pendingset.version, SET_VERSION, f"{mark(path)}: ")
     if pendingset.job_id and pendingset.job_id != job.uuid:

@@ -133,10 +133,8 @@ def apply_changes(files: list[ListedFile], changes: Changes) -> list[ListedFile]
 def merge_parts(
     parts: Sequence[Part], changes: Changes, read: Callable[[Part], list[ListedFile]]
 ) -> Iterator[tuple[Part, bytes | None]]:
-    """The parts of a table after some changes; each new one with its content.
-
-    Only parts with changes are read, and a part after one that got small, which are then joined.
-    """
+    """The parts of a table after some changes; each new one with its content. Only parts with changes
+    are read, and a part after one that got small, which are then joined."""
     paths, taken = sorted(changes), 0
     waiting, start = list[ListedFile](), ""
     for number, part in enumerate(parts or [_NOTHING]):
@@ -159,9 +157,7 @@ def merge_parts(
 
 def cut_parts(files: Sequence[ListedFile], start: str = "") -> Iterator[tuple[Part, bytes]]:
     """Cut files, in the order of their paths, into parts of about the same size, each with its content.
-
-    A partition is cut only if it has more files than fit into a part.
-    """
+    A partition is cut only if it has more files than fit into a part."""
     # As many parts as needed and then all about the same: a full part and a tiny rest would be joined
     # and cut again at the next change.
     count = -(-len(files) // MOST_FILES)

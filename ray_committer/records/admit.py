@@ -23,10 +23,8 @@ from ray_committer.records.table import Table, quote
 
 
 def admit(session: Session, table: Table, write_id: int) -> tuple[RecordOutcome, LedgerJob]:
-    """Put the rows of a recorded job into its table, or find that they are there.
-
-    Two processes that do this wait for each other at the row of the job in the ledger.
-    """
+    """Put the rows of a recorded job into its table, or find that they are there. Two processes that do
+    this wait for each other at the row of the job in the ledger."""
     with session.transaction():
         job = require_job(session, table, write_id)
         # The row is locked from here on: whoever comes second waits above, and then sees what the first
@@ -108,7 +106,11 @@ def _check_staging(session: Session, table: Table, job: LedgerJob) -> None:
     existing = set(list_staging(session, table, job.write_id))
     gone = [attempt.table for attempt in job.attempts or () if attempt.table not in existing]
     if gone:
-        raise _changed(session, table, job, f"staging table {gone[0]} is gone")
+        undo = command("abort", session.database, table, job.write_id, "--undo")
+        raise StagingChangedError(
+            f"{where(session.database, table)}: staging table {gone[0]} is gone",
+            f"no row of the job is visible: give it up with `{undo}`, and run the application again",
+        )
 
 
 def _insert(session: Session, table: Table, attempt: RecordedAttempt, columns: Sequence[Column]) -> None:
@@ -128,14 +130,6 @@ def _insert(session: Session, table: Table, attempt: RecordedAttempt, columns: S
             f"{where(session.database, table)}: {what}",
             "no row of the job is visible: find out what has changed them, such as a trigger",
         )
-
-
-def _changed(session: Session, table: Table, job: LedgerJob, what: str) -> StagingChangedError:
-    undo = command("abort", session.database, table, job.write_id, "--undo")
-    return StagingChangedError(
-        f"{where(session.database, table)}: {what}",
-        f"no row of the job is visible: give it up with `{undo}`, and run the application again",
-    )
 
 
 def _not_recorded(

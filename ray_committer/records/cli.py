@@ -24,19 +24,14 @@ from ray_committer.records.report import EndedRecordJob, RecordJobSummary, Recor
 from ray_committer.records.session import Sessions, sessions
 from ray_committer.records.table import Table
 
+_RECORDED = "recorded: its commit has begun; a new run of its application doubles rows"
 _MEANING = {
-    State.OPEN: ("open: its tasks may still run, or the application has died", ""),
-    State.RECORDED: ("recorded: its commit has begun; a new run of its application doubles rows", "red"),
-    State.COMMITTED: ("committed", ""),
-    State.ABORTED: ("aborted", ""),
+    State.OPEN: ("open: its tasks may still run, or the application has died", "", "give it up"),
+    State.RECORDED: (_RECORDED, "red", "finish it"),
+    State.COMMITTED: ("committed", "", "drop them"),
+    State.ABORTED: ("aborted", "", "drop them"),
 }
-_TO_RUN = {
-    State.OPEN: "give it up",
-    State.RECORDED: "finish it",
-    State.COMMITTED: "drop them",
-    State.ABORTED: "drop them",
-}
-"""What the command of a job does."""
+"""What a state means, in which style, and what the command of such a job does."""
 
 _url = click.argument("url", metavar="URL")
 _table = click.argument("table", metavar="TABLE")
@@ -117,17 +112,16 @@ def _status_lines(named: str, jobs: Sequence[RecordJobSummary]) -> Iterator[Text
     yield f"{named}: {count_text(len(jobs), 'job') if jobs else 'no jobs'}"
     for job in jobs:
         yield Text(f"write id {job.write_id}, job {job.job_id}", style="bold")
-        meaning, style = _MEANING[job.state]
-        yield Text(
-            f"  {meaning} {ago_text(job.age_seconds)}" if not style else f"  {meaning}", style=style
-        )
+        meaning, style, to_run = _MEANING[job.state]
+        age = "" if style else f" {ago_text(job.age_seconds)}"
+        yield Text(f"  {meaning}{age}", style=style)
         if job.rows is not None:
             attempts = count_text(job.attempts, "task attempt")
             yield f"  {job.mode}, {count_text(job.rows, 'row')} of {attempts}"
         if job.staging_tables:
             yield f"  {count_text(job.staging_tables, 'staging table')}"
         if job.command is not None:
-            yield f"  {_TO_RUN[job.state]}: {job.command}"
+            yield f"  {to_run}: {job.command}"
         if job.undo_command is not None:
             yield f"  or give it up: {job.undo_command}"
 

@@ -11,16 +11,16 @@ from ray_committer.records.dialect import Column, Dialect, TableColumn
 
 def columns_of(schema: pa.Schema, dialect: Dialect, where: str) -> list[Column]:
     """Return the columns of a schema; `TableColumnsError` names one that the database cannot have."""
-    columns = []
-    folded_names: set[str] = set()
+    columns: dict[str, Column] = {}
     for each in schema:
-        folded = _folded(each.name, dialect)
-        _check_name(each.name, folded in folded_names, dialect, where)
-        folded_names.add(folded)
-        columns.append(
-            Column(each.name, "" if pa.types.is_null(each.type) else _staged(each, dialect, where)[0])
-        )
-    return columns
+        name, folded = each.name, _folded(each.name, dialect)
+        if folded in columns:
+            raise TableColumnsError(f"{where}: there are two columns {name!r}")
+        if not name or "\0" in name or len(name.encode()) > dialect.longest_name:
+            raise TableColumnsError(f"{where}: column {name!r} is not a name that the database can have")
+        kind = "" if pa.types.is_null(each.type) else _staged(each, dialect, where)[0]
+        columns[folded] = Column(name, kind)
+    return list(columns.values())
 
 
 def convert(rows: pa.Table, dialect: Dialect, where: str) -> pa.Table:
@@ -113,13 +113,6 @@ def _times_as_text(column: pa.ChunkedArray, each: pa.Field, where: str) -> pa.Ch
     if pc.any(pc.starts_with(texts, "<")).as_py():
         raise TableColumnsError(f"{where}: column {each.name!r} has a time that is out of range")
     return pc.binary_join_element_wise(texts, "Z", "") if is_time and kind.tz else texts
-
-
-def _check_name(name: str, is_double: bool, dialect: Dialect, where: str) -> None:
-    if is_double:
-        raise TableColumnsError(f"{where}: there are two columns {name!r}")
-    if not name or "\0" in name or len(name.encode()) > dialect.longest_name:
-        raise TableColumnsError(f"{where}: column {name!r} is not a name that the database can have")
 
 
 def _folded(name: str, dialect: Dialect) -> str:

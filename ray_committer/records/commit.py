@@ -36,10 +36,8 @@ _log = logging.getLogger(__name__)
 def commit_job(
     job: RecordJob, results: Sequence[RecordAttempt | None], *, connect: Connect = connect
 ) -> RecordReport:
-    """Commit exactly the attempts that `results` has, one per task.
-
-    `CommitStateUnknownError` if the database did not answer: ``ray-committer commit`` finishes the job.
-    """
+    """Commit exactly the attempts that `results` has, one per task. `CommitStateUnknownError` if the
+    database did not answer: ``ray-committer commit`` finishes the job."""
     attempts = [result for result in results if result is not None]
     if len(attempts) < len(results):
         raise IncompleteJobError(

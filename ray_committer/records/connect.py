@@ -51,9 +51,7 @@ Connect = Callable[[Database], Connection]
 
 def connect(database: Database) -> Connection:
     """Open a connection, in which each statement is a transaction unless it is in one of ours.
-
-    `PathError` if it is a file that does not exist.
-    """
+    `PathError` if it is a file that does not exist."""
     if database.kind == "sqlite" and not os.path.exists(path := sqlite_path(database)):
         raise PathError(f"{mark(path)}: does not exist", "check the path; the first job makes the file")
     try:
@@ -71,7 +69,9 @@ def connect(database: Database) -> Connection:
 def as_ours(error: Exception, database: Database) -> RayCommitterError:
     """Return the error of this package for one of a driver, without row values and the password."""
     message = _SERVERS.search(str(error))
-    text = database.hide(message[1] if message else _first_line(str(error)))
+    # ADBC's own text begins with the name of its status.
+    first = re.sub(r"^[A-Z_]+: (\[\w+\] )?", "", str(error).partition("\n")[0])
+    text = database.hide(message[1] if message else first)
     kind = DatabaseUnavailableError if _is_for_now(error) else DatabaseRefusedError
     return kind(f"{database.shown}: {text.strip()}")
 
@@ -81,8 +81,3 @@ def _is_for_now(error: Exception) -> bool:
     if state:
         return str(state).startswith(_FOR_NOW)
     return type(error).__name__ == "OperationalError" or bool(_LOCKED.search(str(error)))
-
-
-def _first_line(text: str) -> str:
-    """ADBC's text without the name of its status."""
-    return re.sub(r"^[A-Z_]+: (\[\w+\] )?", "", text.partition("\n")[0])

@@ -45,10 +45,8 @@ class Database:
 
 
 def parse_database(url: str) -> Database:
-    """Read a URL: ``postgresql://user@host:port/database`` or ``sqlite:///absolute/path``.
-
-    `PathError` if it is no such URL; the text never has the password.
-    """
+    """Read a URL: ``postgresql://user@host:port/database`` or ``sqlite:///absolute/path``. `PathError`
+    if it is no such URL; the text never has the password."""
     scheme, colon, rest = url.partition(":")
     if not colon or scheme not in _KINDS:
         raise PathError(
@@ -79,9 +77,8 @@ def _sqlite(url: str) -> Database:
 def _postgresql(url: str) -> Database:
     authority, slash, tail = url.partition("://")[2].partition("/")
     path, _, query = tail.partition("?")
-    if (
-        _FORBIDDEN.search(url) or "?" in authority or "@" in path or authority.count("@") > 1
-    ):  # nothing is shown: it may be a password
+    is_ambiguous = "?" in authority or "@" in path or authority.count("@") > 1
+    if _FORBIDDEN.search(url) or is_ambiguous:  # nothing is shown: it may be a password
         raise PathError("postgresql://...: a character of the URL must be quoted", "write it as %XX")
     given = dict(parse_qsl(query))
     if named := [name for name in _SECRET if name in given]:

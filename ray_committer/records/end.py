@@ -29,9 +29,7 @@ _log = logging.getLogger(__name__)
 
 def abort_job(sessions: Sessions, table: Table, write_id: int, *, undo: bool = False) -> EndedRecordJob:
     """Abort a job and drop its staging tables; harmless for a job that was aborted.
-
-    `CommitRecordExistsError` if it is committed, or recorded and `undo` is false.
-    """
+    `CommitRecordExistsError` if it is committed, or recorded and `undo` is false."""
     ended, job = sessions.run(lambda session: _abort(session, table, write_id, undo=undo))
     return _ended(sessions, table, job, ended=ended)
 

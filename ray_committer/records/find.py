@@ -29,10 +29,8 @@ def open_table(sessions: Sessions, text: str) -> Table:
 
 
 def job_to_commit(sessions: Sessions, table: Table) -> int:
-    """Return the write id of the one job that is recorded.
-
-    If none is recorded or open, it is the last one that was committed.
-    """
+    """Return the write id of the one job that is recorded. If none is recorded or open, it is the last
+    one that was committed."""
     named = where(sessions.database, table)
     jobs = sessions.run(lambda session: ledger.list_jobs(session, table))
     candidates = [job for job in jobs if job.state is State.RECORDED]

@@ -27,10 +27,8 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RecordJob:
-    """A job that was set up, as it is sent to its tasks.
-
-    `schema`, if it is known, is the schema to which all tasks convert their rows.
-    """
+    """A job that was set up, as it is sent to its tasks. `schema`, if it is known, is the schema to
+    which all tasks convert their rows."""
 
     database: Database
     table: Table
@@ -70,10 +68,8 @@ def start_job(
     schema: pa.Schema | None = None,
     connect: Connect = connect,
 ) -> RecordJob | None:
-    """Check what can be checked, then open a job with a new write id, before its tasks run.
-
-    None if there is nothing to do, because the mode is ``ignore`` and the table has rows.
-    """
+    """Check what can be checked, then open a job with a new write id, before its tasks run. None if
+    there is nothing to do, because the mode is ``ignore`` and the table has rows."""
     found_mode, database = write_mode(mode), parse_database(url)
     job_id = str(uuid.uuid4())  # the same one when the work is done again
 

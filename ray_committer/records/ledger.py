@@ -52,10 +52,8 @@ prepare(RecordedAttempt)
 
 
 class LedgerJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of the ledger. What is not known yet is None.
-
-    `columns` and `attempts` are read only when the job is locked: of all jobs they can be much.
-    """
+    """A row of the ledger. What is not known yet is None. `columns` and `attempts` are read only when
+    the job is locked: of all jobs they can be much."""
 
     write_id: int
     job_id: str
@@ -66,10 +64,6 @@ class LedgerJob(msgspec.Struct, frozen=True, kw_only=True):
     attempt_count: int | None
     rows: int | None
     age_seconds: float
-
-
-_LONG = "columns, attempts"
-_SHORT = "NULL, NULL"
 
 
 def make_ledger(session: Session, table: Table) -> None:
@@ -98,10 +92,8 @@ def has_ledger(session: Session, table: Table) -> bool:
 def add_job(
     session: Session, table: Table, job_id: str, *, mode: WriteMode, columns: list[Column] | None
 ) -> int:
-    """Add an open job, and return its write id: one more than the last of the table.
-
-    Call this in a transaction that has locked the name of the table.
-    """
+    """Add an open job, and return its write id: one more than the last of the table. Call this in a
+    transaction that has locked the name of the table."""
     last_ids = session.query(
         f"SELECT coalesce(max(write_id), 0) FROM {table.ledger} WHERE table_name = $1",  # noqa: S608
         table.name,
@@ -118,7 +110,7 @@ def add_job(
 
 def find_job(session: Session, table: Table, job_id: str) -> LedgerJob | None:
     """Return the job with this id; None if the table has no such job."""
-    jobs = _jobs(session, table, "AND job_id = $2", job_id, fields=_SHORT)
+    jobs = _jobs(session, table, "AND job_id = $2", job_id)
     return jobs[0] if jobs else None
 
 
@@ -130,18 +122,18 @@ def lock_job(
     is_shared: others can have it in this way at the same time, as all tasks of a job do.
     """
     lock = session.dialect.for_share if is_shared else session.dialect.for_update
-    jobs = _jobs(session, table, f"AND write_id = $2{lock}", write_id)
+    jobs = _jobs(session, table, f"AND write_id = $2{lock}", write_id, fields="columns, attempts")
     return jobs[0] if jobs else None
 
 
 def list_jobs(session: Session, table: Table) -> list[LedgerJob]:
     """Return the jobs of a table in the order of their write ids."""
-    return _jobs(session, table, "ORDER BY write_id", fields=_SHORT)
+    return _jobs(session, table, "ORDER BY write_id")
 
 
 def list_recorded(session: Session, table: Table) -> list[LedgerJob]:
     """Return the jobs that are recorded."""
-    return _jobs(session, table, "AND state = 'recorded' ORDER BY write_id", fields=_SHORT)
+    return _jobs(session, table, "AND state = 'recorded' ORDER BY write_id")
 
 
 def record(
@@ -172,7 +164,7 @@ def end(session: Session, table: Table, write_id: int, state: State) -> None:
 
 
 def _jobs(
-    session: Session, table: Table, condition: str, *values: object, fields: str = _LONG
+    session: Session, table: Table, condition: str, *values: object, fields: str = "NULL, NULL"
 ) -> list[LedgerJob]:
     # By the clock of the database, which all drivers share.
     age = session.dialect.age("coalesce(ended_at, recorded_at, opened_at)")
@@ -188,10 +180,8 @@ def _jobs(
             job_id=job_id,
             mode=WriteMode(mode),
             state=State(state),
-            columns=None if columns is None else msgspec.json.decode(columns, type=list[Column]),
-            attempts=None
-            if attempts is None
-            else msgspec.json.decode(attempts, type=list[RecordedAttempt]),
+            columns=msgspec.json.decode(columns or "null", type=list[Column] | None),
+            attempts=msgspec.json.decode(attempts or "null", type=list[RecordedAttempt] | None),
             attempt_count=count,
             rows=rows,
             age_seconds=max(float(seconds), 0.0),

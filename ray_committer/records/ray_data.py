@@ -55,10 +55,8 @@ class RecordDatasink(Datasink["RecordAttempt | None"]):  # type: ignore[misc]
         return "Record"
 
     def on_write_start(self, schema: pa.Schema | None = None) -> None:  # noqa: ARG002 - see below
-        """On the driver, before the first write task: check what can be checked, open the job.
-
-        If Ray Data fuses a write with what is before it, it gives the schema of another step.
-        """
+        """On the driver, before the first write task: check what can be checked, open the job. If Ray
+        Data fuses a write with what is before it, it gives the schema of another step."""
         refuse_checkpoints()
         if self._job is not None:
             raise RuntimeError(

@@ -111,9 +111,7 @@ class Sessions:
 
     def run(self, work: Callable[[Session], T]) -> T:
         """Do a piece of work, again if the database is not available for a while.
-
-        `DatabaseUnavailableError` if that did not help: whether the work was done is not known.
-        """
+        `DatabaseUnavailableError` if that did not help: whether the work was done is not known."""
         for attempt in range(1, REPETITIONS + 1):
             try:
                 return self.once(work)

@@ -50,22 +50,16 @@ class Sqlite:
         view = "SELECT 1 FROM sqlite_master WHERE type = 'view' AND lower(name) = lower($1)"
         if session.query(view, name):
             raise not_a_table(name)
-        columns = [
-            TableColumn(
-                str(column),
-                str(kind),
-                bool(required) and default is None and not key,
-                hidden in _GENERATED,
-            )
-            for column, kind, required, default, key, hidden in session.query(statement, name)
-        ]
+        columns = []
+        for column, kind, required, default, key, hidden in session.query(statement, name):
+            is_required = bool(required) and default is None and not key
+            columns.append(TableColumn(str(column), str(kind), is_required, hidden in _GENERATED))
         return columns or None
 
     def tables(self, session: Queries, schema: str, prefix: str) -> list[str]:  # noqa: ARG002
         statement = "SELECT name FROM sqlite_master WHERE type = 'table' AND substr(name, 1, $1) = $2"
-        return [
-            str(name) for (name,) in session.query(f"{statement} ORDER BY name", len(prefix), prefix)
-        ]
+        names = session.query(f"{statement} ORDER BY name", len(prefix), prefix)
+        return [str(name) for (name,) in names]
 
     def lock_name(self, session: Queries, name: str) -> None:
         """This transaction has the only lock already."""
@@ -100,9 +94,8 @@ class Sqlite:
         if staged == "integer":
             return affinity in ("INTEGER", "NUMERIC")
         if staged == "datetime text":  # it is no number, as another text can be
-            return affinity == "TEXT" or (
-                affinity == "NUMERIC" and _TIME.search(declared.upper()) is not None
-            )
+            is_time = _TIME.search(declared.upper()) is not None
+            return affinity == "TEXT" or (affinity == "NUMERIC" and is_time)
         return affinity == staged.upper()
 
     def changed_values(self, name: str, declared: str) -> str | None:  # noqa: ARG002

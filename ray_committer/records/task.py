@@ -81,9 +81,8 @@ class _Attempt:
         return RecordAttempt(self._name if self._is_made else "", self._rows, self._columns)
 
     def give_up(self) -> None:
-        for failure in drop_staging(
-            self._session, self._job.table, [self._name] if self._is_made else []
-        ):
+        names = [self._name] if self._is_made else []
+        for failure in drop_staging(self._session, self._job.table, names):
             _log.info("a staging table is left: %s", failure)
 
     def _make_room(self, columns: list[Column]) -> None:
@@ -112,9 +111,7 @@ class _Attempt:
 
     def _make(self, columns: list[Column]) -> None:
         """Make the staging table, unless the job has ended: nobody would drop the table of such a job.
-
-        The job cannot end before this transaction does.
-        """
+        The job cannot end before this transaction does."""
         job, session = self._job, self._session
         with session.transaction():
             state = require_job(session, job.table, job.write_id, is_shared=True).state

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ray_committer.errors import CatalogError, CatalogTableError
 from ray_committer.interop.catalogs.base import Catalog, Places, is_to_be_dropped, no_such_table
-from ray_committer.protocol.partition_sql import quoted_table
+from ray_committer.protocol.partition_sql import batches, quoted_table
 from ray_committer.protocol.partitions import Partition
 
 if TYPE_CHECKING:
@@ -58,10 +58,9 @@ class SparkTable(Catalog):
                     [partition for partition in partitions if partition.path not in known_paths], places
                 )
             )
-            for start in range(0, len(new), MOST):
-                some = self._sequence(new[start : start + MOST])
+            for some in batches(new, MOST):
                 # True: partitions that another process has added meanwhile are left as they are.
-                self._catalog.createPartitions(self._name, some, True)
+                self._catalog.createPartitions(self._name, self._sequence(some), True)
             self._forget_size()
 
     def drop(self, partitions: Sequence[Partition], places: Places) -> None:

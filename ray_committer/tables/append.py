@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, TypeVar
 
-from ray_committer.protocol.table_entry import (
-    Decision,
-    LogEntry,
-    TableAbort,
-    TableClaim,
-    TableCommit,
-)
+from ray_committer.protocol.table_entry import Decision, LogEntry, TableAbort, TableClaim, TableCommit
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.among_others import Entrant
 from ray_committer.tables.log import Entries, read_entries, read_entry
 from ray_committer.tables.put import put_entry
+
+_Found = TypeVar("_Found")
 
 
 class Decided(NamedTuple):
@@ -29,12 +25,7 @@ class Decided(NamedTuple):
 
 
 def append(
-    store: StoreOperations,
-    table: TablePlaces,
-    entry: LogEntry,
-    after: int,
-    *,
-    is_end: bool = False,
+    store: StoreOperations, table: TablePlaces, entry: LogEntry, after: int, *, is_end: bool = False
 ) -> int:
     """Append an entry, unless one since version `after` repeats it; the version of that entry.
 
@@ -42,7 +33,10 @@ def append(
     """
     entries = read_entries(store, table, after, is_end=is_end)
     # The log from `after` on is looked at first: another run of the commit may have put the entry.
-    return find_repeated(entries, entry) or _put_next(store, table, entry, after, entries)
+    if (repeated := find_repeated(entries, entry)) is not None:
+        return repeated
+    with Entrant(store, table, after) as entrant:
+        return _put(entrant, entry, entries, lambda new: find_repeated(new, entry))
 
 
 def find_repeated(entries: Iterable[tuple[int, LogEntry]], entry: LogEntry) -> int | None:
@@ -94,29 +88,23 @@ def put_decision(
 ) -> Decided:
     """`decide`, if all `entries` after the version `since` were read, and none is the decision.
     `is_beaten` as for `Entrant`."""
-    known, counting = list(entries), None
+    known = list(entries)
     with Entrant(store, table, since, is_beaten=is_beaten) as entrant:
-        while counting is None:
-            new = entrant.put(entry, known)
-            # Asked of what is in the log now, also of the own entry: one that was put before it counts
-            # instead.
-            counting = find_decision(store, table, new, entry)
-            known += new
+        # Asked of what is in the log now, also of the own entry: one that was put before it counts
+        # instead.
+        counting = _put(entrant, entry, known, lambda new: find_decision(store, table, new, entry))
     return Decided(*counting, end=since + len(known))
 
 
-def _put_next(
-    store: StoreOperations, table: TablePlaces, entry: LogEntry, since: int, entries: Entries
-) -> int:
-    """Put an entry after those that were just read, unless one that is put there by then repeats it; the
-    version of that entry."""
-    known, repeated = list(entries), None
-    with Entrant(store, table, since) as entrant:
-        while repeated is None:
-            new = entrant.put(entry, known)
-            repeated = find_repeated(new, entry)
-            known += new
-    return repeated
+def _put(
+    entrant: Entrant, entry: LogEntry, known: Entries, find: Callable[[Entries], _Found | None]
+) -> _Found:
+    """Put an entry after the `known` ones, which grow, until the new ones have what is to be found."""
+    while True:
+        new = entrant.put(entry, known)
+        known += new
+        if (wanted := find(new)) is not None:
+            return wanted
 
 
 def _decision(

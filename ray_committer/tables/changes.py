@@ -21,9 +21,7 @@ def committed_since(
     store: StoreOperations, table: TablePlaces, table_id: str, since: int
 ) -> list[ClaimCommitted]:
     """The jobs whose commit is after version `since`, up to the head, in the order of their commits.
-
-    `TableVersionGoneError` if the log has no version `since`.
-    """
+    `TableVersionGoneError` if the log has no version `since`."""
     entries = _entries_since(store, table, since)
     # Most jobs claim and commit between two looks. Only if one has claimed before, the state before is
     # read.

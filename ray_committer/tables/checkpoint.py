@@ -62,10 +62,8 @@ def files_named(entries: Iterable[tuple[int, LogEntry]]) -> int:
 def read_state(
     store: StoreOperations, table: TablePlaces, table_id: str, until: int | None = None
 ) -> TableState:
-    """Read the claims in flight at version `until`, or at the head: no files.
-
-    `TableVersionGoneError` if the log has no version `until`.
-    """
+    """Read the claims in flight at version `until`, or at the head: no files. `TableVersionGoneError` if
+    the log has no version `until`."""
     checkpoint = next(checkpoints(store, table, table_id, until), Checkpoint(table_id=table_id))
     since, is_end = checkpoint.state.version, checkpoint.is_end
     return follow(checkpoint.state, read_entries(store, table, since, until, is_end=is_end))[0]
@@ -100,10 +98,8 @@ def read_since(
 
 
 class FilesAt:
-    """The files of a table at a version, or at the head, which are read when they are asked for.
-
-    `state` is the state at that version, and `later` are the entries after it. Errors as `read_state`.
-    """
+    """The files of a table at a version, or at the head, which are read when they are asked for. `state`
+    is the state at that version, and `later` are the entries after it. Errors as `read_state`."""
 
     def __init__(
         self, store: StoreOperations, table: TablePlaces, table_id: str, version: int | None = None
@@ -126,9 +122,7 @@ class FilesAt:
 
     def below(self, directory: str = "") -> list[ListedFile]:
         """Read the files below a directory, in the order of their paths; all without a directory.
-
-        `TableLogError` if a file list is missing or damaged.
-        """
+        `TableLogError` if a file list is missing or damaged."""
         below = Below(directory)
         # A checkpoint decides nothing: one with a part that cannot be read is as good as none.
         while (files := self._of_parts(below)) is None:
@@ -157,10 +151,8 @@ class FilesAt:
 def read_files(
     store: StoreOperations, table: TablePlaces, table_id: str, until: int | None = None
 ) -> tuple[TableState, Files]:
-    """Read the state and all files of a table at version `until`, or at the head, by partition.
-
-    It takes memory for each file of the table. Errors as `FilesAt`.
-    """
+    """Read the state and all files of a table at version `until`, or at the head, by partition. It takes
+    memory for each file of the table. Errors as `FilesAt`."""
     files_at = FilesAt(store, table, table_id, until)
     return files_at.state, by_partition(files_at.below())
 
@@ -171,10 +163,8 @@ def changes_of(
     commits: Iterable[ClaimCommitted],
     below: Below | Between = EVERYWHERE,
 ) -> Changes:
-    """What became of the files at some paths by some commits, in the order of their versions.
-
-    File lists of jobs that have not claimed anything in the directory are not read.
-    """
+    """What became of the files at some paths by some commits, in the order of their versions. File lists
+    of jobs that have not claimed anything in the directory are not read."""
     changes: dict[str, ListedFile | None] = {}
     for commit in commits:
         # Lists of other partitions are not read. Files in the entry itself are there already.
@@ -204,7 +194,17 @@ def checkpoints(
     store: StoreOperations, table: TablePlaces, table_id: str, until: int | None = None
 ) -> Iterator[Checkpoint]:
     """The checkpoints up to a version that can be read, the newest first."""
-    yield from _readable(store, table, table_id, _versions(store, table), until)
+    numbers = (number_of(status.name) for status in listed(store, table.checkpoints))
+    for version in sorted((number for number in numbers if number is not None), reverse=True):
+        if until is not None and version > until:
+            continue
+        path = table.checkpoint(version)
+        try:
+            checkpoint = decode_checkpoint(store.read(path), path)
+        except (TableLogError, FileNotFoundError):
+            continue
+        if (checkpoint.table_id, checkpoint.state.version) == (table_id, version):
+            yield checkpoint
 
 
 def listed(store: StoreOperations, directory: str) -> list[FileStatus]:
@@ -213,32 +213,6 @@ def listed(store: StoreOperations, directory: str) -> list[FileStatus]:
         return store.list_status(directory)
     except FileNotFoundError:
         return []
-
-
-def _readable(
-    store: StoreOperations, table: TablePlaces, table_id: str, versions: list[int], until: int | None
-) -> Iterator[Checkpoint]:
-    for version in versions:
-        if until is None or version <= until:
-            checkpoint = _read_checkpoint(store, table.checkpoint(version))
-            if checkpoint is not None and (checkpoint.table_id, checkpoint.state.version) == (
-                table_id,
-                version,
-            ):
-                yield checkpoint
-
-
-def _versions(store: StoreOperations, table: TablePlaces) -> list[int]:
-    """The versions with a checkpoint, the newest first."""
-    versions = (number_of(status.name) for status in listed(store, table.checkpoints))
-    return sorted((version for version in versions if version is not None), reverse=True)
-
-
-def _read_checkpoint(store: StoreOperations, path: str) -> Checkpoint | None:
-    try:
-        return decode_checkpoint(store.read(path), path)
-    except (TableLogError, FileNotFoundError):
-        return None
 
 
 def _files_of(entry: LogEntry) -> FileSet:

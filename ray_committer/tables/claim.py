@@ -212,10 +212,8 @@ def claim_partitions(
     claim: TableClaim,
     waiting: Waiting,
 ) -> ClaimInFlight:
-    """Put a claim into the log as soon as no other job is in its way; the claim with its version.
-
-    As `Claimant.put`; also `CommitConflictError` if `waiting` is over. It is not in the log then.
-    """
+    """Put a claim into the log as soon as no other job is in its way; the claim with its version. As
+    `Claimant.put`; also `CommitConflictError` if `waiting` is over. It is not in the log then."""
     claimant = Claimant(store, table, definition, claim)
     # A claim that waits is not in the log, so giving up leaves nothing there.
     while not isinstance(answer := claimant.put(), ClaimInFlight):

@@ -209,9 +209,7 @@ def what_became(
     store: StoreOperations, destination: str, job_id: str, number: int | None
 ) -> Logged | AbortedWithoutClaim | None:
     """What the log says last of a job; None if nothing, or if there is no log, which costs one request.
-
-    `CommitStateUnknownError` if the log cannot be read. Other errors as `find_logged`.
-    """
+    `CommitStateUnknownError` if the log cannot be read. Other errors as `find_logged`."""
     table = TablePlaces(destination)
     try:
         definition = read_definition(store, table)

@@ -31,10 +31,8 @@ Entries = list[tuple[int, LogEntry]]
 
 
 class LogFiles:
-    """One look at a log: each directory of it is listed once, and each file is read once.
-
-    With `by_threads`, also a few files are read at the same time.
-    """
+    """One look at a log: each directory of it is listed once, and each file is read once. With
+    `by_threads`, also a few files are read at the same time."""
 
     def __init__(self, store: StoreOperations, table: TablePlaces, *, by_threads: bool = False) -> None:
         self._store, self._table = store, table
@@ -44,9 +42,7 @@ class LogFiles:
 
     def head(self, known: int = 0) -> int:
         """The last version, 0 if there is none; `known` is a version that was seen before.
-
-        `TableLogGoneError` if that is not there any more.
-        """
+        `TableLogGoneError` if that is not there any more."""
         block, last = known // BLOCK, 0
         if names := self._names(block):
             last = self._end(names[-1])
@@ -73,7 +69,10 @@ class LogFiles:
         if since and version not in self._names(since // BLOCK):
             if not (is_end and since in self._names(since // BLOCK)):
                 version = self._end(self._holder(since)) + 1
-            entries = self._between(since, version)
+            if version > since + 1:
+                start = self._holder(since)
+                held = enumerate(self._file(start), start)
+                entries = [numbered for numbered in held if numbered[0] > since]
         while (until is None or version <= until) and (names := self._names_from(version)):
             block, last = version // BLOCK, names[-1] if until is None else min(names[-1], until)
             self._read_all([start for start in names if start <= last])
@@ -96,13 +95,6 @@ class LogFiles:
     def end_at(self, version: int) -> int:
         """The last version of the file that holds a version; `TableLogGoneError` if none does."""
         return self._end(self._holder(version))
-
-    def _between(self, since: int, end: int) -> Entries:
-        """The entries after `since` in the file that ends before `end`."""
-        if end == since + 1:
-            return []
-        start = self._holder(since)
-        return [numbered for numbered in enumerate(self._file(start), start) if numbered[0] > since]
 
     def _names_from(self, version: int) -> list[int]:
         """The names in the directory of a version, from that version on. If the directory is not begun,
@@ -218,9 +210,7 @@ def read_file(store: StoreOperations, table: TablePlaces, start: int) -> list[Lo
 
 def find_head(store: StoreOperations, table: TablePlaces, known: int = 0) -> int:
     """The last version of the log, 0 if it has no entry; two requests, or four if it is 1,000 later.
-
-    `known` is a version that was seen before. `TableLogGoneError` if it is not there any more.
-    """
+    `known` is a version that was seen before. `TableLogGoneError` if it is not there any more."""
     return LogFiles(store, table).head(known)
 
 

@@ -61,10 +61,8 @@ class Draft:
         return self._temporary.rpartition("/")[2]
 
     def put_entries(self, version: int, entries: Sequence[LogEntry]) -> list[LogEntry]:
-        """Put entries at a version, unless a file is there; the entries that are there then.
-
-        The caller has read the file before to its end.
-        """
+        """Put entries at a version, unless a file is there; the entries that are there then. The caller
+        has read the file before to its end."""
         path = self._table.entry(version)
         first = version % BLOCK == 0
         for directory in needed(self._store, (self._table.block(version // BLOCK),) if first else ()):
@@ -139,10 +137,8 @@ def init_table(
 
 
 def _delete_drafts(store: StoreOperations, table: TablePlaces) -> None:
-    """Delete the drafts for a log that was here before: a process could put them into the new one.
-
-    If another process has made the table in the meantime, they can be for its log, and stay.
-    """
+    """Delete the drafts for a log that was here before: a process could put them into the new one. If
+    another process has made the table in the meantime, they can be for its log, and stay."""
     with suppress(FileNotFoundError):
         names = [status.name for status in store.list_anew(table.temporaries)]
         drafts = [name for name in names if draft_of(name) is not None]
@@ -160,10 +156,8 @@ def complete_table(store: StoreOperations, table: TablePlaces, definition: Table
 def put_entry(
     store: StoreOperations, table: TablePlaces, version: int, entry: LogEntry
 ) -> list[LogEntry]:
-    """Put an entry at a version, unless a file is there; the entries that are there then.
-
-    The caller has read the file before to its end. No other process puts this entry.
-    """
+    """Put an entry at a version, unless a file is there; the entries that are there then. The caller has
+    read the file before to its end. No other process puts this entry."""
     with Draft(store, table) as draft:
         return draft.put_entries(version, [entry])
 

@@ -65,11 +65,13 @@ def release_if_aborted(
 ) -> bool:
     """End the claim of another job if that job was aborted; False if it was not, is not there, or is
     committed in the log."""
-    job = new_job_attempt(table.destination, stale.claim.job_id, stale.claim.job_attempt)
-    current = read_state(store, job)
-    if current is None or current.phase is not Phase.ABORTED or not _is_of(stale, job, current.state):
+    claim = stale.claim
+    current = job_of(store, table, claim)
+    if current is None or current.phase is not Phase.ABORTED:
         return False
-    return _append_abort(store, table, stale, now_milliseconds)
+    job = new_job_attempt(table.destination, claim.job_id, claim.job_attempt)
+    entry = _abort_of(job, stale.version, claim.quiet, claim.named, now_milliseconds)
+    return isinstance(decide(store, table, entry)[1], TableAbort)
 
 
 def job_of(store: StoreOperations, table: TablePlaces, claim: TableClaim) -> Seen | None:
@@ -114,15 +116,6 @@ def commands_to_end(
 def _is_of(pending: ClaimInFlight, job: JobAttempt, state: JobState) -> bool:
     claim = pending.claim
     return (claim.job_id, claim.job_attempt, claim.nonce) == (job.job_id, job.number, state.stamp)
-
-
-def _append_abort(
-    store: StoreOperations, table: TablePlaces, pending: ClaimInFlight, now_milliseconds: int
-) -> bool:
-    """Append the abort of a claim; False if the log says that it is committed."""
-    job = new_job_attempt(table.destination, pending.claim.job_id, pending.claim.job_attempt)
-    entry = _abort_of(job, pending.version, pending.claim.quiet, pending.claim.named, now_milliseconds)
-    return isinstance(decide(store, table, entry)[1], TableAbort)
 
 
 def _abort_of(job: JobAttempt, claim: int, quiet: int, named: int, now_milliseconds: int) -> TableAbort:

@@ -64,10 +64,8 @@ _OF_SPARK: dict[str, tuple[str, dict[str, set[str]]]] = {}
 
 
 def jobs_of_spark(session: str, batch: str, run_id: str) -> set[str]:
-    """The jobs that a session of Spark has committed under a run id, to be added to.
-
-    A session is an application, or a run of a query of a stream, which can only repeat its last batch.
-    """
+    """The jobs that a session of Spark has committed under a run id, to be added to. A session is an
+    application, or a run of a query of a stream, which can only repeat its last batch."""
     kept, jobs = _OF_SPARK.get(session, ("", {}))
     # A query repeats only its last batch, so jobs of earlier ones are forgotten: a stream runs for
     # years.

@@ -25,9 +25,7 @@ from ray_committer.tables.log import read_entry
 
 class TableSnapshot:
     """The files of a table at a version, or at the head, with their places as the log knows them now.
-
-    `TableVersionGoneError` if the log has no such version.
-    """
+    `TableVersionGoneError` if the log has no such version."""
 
     def __init__(
         self, store: StoreOperations, table: TablePlaces, table_id: str, version: int | None = None
@@ -48,9 +46,7 @@ class TableSnapshot:
 
     def places(self, files: Sequence[ListedFile], directory: str = "") -> list[str]:
         """The paths on the store of some files below a directory, in their order.
-
-        `TableVersionGoneError` if a later commit has deleted one of them.
-        """
+        `TableVersionGoneError` if a later commit has deleted one of them."""
         removed = self._removed(Below(directory))
         return [
             self._place_of_removed(file, removed[file.p])

@@ -13,7 +13,7 @@ from typing import Any
 
 from ray_committer.errors import CatalogError, CatalogTableError, SettingsError
 from ray_committer.interop.catalogs.base import Catalog, Places, is_to_be_dropped, no_such_table
-from ray_committer.protocol.partition_sql import table_name
+from ray_committer.protocol.partition_sql import batches, table_name
 from ray_committer.protocol.partitions import Partition
 
 MOST_CREATED = 100
@@ -27,9 +27,7 @@ _FROM_TABLE = ("Columns", "InputFormat", "OutputFormat", "Compressed", "SerdeInf
 
 class GlueTable(Catalog):
     """A table of Glue, as ``db.table``, by a `client` of boto3; by default a new one.
-
-    `CatalogTableError` if it does not exist; `CatalogError` if Glue fails or boto3 is not installed.
-    """
+    `CatalogTableError` if it does not exist; `CatalogError` if Glue fails or boto3 is not installed."""
 
     def __init__(self, table: str, client: Any = None) -> None:
         self.table = table
@@ -49,7 +47,7 @@ class GlueTable(Catalog):
         self._client.close()
 
     def add(self, partitions: Sequence[Partition], places: Places) -> None:
-        for some in _batches(partitions, MOST_CREATED):
+        for some in batches(partitions, MOST_CREATED):
             wanted = [
                 {
                     "Values": list(partition.texts),
@@ -70,7 +68,7 @@ class GlueTable(Catalog):
             for partition in known
             if is_to_be_dropped(_location(partition), gone, places)
         ]
-        for some in _batches(wanted, MOST_DELETED):
+        for some in batches(wanted, MOST_DELETED):
             values = [{"Values": value_list} for value_list in some]
             answer = self._call("batch_delete_partition", PartitionsToDelete=values)
             self._check(answer, "EntityNotFoundException")
@@ -95,7 +93,7 @@ class GlueTable(Catalog):
 
     def _read(self, partitions: Sequence[Partition]) -> Iterator[Mapping[str, Any]]:
         """The given partitions that Glue has."""
-        for some in _batches(partitions, MOST_READ):
+        for some in batches(partitions, MOST_READ):
             left = [{"Values": list(partition.texts)} for partition in some]
             while left:
                 answer = self._call("batch_get_partition", PartitionsToGet=left)
@@ -166,7 +164,3 @@ def _client() -> Any:
 def _location(partition: Mapping[str, Any]) -> str:
     location: str = partition.get("StorageDescriptor", {}).get("Location", "")
     return location
-
-
-def _batches(some: Sequence[Any], most: int) -> Iterator[Sequence[Any]]:
-    return (some[start : start + most] for start in range(0, len(some), most))

@@ -13,7 +13,7 @@ from typing import Any
 
 from ray_committer.errors import CatalogError, CatalogTableError, SettingsError
 from ray_committer.interop.catalogs.base import Catalog, Places, is_to_be_dropped, no_such_table
-from ray_committer.protocol.partition_sql import table_name
+from ray_committer.protocol.partition_sql import batches, table_name
 from ray_committer.protocol.partitions import Partition, and_above
 
 MOST = 100
@@ -48,7 +48,7 @@ class MetastoreTable(Catalog):
         self._transport.close()
 
     def add(self, partitions: Sequence[Partition], places: Places) -> None:
-        for some in _batches(partitions):
+        for some in batches(partitions, MOST):
             parts = [self._new(partition, places.place(partition)) for partition in some]
             with self._failures():
                 self.client.add_partitions_req(
@@ -63,7 +63,7 @@ class MetastoreTable(Catalog):
         names = [name for name in self._names() if not usual.isdisjoint(and_above(name))]
         locations = self._locations(names)
         wanted = [name for name in names if is_to_be_dropped(locations.get(name, ""), gone, places)]
-        for some in _batches(wanted):
+        for some in batches(wanted, MOST):
             with self._failures():
                 self.client.drop_partitions_req(
                     self._types.DropPartitionsRequest(
@@ -108,15 +108,13 @@ class MetastoreTable(Catalog):
     def _locations(self, names: Sequence[str]) -> Mapping[str, str]:
         """Where the partitions with these names are; those that are gone by now are left out."""
         locations: dict[str, str] = {}
-        for some in _batches(names):
+        for some in batches(names, MOST):
             with self._failures():
                 parts = self.client.get_partitions_by_names(self._database, self._name, list(some))
-            locations |= {self._name_of(part): part.sd.location for part in parts}
+            for part in parts:
+                values = tuple(zip(self.columns, part.values, strict=True))
+                locations[Partition("", values).usual_path] = part.sd.location
         return locations
-
-    def _name_of(self, part: Any) -> str:
-        values = tuple(zip(self.columns, part.values, strict=True))
-        return Partition("", values).usual_path
 
     @contextmanager
     def _failures(self) -> Iterator[None]:
@@ -157,7 +155,3 @@ def _host_and_port(address: str) -> tuple[str, int]:
             f"{address!r}: is not the address of a metastore", "write thrift://host:9083"
         )
     return host, int(port)
-
-
-def _batches(some: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    return (some[start : start + MOST] for start in range(0, len(some), MOST))

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from ray_committer.errors import ExportError, SettingsError, mark
-from ray_committer.interop.readers.arrow import arrow_type, value_of
+from ray_committer.interop.readers.arrow import arrow_type, texts_of, value_of
 from ray_committer.protocol.file_list import ListedFile, partition_of
 from ray_committer.protocol.partition_names import partition_values
 from ray_committer.protocol.paths import join
@@ -66,18 +66,12 @@ def partitioning_of(
     root: str, files: Iterable[ListedFile], declared: Sequence[PartitionColumn]
 ) -> Partitioning:
     """The partition columns of a table with these files; `ExportError` if a declared type is unknown."""
-    texts: dict[str, set[str | None]] = {column.name: set() for column in declared}
-    for directory in dict.fromkeys(partition_of(file.p) for file in files):
-        for name, text in partition_values(f"{directory}/").items():
-            texts.setdefault(name, set()).add(text)
-    types = {column.name: column.type for column in declared}
-    return Partitioning(
-        root,
-        {
-            name: _declared(name, types[name]) if name in types else inferred(values)
-            for name, values in texts.items()
-        },
-    )
+    declared_types = {column.name: column.type for column in declared}
+    types = {
+        name: _declared(name, declared_types[name]) if name in declared_types else inferred(texts)
+        for name, texts in texts_of((file.p for file in files), declared_types).items()
+    }
+    return Partitioning(root, types)
 
 
 def inferred(texts: Iterable[str | None]) -> pa.DataType:

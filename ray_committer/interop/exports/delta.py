@@ -57,13 +57,9 @@ class _Export:
     seen: int = -1
 
     @property
-    def _table_id(self) -> str:
-        return self.definition.table_id
-
-    @property
     def app_id(self) -> str:
         """The name under which the Delta table notes the last version of the table that it has."""
-        return f"ray_committer-{self._table_id}"
+        return f"ray_committer-{self.definition.table_id}"
 
     def run(self) -> Exported:
         """Export what is left; `BeatenError` if another process has written to the Delta table."""
@@ -80,7 +76,7 @@ class _Export:
         known = -1 if cursor is None else cursor.target_version
         # Before anything is written: the versions that follow would hide what another program has done.
         refuse_others(self.store, self.table, self.app_id, known, delta.version)
-        for commit in committed_since(self.store, self.table, self._table_id, version):
+        for commit in committed_since(self.store, self.table, self.definition.table_id, version):
             self._commit(delta, change_of(self.store, self.table, commit))
             version = commit.version
         # Last: a cursor that is behind only costs reading more.
@@ -94,7 +90,7 @@ class _Export:
 
     def _create(self) -> None:
         """Make the Delta table, with all files that the table has now in its first version."""
-        at = FilesAt(self.store, self.table, self._table_id)
+        at = FilesAt(self.store, self.table, self.definition.table_id)
         change = Change(at.state.version, "", data_files(at.below()))
         require_parquet(self.table, change.added)
         partitioning = partitioning_of(
@@ -130,9 +126,7 @@ class _Export:
 
     def _schema(self, change: Change) -> pa.Schema | None:
         """The schema of the first file of a change; None if there is none, or if a later job removed it.
-
-        `ExportError` if it is gone although the log names it.
-        """
+        `ExportError` if it is gone although the log names it."""
         for file in change.added[:1]:
             try:
                 return schema_of_file(self.store.spec, self.table.destination, file.p)
@@ -143,7 +137,10 @@ class _Export:
     def _require_removed(self, gone: ListedFile) -> None:
         """`ExportError` if the last version of the table has a file that is gone; `BeatenError` if a job
         may be moving it to its place just now."""
-        snapshot, directory = TableSnapshot(self.store, self.table, self._table_id), partition_of(gone.p)
+        snapshot, directory = (
+            TableSnapshot(self.store, self.table, self.definition.table_id),
+            partition_of(gone.p),
+        )
         # The log names the new files as soon as the job is committed. New files that take the names of
         # old ones are moved a moment later.
         if not snapshot.is_settled(directory):
@@ -164,12 +161,12 @@ class _Export:
     def _cursor(self, delta: Delta) -> Cursor | None:
         """The cursor, unless it is about another table, or another Delta table."""
         cursor = read_cursor(self.store, self.table)
-        is_own = cursor is not None and cursor.table_id == self._table_id
+        is_own = cursor is not None and cursor.table_id == self.definition.table_id
         return cursor if is_own and cursor is not None and cursor.target == delta.id else None
 
     def _save_cursor(self, cursor: Cursor | None, delta: Delta, version: int) -> None:
         current = Cursor(
-            table_id=self._table_id,
+            table_id=self.definition.table_id,
             version=version,
             target=delta.id,
             target_version=delta.version,

@@ -10,11 +10,8 @@ from ray_committer.tables.log import read_definition
 
 
 def export_table(store: StoreOperations, table: TablePlaces) -> Exported:
-    """Export a table as a Delta table; idempotent.
-
-    `ExportError` if a package for it is not installed, or if the table cannot be exported;
-    `JobNotFoundError` if it has no log.
-    """
+    """Export a table as a Delta table; idempotent. `ExportError` if a package for it is not installed,
+    or if the table cannot be exported; `JobNotFoundError` if it has no log."""
     definition = read_definition(store, table)
     if definition is None:
         raise JobNotFoundError(

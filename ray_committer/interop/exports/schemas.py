@@ -6,8 +6,6 @@ null, as they can for Spark. Source: Spark ``ParquetSchemaConverter``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -22,26 +20,14 @@ _UNSIGNED = {
     pa.uint32(): pa.int64(),
     pa.uint64(): pa.decimal128(20, 0),
 }
-_AS_THEY_ARE = frozenset(
-    (
-        pa.bool_(),
-        pa.int8(),
-        pa.int16(),
-        pa.int32(),
-        pa.int64(),
-        pa.float32(),
-        pa.float64(),
-        pa.date32(),
-    )
-)
+_INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+_AS_THEY_ARE = frozenset((*_INTEGERS, pa.bool_(), pa.float32(), pa.float64(), pa.date32()))
 _MOST_DIGITS = 38
 
 
 def schema_of_file(spec: StoreSpec, destination: str, path: str) -> pa.Schema:
     """Read the schema of a Parquet file; only its footer is read. ``FileNotFoundError`` if it is gone.
-
-    `ExportError` if it is not a Parquet file, or has a type that Delta does not have.
-    """
+    `ExportError` if it is not a Parquet file, or has a type that Delta does not have."""
     place = join(destination, path)
     try:
         with open_input(spec, place) as opened, pq.ParquetFile(opened) as file:
@@ -59,17 +45,22 @@ def schema_of_file(spec: StoreSpec, destination: str, path: str) -> pa.Schema:
 def normal_schema(schema: pa.Schema, path: str, *, has_int96: bool = False) -> pa.Schema:
     """The schema with the types that Spark has; `ExportError` names a column that has none."""
 
-    def normal(name: str, kind: pa.DataType) -> pa.DataType:
-        return _normal(kind, has_int96, lambda: _unknown(path, name, kind))
-
-    return pa.schema([pa.field(field.name, normal(field.name, field.type)) for field in schema])
+    fields = []
+    for field in schema:
+        try:
+            fields.append(pa.field(field.name, _normal(field.type, has_int96)))
+        except _UnknownTypeError:
+            raise ExportError(
+                f"{mark(path)}: column {field.name!r} has the type {field.type}, which Delta tables do "
+                "not have",
+                "the table itself is as it was: write the column with another type, or leave it out",
+            ) from None
+    return pa.schema(fields)
 
 
 def require_same(known: pa.Schema, schema: pa.Schema, path: str) -> None:
     """`ExportError` if a file has a column that the Delta table does not have, or has with another type.
-
-    A column that the file lacks is null in its rows, for Spark as well.
-    """
+    A column that the file lacks is null in its rows, for Spark as well."""
     for field in schema:
         at = known.get_field_index(field.name)
         if at < 0 or known.field(at).type != field.type:
@@ -82,23 +73,29 @@ def require_same(known: pa.Schema, schema: pa.Schema, path: str) -> None:
             )
 
 
-def _normal(kind: pa.DataType, int96: bool, unknown: Callable[[], ExportError]) -> pa.DataType:
-    def inner(kind_inside: pa.DataType) -> pa.DataType:
-        return _normal(kind_inside, int96, unknown)
+class _UnknownTypeError(Exception):
+    pass
 
+
+def _normal(kind: pa.DataType, int96: bool) -> pa.DataType:
+    types = pa.types
     if kind in _AS_THEY_ARE:
         return kind
-    if pa.types.is_nested(kind):
-        return _nested(kind, inner, unknown)
-    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
-        return inner(kind.value_type)
-    if pa.types.is_timestamp(kind):
+    if types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _normal(field.type, int96)) for field in kind])
+    if types.is_map(kind):
+        return pa.map_(_normal(kind.key_type, int96), _normal(kind.item_type, int96))
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return pa.list_(pa.field("element", _normal(kind.value_type, int96)))
+    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        return _normal(kind.value_type, int96)
+    if types.is_timestamp(kind):
         is_instant = kind.tz is not None or (int96 and kind.unit == "ns")
         return pa.timestamp("us", "UTC" if is_instant else None)
-    return _flat(kind) or _raise(unknown)
+    return _flat(kind)
 
 
-def _flat(kind: pa.DataType) -> pa.DataType | None:
+def _flat(kind: pa.DataType) -> pa.DataType:
     types = pa.types
     if kind in _UNSIGNED:
         return _UNSIGNED[kind]
@@ -109,27 +106,4 @@ def _flat(kind: pa.DataType) -> pa.DataType | None:
         return pa.binary()
     if types.is_decimal(kind) and kind.precision <= _MOST_DIGITS:
         return pa.decimal128(kind.precision, kind.scale)
-    return None
-
-
-def _nested(
-    kind: pa.DataType, inner: Callable[[pa.DataType], pa.DataType], unknown: Callable[[], ExportError]
-) -> pa.DataType:
-    if pa.types.is_struct(kind):
-        return pa.struct([pa.field(field.name, inner(field.type)) for field in kind])
-    if pa.types.is_map(kind):
-        return pa.map_(inner(kind.key_type), inner(kind.item_type))
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        return pa.list_(pa.field("element", inner(kind.value_type)))
-    return _raise(unknown)
-
-
-def _raise(unknown: Callable[[], ExportError]) -> pa.DataType:
-    raise unknown()
-
-
-def _unknown(path: str, name: str, kind: pa.DataType) -> ExportError:
-    return ExportError(
-        f"{mark(path)}: column {name!r} has the type {kind}, which Delta tables do not have",
-        "the table itself is as it was: write the column with another type, or leave it out",
-    )
+    raise _UnknownTypeError

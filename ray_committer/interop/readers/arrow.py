@@ -6,7 +6,7 @@ another place, with another suffix. PyArrow is optional, and imported with this 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from operator import and_
@@ -99,13 +99,12 @@ class FileReader:
         """The expression that holds for all rows of a partition."""
         texts = partition_values(file.path).items()
         known = [
-            pads.field(name).is_null() if text is None else pads.field(name) == self._value(name, text)
+            pads.field(name).is_null()
+            if text is None
+            else pads.field(name) == value_of(name, text, self.columns[name])
             for name, text in texts
         ]
         return reduce(and_, known) if known else pads.scalar(True)
-
-    def _value(self, name: str, text: str) -> pa.Scalar:
-        return value_of(name, text, self.columns[name])
 
     def _schema_of(self, fragments: Sequence[pads.FileFragment]) -> pa.Schema:
         of_file = fragments[0].physical_schema if fragments else pa.schema([])
@@ -155,20 +154,25 @@ def reader_of(
     A column has the type of `schema`, else the declared one; else it holds integers if all of its values
     are, and strings if not. `SettingsError` if the format is not known, or cannot be read from there.
     """
-    texts: dict[str, set[str | None]] = {}
-    for directory in dict.fromkeys(partition_of(file.path) for file in files):
-        for name, text in partition_values(f"{directory}/").items():
-            texts.setdefault(name, set()).add(text)
     types = {column.name: column.type for column in declared}
     columns = {
-        name: _type_of(name, types.get(name), texts.get(name, set()), schema)
-        for name in dict.fromkeys((*types, *texts))
+        name: _type_of(name, types.get(name), texts, schema)
+        for name, texts in texts_of((file.path for file in files), types).items()
     }
     chosen = format or _format_of(files)
     if chosen not in FORMATS:
         raise SettingsError(f"format {chosen!r}: is not one of {', '.join(FORMATS)}", "choose one")
     _refuse_compressed(files, chosen)
     return FileReader(spec, chosen, columns, schema)
+
+
+def texts_of(paths: Iterable[str], declared: Iterable[str]) -> dict[str, set[str | None]]:
+    """The texts of the values of each partition column of some files; the `declared` columns first."""
+    texts: dict[str, set[str | None]] = {name: set() for name in declared}
+    for directory in dict.fromkeys(map(partition_of, paths)):
+        for name, text in partition_values(f"{directory}/").items():
+            texts.setdefault(name, set()).add(text)
+    return texts
 
 
 def value_of(name: str, text: str, kind: pa.DataType) -> pa.Scalar:
