@@ -258,7 +258,7 @@ class CommitOptions(Table):
     def _read(
         cls, where: Where, texts: Mapping[str, str], names: Mapping[str, str], ignored: Collection[str]
     ) -> dict[str, Any]:
-        """The values of `texts`, whose keys have these names; the `ignored` are no options, but known."""
+        """The values of `texts`, whose keys have these names; those in `ignored` are known elsewhere."""
         known, values = cls.settable(where), {}
         for key, name in sorted(names.items()):
             text = texts[key].strip()
