@@ -21,8 +21,7 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stages.other_jobs.other_attempts import abort_other_attempts
 from ray_committer.stages.sync_to_disk import sync_taken_away
 from ray_committer.stages.take_away import delete_gone, is_still, remove_husk, sweep_all_gone, take_away
-from ray_committer.work.batches import batches
-from ray_committer.work.worker import Worker
+from ray_committer.work.batches import batches, delete_directories
 
 FEW_ATTEMPTS = 32
 """On any store, one deletion can include this many attempt directories, which are empty by now."""
@@ -127,7 +126,7 @@ def _delete_attempts(context: JobContext, gone: JobAttempt, manifests: Sequence[
     attempts = {path for path in directories if path is not None}
     if len(attempts) > FEW_ATTEMPTS:
         moved = sorted(gone.directory + path.removeprefix(context.job.directory) for path in attempts)
-        for _ in context.executor.run(_delete_directories, batches(context.executor, moved)):
+        for _ in context.executor.run(delete_directories, batches(context.executor, moved)):
             pass
 
 
@@ -150,8 +149,3 @@ def remove_what_was_late(context: JobContext) -> None:
     """Remove the directories that this process made for a job after the job was gone."""
     remove_husk(context.store, context.job)
     remove_empty_parents(context)
-
-
-def _delete_directories(worker: Worker, paths: tuple[str, ...]) -> int:
-    """Work: delete some task attempt directories."""
-    return sum(worker.map(worker.store.delete_directory, paths))

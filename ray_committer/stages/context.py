@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from ray_committer.errors import CommitCancelledError, RayCommitterError, mark, shown
 from ray_committer.events import CancelToken, EventSink, Notice, StageEnded, StageStarted, ignore
-from ray_committer.executors.base import WorkExecutor
+from ray_committer.executors.base import Work, WorkExecutor
 from ray_committer.limits import waiting
 from ray_committer.options import CommitOptions
 from ray_committer.places.base import Places
@@ -28,6 +28,7 @@ from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.other_jobs.end_others import EndJob, cannot_end
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.registry import shown_url
+from ray_committer.work.batches import batches
 
 _log = logging.getLogger(__name__)
 
@@ -113,6 +114,16 @@ class JobContext:
             if self.cancelled.is_cancelled:
                 return
             yield item
+
+    def run(self, work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
+        """Run `work` on the executor, with no further item once the commit is cancelled: then, after the
+        results so far, `CommitCancelledError`."""
+        yield from self.executor.run(work, self.until_cancelled(items))
+        self.check_cancelled()
+
+    def run_batches(self, work: Work[Result], items: Sequence[Item]) -> Iterator[Result]:
+        """`run` for batches of the `items`, in order."""
+        return self.run(work, batches(self.executor, items))
 
     def as_recorded(self, record: CommitRecord) -> JobContext:
         """Return this context with what the record promises, even if the options do not ask for it."""

@@ -37,10 +37,8 @@ def create_output_directories(context: JobContext) -> int:
     for _ in range(ROUNDS):
         if not left:
             return leaves
-        holders = context.until_cancelled([limit] * min(width, left))
-        for _made in context.executor.run(work, holders):
+        for _made in context.run(work, [limit] * min(width, left)):
             pass
-        context.check_cancelled()
         left = directories.release()
     if left:
         raise CommitStateUnknownError(

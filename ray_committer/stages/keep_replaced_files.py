@@ -24,8 +24,7 @@ from ray_committer.stages.remove_replaced_files import Removal, grouped, put_old
 from ray_committer.stages.sync_to_disk import sync_kept
 from ray_committer.stages.turns.list_new_files import relative
 from ray_committer.stores.base import StoreOperations
-from ray_committer.work.batches import batches
-from ray_committer.work.worker import Worker
+from ray_committer.work.batches import make_directories
 
 _ASIDE = "kept"
 
@@ -101,16 +100,7 @@ def _fits(store: StoreOperations, place: str) -> bool:
 
 
 def _make_places(context: JobContext, places: Sequence[tuple[str, str]]) -> None:
-    directories = needed(context.store, _directories(places))
-    work = context.until_cancelled(batches(context.executor, directories))
-    for _ in context.executor.run(_make_directories, work):
-        pass
-    context.check_cancelled()
-
-
-def _make_directories(worker: Worker, directories: tuple[str, ...]) -> None:
-    """Work: make some directories for old files."""
-    for _ in worker.map(worker.store.mkdirs, directories):
+    for _ in context.run_batches(make_directories, needed(context.store, _directories(places))):
         pass
 
 

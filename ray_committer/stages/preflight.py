@@ -48,7 +48,6 @@ from ray_committer.stages.old_data.list_replaced_files import OldData, list_repl
 from ray_committer.stages.old_data.mode_roots import ModeRoots
 from ray_committer.stages.old_data.read_files import list_read_files
 from ray_committer.stages.setup_job import data_error, first_data
-from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker
 
 
@@ -252,10 +251,7 @@ def _check_unique(context: JobContext, loaded: LoadedManifests) -> None:
 
 def _find_data(context: JobContext, directories: Sequence[str]) -> dict[str, str]:
     """The directories that hold data, each with the first name there that readers see."""
-    work = context.until_cancelled(batches(context.executor, directories))
-    data = dict(pair for pairs in context.executor.run(_first_names, work) for pair in pairs)
-    context.check_cancelled()
-    return data
+    return dict(pair for pairs in context.run_batches(_first_names, directories) for pair in pairs)
 
 
 def _first_names(worker: Worker, directories: tuple[str, ...]) -> list[tuple[str, str]]:

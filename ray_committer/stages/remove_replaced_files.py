@@ -26,7 +26,6 @@ from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.old_data.old_files_aside import own_name, place_aside
 from ray_committer.stores.base import StoreOperations
-from ray_committer.work.batches import batches
 from ray_committer.work.entries import STAYS
 from ray_committer.work.worker import Worker
 
@@ -92,20 +91,15 @@ def remove_emptied_directories(context: JobContext, record: CommitRecord) -> Non
         levels[path.count("/")].append(path)
     # The deepest first: a directory is empty only when those in it are gone.
     for depth in sorted(levels, reverse=True):
-        groups = context.until_cancelled(batches(context.executor, levels[depth]))
-        for kept in context.executor.run(_remove_directories, groups):
+        for kept in context.run_batches(_remove_directories, levels[depth]):
             for text in kept:
                 context.notice(text)
-        context.check_cancelled()
 
 
 def remove_files(context: JobContext, remove: Remove, groups: Sequence[Group]) -> Removal:
     """Remove files, and go on past those that cannot be removed."""
-    items = context.until_cancelled(batches(context.executor, groups))
     work = partial(_remove_from_directories, remove=remove)
-    removal = sum(context.executor.run(work, items), Removal())
-    context.check_cancelled()
-    return removal
+    return sum(context.run_batches(work, groups), Removal())
 
 
 def grouped(olds: Iterable[Old]) -> list[Group]:

@@ -143,7 +143,7 @@ def rename_files(
     shards = plan_shards(record.manifests, shard_files=sizes.next, sample=MAX_FILENAMES)
     # A generator: shards that are not begun when the first one fails are never made.
     items = (supplied_shard(shard, loaded) for shard in shards if not failures)
-    for result in context.executor.run(work, context.until_cancelled(items)):
+    for result in context.run(work, items):
         _add(renamed, result)
         sizes.learn(result.seconds_a_file)
         context.journal.add(result.statistics)
@@ -152,7 +152,6 @@ def rename_files(
         context.emit(result.event)
         context.emit(FilesRenamed(renamed.files, files, renamed.bytes, total_bytes))
         throttling.look(result.statistics)
-    context.check_cancelled()
     if failures:
         raise failures[0]
 

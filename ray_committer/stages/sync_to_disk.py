@@ -76,30 +76,26 @@ def sync_taken_away(context: JobContext) -> None:
 
 
 def _run(context: JobContext, work: Work[None], groups: Iterable[Paths]) -> None:
-    for _ in context.executor.run(work, context.until_cancelled(groups)):
+    for _ in context.run(work, groups):
         pass
-    context.check_cancelled()
 
 
 def _sync_files(worker: Worker, paths: Paths) -> None:
     """Work: force some files to disk."""
-    for _ in worker.map(worker.store.sync, paths):
-        pass
+    worker.for_each(worker.store.sync, paths)
 
 
 def _sync_directories(worker: Worker, paths: Paths) -> None:
     """Work: force the names in some directories, and in their ancestors, to disk; each only once."""
     above = {above_path for path in paths for above_path in ancestors(path, "/")}.difference(paths)
-    for _ in worker.map(worker.store.sync, paths):
-        pass
-    for _ in worker.map(partial(_sync_unless, PermissionError, worker.store), above):
-        pass  # this job has made no directory where it cannot read
+    worker.for_each(worker.store.sync, paths)
+    # This job has made no directory where it cannot read.
+    worker.for_each(partial(_sync_unless, PermissionError, worker.store), above)
 
 
 def _sync_what_is_there(worker: Worker, paths: Paths) -> None:
     """Work: force the names in some directories to disk; some directories may be gone."""
-    for _ in worker.map(partial(_sync_unless, FileNotFoundError, worker.store), paths):
-        pass
+    worker.for_each(partial(_sync_unless, FileNotFoundError, worker.store), paths)
 
 
 def _sync_unless(error: type[OSError], store: StoreOperations, path: str) -> None:

@@ -26,7 +26,7 @@ from ray_committer.protocol.state import new_nonce
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.sync_to_disk import sync_place, sync_taken_back
 from ray_committer.stores.base import FileStatus, StoreOperations
-from ray_committer.work.batches import batches
+from ray_committer.work.batches import batches, make_directories
 from ray_committer.work.complete_entry import take_back_upload
 from ray_committer.work.entries import Entry
 from ray_committer.work.sidecars import recorded_entries
@@ -41,7 +41,7 @@ def make_place(context: JobContext, record: CommitRecord, place: str) -> None:
     """Make the directories of an undo, before the state that names them exists."""
     directories = [place, *(join(place, str(number)) for number in range(len(record.manifests)))]
     made = batches(context.executor, needed(context.store, directories))
-    for _ in context.executor.run(_make_directories, made):
+    for _ in context.executor.run(make_directories, made):
         pass
     sync_place(context, place)
 
@@ -64,30 +64,20 @@ def take_back(context: JobContext, record: CommitRecord, place: str) -> None:
         return
     with suppress(FileNotFoundError):  # another process has done it, and perhaps the rest
         settle(lambda: store.move_directory(place, closed), lambda: store.get_status(closed) is not None)
-    numbered = context.until_cancelled(enumerate(record.manifests))
-    for _ in context.executor.run(partial(_return_strangers, place=closed), numbered):
+    for _ in context.run(partial(_return_strangers, place=closed), enumerate(record.manifests)):
         pass
-    context.check_cancelled()
 
 
 def _take_files(context: JobContext, record: CommitRecord, place: str) -> None:
-    numbered = context.until_cancelled(enumerate(record.manifests))
     overwritten = frozenset(file.path for file in record.overwritten)  # no namesake is replaced yet
     take = partial(_take_back_manifest, place=place, overwritten=overwritten)
-    for stays in context.executor.run(take, numbered):
+    for stays in context.run(take, enumerate(record.manifests)):
         for path in stays:
             context.notice(
                 f"{mark(path)}: is kept, because it is not what the job's manifest says: another "
                 "program wrote it, or the job's file was changed; look at it, and remove it if it is "
                 "the job's"
             )
-    context.check_cancelled()
-
-
-def _make_directories(worker: Worker, paths: tuple[str, ...]) -> None:
-    """Work: make some directories."""
-    for _ in worker.map(worker.store.mkdirs, paths):
-        pass
 
 
 def _take_back_manifest(

@@ -91,14 +91,12 @@ def _compare(
         packs = context.until_cancelled(_packs(manifests))
         packed = tuple(ref for _, ref in context.executor.run_with_ref(pack, packs))
         context.check_cancelled()
-        items = context.until_cancelled(Supplied(share, packed) for share in waiting)
         again: list[Share] = []
-        for result in context.executor.run(_compare_share, items):
+        for result in context.run(_compare_share, (Supplied(share, packed) for share in waiting)):
             if isinstance(result, Share):
                 again.append(result)
             else:
                 yield result
-        context.check_cancelled()
         if not again:
             return
         waiting = again

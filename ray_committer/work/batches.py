@@ -1,4 +1,7 @@
-"""Batches of work: large enough for a call to another process, and some for every worker."""
+"""Batches of work: large enough for a call to another process, and some for every worker.
+
+Also the work that several stages do on batches of directories.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import TypeVar
 
 from ray_committer.executors.base import WorkExecutor
 from ray_committer.protocol.plan import batch_sizes
+from ray_committer.work.worker import Worker
 
 T = TypeVar("T")
 
@@ -17,3 +21,13 @@ def batches(executor: WorkExecutor, items: Sequence[T]) -> Iterator[tuple[T, ...
     for size in batch_sizes(len(items), threads=executor.threads, width=executor.width):
         yield tuple(items[low : low + size])
         low += size
+
+
+def make_directories(worker: Worker, paths: tuple[str, ...]) -> None:
+    """Work: make some directories."""
+    worker.for_each(worker.store.mkdirs, paths)
+
+
+def delete_directories(worker: Worker, paths: tuple[str, ...]) -> None:
+    """Work: delete some directories and all that is in them."""
+    worker.for_each(worker.store.delete_directory, paths)

@@ -105,6 +105,11 @@ class Worker:
         ended."""
         return self._threads.map(function, items) if self._threads else map(function, items)
 
+    def for_each(self, function: Callable[[Item], object], items: Iterable[Item]) -> None:
+        """`map`, without results."""
+        for _ in self.map(function, items):
+            pass
+
     def map_reads(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """`map` for reads that must be done before work can begin, beside the work of other calls. In
         one queue with that work, the reads left the threads idle for one request per shard: a quarter of

@@ -32,7 +32,6 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.stores.registry import store_command
 from ray_committer.tables.other_tables import holds_table
-from ray_committer.work.batches import batches
 from ray_committer.work.sources import list_directory
 from ray_committer.work.worker import Worker
 
@@ -85,9 +84,7 @@ def check_destinations(
         return Destinations(blocking=_files_in_place(context, needed(context.store, wanted)))
     most = most_held(context, manifests, before)
     work = partial(_look, directories=context.executor.directories, most=most)
-    groups = context.until_cancelled(batches(context.executor, wanted))
-    looks = list(context.executor.run(work, groups))
-    context.check_cancelled()
+    looks = list(context.run_batches(work, wanted))
     suspects = {status.path: status for places in looks for status in places.suspects}
     # A directory can hold millions of names: eight bytes of each that the job may need are compared
     # first, and only these paths are asked for in the manifests.
@@ -134,9 +131,7 @@ def _files_in_place(context: JobContext, directories: Sequence[str]) -> dict[str
     """The files in the place of directories, or above them in the destination: one request for each."""
     inside = [ancestors(path, context.job.destination) for path in directories]
     wanted = sorted({*directories, *(above for paths in inside for above in paths)})
-    groups = context.until_cancelled(batches(context.executor, wanted))
-    files = [path for paths in context.executor.run(_select_files, groups) for path in paths]
-    context.check_cancelled()
+    files = [path for paths in context.run_batches(_select_files, wanted) for path in paths]
     return dict.fromkeys(files, _IS_FILE)
 
 
@@ -219,10 +214,7 @@ def find_other_destinations(
         for path in {*written, *destinations_above(written)} - looked_at
         if not is_within(path, replaced)
     )
-    groups = context.until_cancelled(batches(context.executor, wanted))
-    destinations = [path for paths in context.executor.run(_with_jobs, groups) for path in paths]
-    context.check_cancelled()
-    return destinations
+    return [path for paths in context.run_batches(_with_jobs, wanted) for path in paths]
 
 
 def _with_jobs(worker: Worker, paths: tuple[str, ...]) -> list[str]:

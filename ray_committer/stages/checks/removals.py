@@ -14,7 +14,6 @@ from functools import partial
 from ray_committer.errors import SHOWN, PreflightError, mark, some_of
 from ray_committer.protocol.paths import parent
 from ray_committer.stages.context import JobContext
-from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker
 
 _Group = tuple[str, tuple[str, ...]]
@@ -28,9 +27,7 @@ def check_removals(context: JobContext, paths: Iterable[str]) -> list[PreflightE
     for path in context.old_files.checked(paths):
         by_directory[parent(path)].append(path)
     groups = [(directory, tuple(files)) for directory, files in by_directory.items()]
-    work = context.until_cancelled(batches(context.executor, groups))
-    denied = [part for group in context.executor.run(_look, work) for part in group]
-    context.check_cancelled()
+    denied = [part for group in context.run_batches(_look, groups) for part in group]
     files = sum(count for count, _ in denied)
     if not files:
         return []

@@ -24,7 +24,6 @@ from ray_committer.protocol.record import ManifestRef
 from ray_committer.stages.checks.sources import sources_error
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.uploads import PendingUpload, upload_pages
-from ray_committer.work.batches import batches
 from ray_committer.work.complete_entry import place_of
 from ray_committer.work.entries import entries
 from ray_committer.work.sources import WrongSources, wrong_sources
@@ -62,13 +61,8 @@ def check_uploads(
     looked = list(_looked_for(context, manifests, listed, there.old))
     _warn(context, any_is_old=any(are_old for _, _, are_old in looked))
     unlisted = [(ref, missing) for ref, missing, _ in looked if missing]
-    wrong: list[WrongSources] = []
-    work = context.until_cancelled(batches(context.executor, unlisted))
     gone_in_batch = partial(_gone_in_batch, is_adopted=context.is_adopted)
-    for wrong_here in context.executor.run(gone_in_batch, work):
-        wrong += wrong_here
-    context.check_cancelled()
-    if wrong:
+    if wrong := [group for groups in context.run_batches(gone_in_batch, unlisted) for group in groups]:
         raise sources_error(sorted(wrong, key=lambda group: group.manifest))
 
 
@@ -137,10 +131,7 @@ def _warn(context: JobContext, *, any_is_old: bool) -> None:
 
 
 def _tally_of_job(context: JobContext, manifests: Sequence[ManifestRef]) -> Tally:
-    work = context.until_cancelled(batches(context.executor, manifests))
-    tally = reduce(_sum, context.executor.run(_tally_of_batch, work), NOTHING)
-    context.check_cancelled()
-    return tally
+    return reduce(_sum, context.run_batches(_tally_of_batch, manifests), NOTHING)
 
 
 def _tally_of_batch(worker: Worker, refs: tuple[ManifestRef, ...]) -> Tally:
@@ -164,8 +155,7 @@ def _looked_for(
 ) -> Iterator[tuple[ManifestRef, frozenset[bytes], bool]]:
     """The manifests, each with the fingerprints of its uploads that were not listed, and
     whether one of the others is `old`."""
-    work = context.until_cancelled(batches(context.executor, manifests))
-    for batch in context.executor.run(_marks_of_batch, work):
+    for batch in context.run_batches(_marks_of_batch, manifests):
         there = common([listed], b"".join(marks for _, marks in batch))
         for ref, marks in batch:
             each = frozenset(marks[at : at + WIDTH] for at in range(0, len(marks), WIDTH))

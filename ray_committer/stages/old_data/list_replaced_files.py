@@ -17,7 +17,6 @@ from ray_committer.protocol.table_paths import DELTA_LOG, DIRECTORY, is_in_log
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.tables.other_tables import holds_table
-from ray_committer.work.batches import batches
 from ray_committer.work.worker import Worker
 
 SPARK_STAGING = ".spark-staging-"
@@ -57,8 +56,7 @@ def list_replaced_files(context: JobContext, roots: Sequence[str]) -> OldData:
     level = list(dict.fromkeys(roots))
     while level:
         below: list[str] = []
-        work = context.until_cancelled(batches(context.executor, level))
-        for statuses, files in context.executor.run(list_level, work):
+        for statuses, files in context.run_batches(list_level, level):
             no_directories += files
             names = {status.name for status in statuses if parent(status.path) == destination}
             for status in statuses:
@@ -89,7 +87,6 @@ def list_replaced_files(context: JobContext, roots: Sequence[str]) -> OldData:
                     files_found[_recordable(status.path)] = replaced_file(status)
         directories += below
         level = below
-    context.check_cancelled()
     return OldData(
         tuple(files_found[path] for path in sorted(files_found)),
         tuple(sorted(destinations)),

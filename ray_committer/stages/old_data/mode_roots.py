@@ -15,7 +15,6 @@ from ray_committer.protocol.paths import ancestors, is_inside, is_within, parent
 from ray_committer.protocol.record import Claim, ConflictMode, ManifestRef
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import LoadedManifests, ManifestsChangedError
-from ray_committer.work.batches import batches
 from ray_committer.work.entries import entries
 from ray_committer.work.worker import Worker
 
@@ -54,14 +53,12 @@ def roots_of_mode(
 
 def _find_partitions(context: JobContext, manifests: Sequence[ManifestRef]) -> tuple[str, ...]:
     partitions: set[str] = set()
-    work = context.until_cancelled(batches(context.executor, manifests))
     try:
-        partitions.update(*context.executor.run(_partitions_of_batch, work))
+        partitions.update(*context.run_batches(_partitions_of_batch, manifests))
     # Nothing is recorded yet, so a manifest that a task has replaced is no error: the commit loads
     # again.
     except ManifestChangedError:
         raise ManifestsChangedError from None
-    context.check_cancelled()
     return tuple(sorted(partitions))
 
 

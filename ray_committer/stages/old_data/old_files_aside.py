@@ -27,7 +27,7 @@ from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.protocol.state import new_nonce
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import FileStatus, StoreOperations
-from ray_committer.work.batches import batches
+from ray_committer.work.batches import batches, delete_directories
 from ray_committer.work.worker import Worker
 
 FILES_ASIDE = 10_000
@@ -110,7 +110,7 @@ def delete_old_files(context: JobContext, record: CommitRecord) -> None:
         return
     places = [directory for directory, *_ in _parts(context.job, record)]
     work = context.until_cancelled(batches(context.executor, places))
-    for _ in context.executor.run(_delete_directories, work):
+    for _ in context.executor.run(delete_directories, work):
         pass
 
 
@@ -131,11 +131,10 @@ def take_old_files_away(context: JobContext, record: CommitRecord) -> bool:
 def _each(context: JobContext, record: CommitRecord, move: _Move) -> tuple[list[str], list[str]]:
     """Move what was put aside; return the paths that are back, and what is where their path is taken."""
     back, taken = list[str](), list[str]()
-    work = context.until_cancelled(batches(context.executor, _parts(context.job, record)))
-    for some, taken_here in context.executor.run(partial(_move_parts, move=move), work):
+    parts = _parts(context.job, record)
+    for some, taken_here in context.run_batches(partial(_move_parts, move=move), parts):
         back += some
         taken += taken_here
-    context.check_cancelled()
     return back, taken
 
 
@@ -177,12 +176,6 @@ def _listed(store: StoreOperations, directory: str) -> list[FileStatus]:
         return [status for status in store.list_status(directory) if not is_of_file_system(status.name)]
     except FileNotFoundError:
         return []
-
-
-def _delete_directories(worker: Worker, directories: tuple[str, ...]) -> None:
-    """Work: delete some directories aside and the files in them."""
-    for _ in worker.map(worker.store.delete_directory, directories):
-        pass
 
 
 def _parts(job: JobAttempt, record: CommitRecord) -> list[_Part]:
