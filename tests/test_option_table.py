@@ -66,7 +66,7 @@ def test_the_command_line_has_it_in_its_group():
     found: list[CommitOptions] = []
 
     @click.command(cls=Command)
-    @shared.at_store(of=WithNap)
+    @shared.at_store(of=WithNap, has_output=False)
     def probe(how: shared.How) -> None:
         found.append(how["options"])
 
@@ -94,8 +94,7 @@ OF_A_COMMAND = ("at_store", "setting")
 ELSEWHERE = {
     "__init__.py": {"export_delta"},  # a function
     "cli/demo.py": {"--expect-tasks", "--max-requests-per-second"},
-    "cli/table_export.py": {"export-delta"},  # a command
-    "cli/table_read.py": {"job_attempt"},  # in a document
+    "cli/table.py": {"export-delta", "job_attempt"},  # a command, and in a document
     "job_files/commands.py": {"--attempt", "--allowed-root", "export-delta"},
     "jobs/list_jobs.py": {"--expect-tasks"},
     "protocol/paths.py": {"run_id"},  # in a path

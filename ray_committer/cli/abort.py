@@ -28,7 +28,6 @@ from ray_committer.options.settings import Group
 )
 @shared.dry_run_option
 @shared.at_store("job_attempt", "allowed_roots", *shared.REQUESTS)
-@shared.output_option
 def abort(
     destination: str, job_id: str | None, undo: bool, dry_run: bool, output: str, how: shared.How
 ) -> None:

@@ -16,8 +16,7 @@ from ray_committer.cli.cancel import cancel_on_signals
 from ray_committer.cli.command import Command
 from ray_committer.cli.document import keep, print_report
 from ray_committer.cli.html_file import html_option, write_html
-from ray_committer.cli.lines import tell
-from ray_committer.cli.progress import progress
+from ray_committer.cli.lines import progress, tell
 from ray_committer.events import CancelToken, EventSink, to_all
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.jobs.commit import commit_job
@@ -44,7 +43,6 @@ _COLOURS = {True: "green", False: "red", None: "yellow"}
 @click.option("--events", metavar="FILE", help="Append the events of the commit to FILE, as JSON lines.")
 @html_option
 @shared.at_store()
-@shared.output_option
 def commit(
     destination: str,
     job_id: str | None,

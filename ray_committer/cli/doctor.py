@@ -23,7 +23,6 @@ _STYLES = {Verdict.OK: "green", Verdict.WARNING: "yellow", Verdict.FAILED: "bold
 @click.argument("destination", metavar="DEST")
 @shared.executor_option
 @shared.at_store("max_requests_per_second", "workers", "worker_cpus")
-@shared.output_option
 def doctor(destination: str, executor: ExecutorName, output: str, how: shared.How) -> None:
     """Check what a commit to DEST depends on, and report what to fix.
 

@@ -27,7 +27,6 @@ from ray_committer.report.progress import stage_name
     help="How many commits to show.",
 )
 @shared.at_store("summary_directory", "retry_seconds")
-@shared.output_option
 def history(destination: str, limit: int, output: str, how: shared.How) -> None:
     """List the past commits of DEST, the newest first.
 

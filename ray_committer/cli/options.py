@@ -123,8 +123,10 @@ REQUESTS = ("max_requests_per_second", "threads", "retry_seconds")
 """The settings of commands that make many requests."""
 
 
-def at_store(*names: str, of: type[CommitOptions] = CommitOptions) -> Callable[[F], F]:
-    """Give a command options for these settings, or for all, and storage options.
+def at_store(
+    *names: str, of: type[CommitOptions] = CommitOptions, has_output: bool = True
+) -> Callable[[F], F]:
+    """Give a command options for these settings, or for all, storage options, and ``--output``.
 
     It gets `how`, with which it calls a function of the API: ``options`` and ``storage_options``.
     """
@@ -138,7 +140,7 @@ def at_store(*names: str, of: type[CommitOptions] = CommitOptions) -> Callable[[
             return command(how=how, **rest)
 
         parameters = {row.parameter for row in rows.values()}
-        decorated: Any = storage_option(run)
+        decorated: Any = storage_option(output_option(run) if has_output else run)
         for name in reversed(names or tuple(rows)):
             decorated = setting(name, of=of)(decorated)
         return cast("F", decorated)

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     metavar="URI",
     help="With --format hms: the address of the metastore, such as thrift://host:9083.",
 )
-@shared.at_store("retry_seconds")
+@shared.at_store("retry_seconds", has_output=False)
 def partitions(
     destination: str,
     format: str,  # noqa: A002 - the name of the option

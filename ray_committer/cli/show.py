@@ -34,7 +34,6 @@ _EMPTY = (
 @click.argument("path", metavar="PATH")
 @html_option
 @shared.at_store("retry_seconds")
-@shared.output_option
 def show(path: str, html_file: str | None, output: str, how: shared.How) -> None:
     """Show the _SUCCESS, summary report, task manifest or commit record at PATH, or its writer.
 

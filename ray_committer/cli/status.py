@@ -46,7 +46,6 @@ class _StatusCommand(Command):
     "The exit code is then 0, or 3 if a commit was interrupted or a job cannot be read.",
 )
 @shared.at_store(*shared.REQUESTS)
-@shared.output_option
 def status(destination: str, exact: bool, watch: float | None, output: str, how: shared.How) -> None:
     """Show the state of DEST: its last commit, its jobs, and leftovers.
 

@@ -1,23 +1,24 @@
-"""``ray-committer table``: make a table with a log, show the log, and repair what people broke."""
+"""``ray-committer table``: make a table with a log, show what the log says, and export it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import click
 from rich.text import Text
 
 from ray_committer.cli import options as shared
-from ray_committer.cli.command import Command, Subgroup
+from ray_committer.cli.command import Subgroup
 from ray_committer.cli.print import count_text, partitions_text, print_result, size_text
-from ray_committer.cli.table_export import export
-from ray_committer.cli.table_maintain import add_commands as add_maintenance
-from ray_committer.cli.table_read import add_commands
-from ray_committer.cli.table_resolve import resolve
-from ray_committer.cli.table_scan import scan
+from ray_committer.cli.table_maintain import drop, resolve, scan, undo
+from ray_committer.interop.exports.result import Exported
+from ray_committer.protocol.file_list import ListedFile
 from ray_committer.protocol.table_entry import Isolation
-from ray_committer.table_jobs.table import LoggedEntry, init_table, table_log
+from ray_committer.table_jobs.snapshot import snapshot
+from ray_committer.table_jobs.table import LoggedEntry, export_delta, init_table, table_log
+from ray_committer.table_jobs.table_changes import TableChange, changes
 
 
 @click.group(cls=Subgroup)
@@ -28,7 +29,7 @@ def table() -> None:
     """
 
 
-@table.command(cls=Command)
+@table.command()
 @click.argument("destination", metavar="DEST")
 @click.option(
     "--isolation",
@@ -51,7 +52,6 @@ def table() -> None:
     "default: as its values look.",
 )
 @shared.at_store("retry_seconds")
-@shared.output_option
 def init(
     destination: str, isolation: str, partition_types: tuple[str, ...], output: str, how: shared.How
 ) -> None:
@@ -72,22 +72,70 @@ def init(
     print_result(output, claim, [Text(f"{destination}: is a table with a log now, with {amount}")])
 
 
-@table.command(cls=Command)
+@table.command()
 @click.argument("destination", metavar="DEST")
 @click.option("--since", type=click.IntRange(min=0), default=0, help="Only entries after this version.")
 @shared.at_store("retry_seconds")
-@shared.output_option
 def log(destination: str, since: int, output: str, how: shared.How) -> None:
     """Show the entries of the log of the table at DEST."""
     entries = table_log(destination, since=since, **how)
     print_result(output, {"entries": entries}, _lines(entries))
 
 
-table.add_command(export)
-table.add_command(resolve)
-table.add_command(scan)
-add_commands(table)
-add_maintenance(table)
+@table.command("files")
+@click.argument("destination", metavar="DEST")
+@click.option(
+    "--version",
+    type=click.IntRange(min=0),
+    allow_from_autoenv=False,  # an image can have the version of this package there
+    help="Of this version; default: the last one.",
+)
+@click.option("--partition", default="", metavar="DIR", help="Only below this directory of DEST.")
+@shared.at_store("retry_seconds")
+def _files(destination: str, version: int | None, partition: str, output: str, how: shared.How) -> None:
+    """List the files of the table at DEST, as its log names them.
+
+    A file of an old version can be gone.
+    """
+    files_at = snapshot(destination, version, **how)
+    files = files_at.files(partition)
+    value = {"version": files_at.version, "table_id": files_at.table_id, "files": list(map(_row, files))}
+    print_result(output, value, _lines_of_files(files_at.version, files))
+
+
+@table.command("changes")
+@click.argument("destination", metavar="DEST")
+@click.option("--since", type=click.IntRange(min=0), required=True, help="Only jobs after this version.")
+@shared.at_store("retry_seconds")
+def _changes(destination: str, since: int, output: str, how: shared.How) -> None:
+    """List the files that each job has added to the table, or removed.
+
+    The next call gets the version of the last job that this one shows.
+    """
+    table_changes = changes(destination, since, **how)
+    if output == "json":
+        print_result(output, {"changes": list(map(_change, table_changes))}, ())
+    else:
+        print_result(
+            output, None, (line for change in table_changes for line in _lines_of_change(change))
+        )
+
+
+@table.command("export-delta")
+@click.argument("destination", metavar="DEST")
+@shared.at_store("retry_seconds")
+def _export(destination: str, output: str, how: shared.How) -> None:
+    """Make a Delta table at DEST of the same files, or bring it up to the last version.
+
+    No data file is written. The first export takes all files, and each later one what jobs have changed
+    since. It needs ray-committer[delta].
+    """
+    done = export_delta(destination, **how)
+    print_result(output, done, _lines_of_export(destination, done))
+
+
+for _command in (drop, undo, resolve, scan):
+    table.add_command(_command)
 
 
 def _lines(entries: list[LoggedEntry]) -> Iterator[Text | str]:
@@ -107,3 +155,43 @@ def _detail(entry: LoggedEntry) -> str:
         return f": {entry.mode} in {partitions_text(entry.partitions)}, {amount}{run}{undone}"
     removed = f", {amount} {'kept' if entry.kept else 'removed'}" if entry.files else ""
     return f": version {entry.claim}{removed}"
+
+
+def _lines_of_files(version: int, files: Sequence[ListedFile]) -> Iterator[str]:
+    amount = f"{count_text(len(files), 'file')}, {size_text(sum(file.z for file in files))}"
+    yield f"version {version}: {amount}"
+    yield from (f"{file.z:>12,}  {file.p}" for file in files)
+
+
+def _lines_of_change(change: TableChange) -> Iterator[str]:
+    job = change.job_id if not change.job_attempt else f"{change.job_id}, attempt {change.job_attempt}"
+    yield f"version {change.version}: {change.mode} by job {job}"
+    yield from (f"  - {file.p}" for file in change.removed)
+    yield from (f"  + {file.p}" for file in change.added)
+
+
+def _change(change: TableChange) -> dict[str, Any]:
+    return {
+        "version": change.version,
+        "job_id": change.job_id,
+        "job_attempt": change.job_attempt,
+        "mode": change.mode,
+        "added": list(map(_row, change.added)),
+        "removed": list(map(_row, change.removed)),
+        "table_id": change.table_id,
+    }
+
+
+def _row(file: ListedFile) -> dict[str, Any]:
+    return {"path": file.p, "size": file.z, "modified_milliseconds": file.m, "etag": file.e}
+
+
+def _lines_of_export(destination: str, done: Exported) -> Iterator[str]:
+    what = f"version {done.version} of the table"
+    if not done.versions:
+        yield f"{destination}: {what} was exported to Delta already"
+        return
+    added, removed = count_text(done.added, "file"), count_text(done.removed, "file")
+    versions = count_text(done.versions, "version")
+    yield f"{destination}: exported to Delta up to {what}"
+    yield f"  {versions}: {added} added, {removed} removed"

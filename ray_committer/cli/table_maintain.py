@@ -1,9 +1,11 @@
-"""``ray-committer table drop-partition``, ``undo``: jobs that are made from the log."""
+"""``ray-committer table``: the jobs that are made from the log, and repairs of what people broke."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -12,19 +14,16 @@ from rich.text import Text
 from ray_committer.cli import options as shared
 from ray_committer.cli.cancel import cancel_on_signals
 from ray_committer.cli.command import Command
+from ray_committer.cli.lines import progress
 from ray_committer.cli.print import count_text, print_result, size_text
-from ray_committer.cli.progress import progress
+from ray_committer.errors import SHOWN, ValidationError
 from ray_committer.events import CancelToken
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.report.commit_report import CommitReport
+from ray_committer.table_jobs.resolve_claim import ResolvedClaim, resolve_claim
+from ray_committer.table_jobs.scan_table import ScannedClaim, TableScan, scan_table
 
 _SETTINGS = (*shared.REQUESTS, "conflict_wait_seconds", "durable", "keep_replaced")
-
-
-def add_commands(group: click.Group) -> None:
-    """Add the commands to ``ray-committer table``."""
-    for command in (_drop_partition, _undo):
-        group.add_command(command)
 
 
 @click.command("drop-partition", cls=Command)
@@ -32,8 +31,7 @@ def add_commands(group: click.Group) -> None:
 @click.argument("partitions", metavar="PARTITION", nargs=-1, required=True)
 @shared.executor_option
 @shared.at_store(*_SETTINGS)
-@shared.output_option
-def _drop_partition(
+def drop(
     destination: str, partitions: tuple[str, ...], executor: ExecutorName, output: str, how: shared.How
 ) -> None:
     """Remove all files of each PARTITION, such as day=1, of the table at DEST.
@@ -55,8 +53,7 @@ def _drop_partition(
 @click.argument("version", metavar="VERSION", type=click.IntRange(min=1))
 @shared.executor_option
 @shared.at_store(*_SETTINGS)
-@shared.output_option
-def _undo(destination: str, version: int, executor: ExecutorName, output: str, how: shared.How) -> None:
+def undo(destination: str, version: int, executor: ExecutorName, output: str, how: shared.How) -> None:
     """Take back what the job that was committed at VERSION has changed in the table at DEST.
 
     The files that it has removed come back, if it has kept them. Those that it has added are removed. If
@@ -72,6 +69,44 @@ def _undo(destination: str, version: int, executor: ExecutorName, output: str, h
     _print(output, destination, report, f"version {version} is undone: {changed}")
 
 
+@click.command(cls=Command)
+@click.argument("destination", metavar="DEST")
+@click.argument("job_id", metavar="JOB")
+@click.option(
+    "--accept-lost",
+    is_flag=True,
+    help="Also end a job that is committed in the log and has lost new files.",
+)
+@shared.at_store("job_attempt", "retry_seconds", "conflict_wait_seconds")
+def resolve(destination: str, job_id: str, accept_lost: bool, output: str, how: shared.How) -> None:
+    """Give up JOB, whose directory below DEST/_temporary was deleted, and remove its new files.
+
+    If the log says that JOB is committed, remove the old files that it replaces instead. A file is
+    removed only with proof that it is the one that the log names. As long as the directory of JOB is
+    there, use commit or abort.
+    """
+    resolved = resolve_claim(
+        destination, job_id, job_attempt=how["options"].job_attempt, accept_lost=accept_lost, **how
+    )
+    print_result(output, resolved, _lines_of_claim(destination, resolved))
+
+
+@click.command(cls=Command)
+@click.argument("destination", metavar="DEST")
+@click.option("--import", "import_foreign", is_flag=True, help="Put the foreign files into the log.")
+@shared.at_store("retry_seconds", "conflict_wait_seconds")
+def scan(destination: str, import_foreign: bool, output: str, how: shared.How) -> None:
+    """Compare the files at DEST with the log of the table.
+
+    Foreign files are named by no entry of the log. Orphans are new files of a job that was given up.
+    Jobs can be at work: their files are neither. The exit code is 0 if the files and the log agree, and
+    5 otherwise.
+    """
+    result = scan_table(destination, import_foreign=import_foreign, **how)
+    print_result(output, {**asdict(result), "agrees": result.agrees}, _lines_of_scan(result))
+    sys.exit(0 if result.agrees else ValidationError.exit_code)
+
+
 @contextmanager
 def _cancellable() -> Iterator[tuple[Any, CancelToken]]:
     token = CancelToken()
@@ -84,3 +119,46 @@ def _print(output: str, destination: str, report: CommitReport, done: str) -> No
     lines = [Text(f"{destination}: {done}, {size}, version {version} of the table")]
     lines += [Text(f"  {text}") for text in report.notices]
     print_result(output, report, lines)
+
+
+def _lines_of_claim(destination: str, resolved: ResolvedClaim) -> Iterator[Text | str]:
+    what = "is committed" if resolved.is_committed else "is given up"
+    yield Text(
+        f"{destination}: job {resolved.job_id} {what} (version {resolved.version}), "
+        f"{count_text(resolved.removed, 'file')} removed"
+    )
+    for text in resolved.kept:
+        yield Text(f"  kept: {text}")
+
+
+def _lines_of_scan(result: TableScan) -> Iterator[Text | str]:
+    yield Text(
+        f"{result.destination}: version {result.version}, {count_text(result.compared, 'file')} in the "
+        f"log"
+    )
+    yield from _named("missing, although the log names them", result.missing)
+    yield from _named("changed", result.changed)
+    yield from _named("foreign, which no entry of the log names", result.foreign)
+    yield from _named("orphans of jobs that were given up", result.orphans)
+    yield from (Text(f"  {command}") for command in result.orphan_commands)
+    if result.imported:
+        yield f"{count_text(result.imported, 'foreign file')} put into the log"
+    for claim in result.claims:
+        yield from _claim(claim)
+    yield "the files and the log agree" if result.agrees else "the files and the log do not agree"
+
+
+def _named(what: str, texts: Sequence[str]) -> Iterator[Text | str]:
+    if texts:
+        yield f"{count_text(len(texts), 'file')} {what}:"
+        yield from (Text(f"  {text}") for text in texts[:SHOWN])
+    if len(texts) > SHOWN:
+        yield f"  and {len(texts) - SHOWN:,} more"
+
+
+def _claim(claim: ScannedClaim) -> Iterator[Text]:
+    job = claim.job_id if not claim.job_attempt else f"{claim.job_id}, attempt {claim.job_attempt}"
+    state = claim.state or "its directory is gone"
+    yield Text(f"claim {claim.version} of job {job} is in flight: {state}")
+    for command in claim.commands:
+        yield Text(f"  {command}")

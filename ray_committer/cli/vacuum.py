@@ -35,7 +35,6 @@ older_than_option = partial(
 )
 @shared.dry_run_option
 @shared.at_store(*shared.REQUESTS)
-@shared.output_option
 def vacuum(destination: str, older_than: float, dry_run: bool, output: str, how: shared.How) -> None:
     """Remove the leftovers of dead jobs from DEST/_temporary.
 

@@ -14,7 +14,6 @@ from ray_committer.jobs.validate import Validation, validate_job
 @click.argument("destination", metavar="DEST")
 @shared.job_id_option
 @shared.at_store("job_attempt", *shared.REQUESTS)
-@shared.output_option
 def validate(destination: str, job_id: str | None, output: str, how: shared.How) -> None:
     """Compare the files at DEST with the job's manifests, or with its _SUCCESS file.
 

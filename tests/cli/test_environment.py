@@ -101,7 +101,7 @@ def given_options(arguments: list[str], **environment: str) -> CommitOptions:
     found: list[CommitOptions] = []
 
     @click.command()
-    @shared.at_store()
+    @shared.at_store(has_output=False)
     def probe(how: shared.How) -> None:
         found.append(how["options"])
 
