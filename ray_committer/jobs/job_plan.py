@@ -47,8 +47,8 @@ class JobPlan:
     manifests: int
     files: int
     bytes: int
-    directories: int
-    replaced: int
+    directories: int = 0
+    replaced: int = 0
     first_directories: tuple[str, ...] = ()
     first_renames: tuple[PlannedRename, ...] = ()
     unfinished: tuple[str, ...] = ()
@@ -63,23 +63,8 @@ class JobPlan:
         return self.requests / requests_per_second
 
 
-def new_plan(
-    context: JobContext,
-    state: str,
-    manifests: list[ManifestRef],
-    *,
-    directories: int = 0,
-    replaced: int = 0,
-    first_directories: tuple[str, ...] = (),
-    first_renames: tuple[PlannedRename, ...] = (),
-    unfinished: tuple[str, ...] = (),
-    claims: tuple[str, ...] = (),
-    claim: int | None = None,
-    requests: int,
-    moved: int = 0,
-    moved_bytes: int = 0,
-) -> JobPlan:
-    """A plan of the job in this context, with the totals of its manifests."""
+def new_plan(context: JobContext, state: str, manifests: list[ManifestRef], *, requests: int) -> JobPlan:
+    """A plan of the job in this context, with the totals of its manifests and nothing else yet."""
     return JobPlan(
         destination=context.url,
         job_id=context.job.job_id,
@@ -88,16 +73,7 @@ def new_plan(
         manifests=len(manifests),
         files=sum(ref.files for ref in manifests),
         bytes=sum(ref.bytes for ref in manifests),
-        directories=directories,
-        replaced=replaced,
-        first_directories=first_directories,
-        first_renames=first_renames,
-        unfinished=unfinished,
-        claims=claims,
-        claim=claim,
         requests=requests,
-        moved=moved,
-        moved_bytes=moved_bytes,
     )
 
 

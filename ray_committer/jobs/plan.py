@@ -116,9 +116,8 @@ def _plan_cleanup(context: JobContext, current: Seen) -> JobPlan:
     manifests: list[ManifestRef] = []
     with suppress(RecordGoneError):  # an earlier clean-up has deleted it
         manifests = load_commit_record(context.store, context.job, current.state).manifests
-    files, size = sum(ref.files for ref in manifests), sum(ref.bytes for ref in manifests)
-    requests = planned_requests(context, 0, 0, 0, 0)
-    return new_plan(context, "committed", manifests, requests=requests, moved=files, moved_bytes=size)
+    plan = new_plan(context, "committed", manifests, requests=planned_requests(context, 0, 0, 0, 0))
+    return replace(plan, moved=plan.files, moved_bytes=plan.bytes)
 
 
 def _plan_renames(job: OpenJob, current: Seen | None, first: int) -> JobPlan:
@@ -140,20 +139,17 @@ def _plan_renames(job: OpenJob, current: Seen | None, first: int) -> JobPlan:
     logged = read_jobs_in_log(context.store, context.job.destination).of(context.job, stamp)
     removed = len(old.replaced)
     directories = context.executor.directories.plan()
-    return new_plan(
-        context,
-        "running",
-        list(loaded.manifests),
+    first_directories = context.executor.directories.claim(first)
+    requests = planned_requests(context, len(loaded.manifests), loaded.files, directories, removed)
+    return replace(
+        new_plan(context, "running", list(loaded.manifests), requests=requests),
         directories=directories,
         replaced=removed,
-        first_directories=tuple(
-            shown_url(context.store.spec, path) for path in context.executor.directories.claim(first)
-        ),
+        first_directories=tuple(shown_url(context.store.spec, path) for path in first_directories),
         first_renames=_first_renames(context, loaded, first),
         unfinished=unfinished,
         claims=tuple(turn.partitions or (logged.partitions if logged else ())),
         claim=logged.claim if logged else None,
-        requests=planned_requests(context, len(loaded.manifests), loaded.files, directories, removed),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
 
@@ -51,20 +51,17 @@ def plan_rest(job: OpenJob, current: Seen, record: CommitRecord, first: int) -> 
     leaves = sorted({path for rest in rests for path in rest.directories})
     left, left_bytes = sum(rest.files for rest in rests), sum(rest.bytes for rest in rests)
     removed = len(record.replaced)
-    logged = read_jobs_in_log(context.store, context.job.destination).of(
-        context.job, current.state.stamp
-    )
-    return new_plan(
-        context,
-        current.phase.value,
-        record.manifests,
+    in_log = read_jobs_in_log(context.store, context.job.destination)
+    logged = in_log.of(context.job, current.state.stamp)
+    requests = planned_requests(context, len(record.manifests), left, len(leaves), removed)
+    return replace(
+        new_plan(context, current.phase.value, record.manifests, requests=requests),
         directories=len(leaves),
         replaced=removed,
         first_directories=tuple(shown_url(context.store.spec, path) for path in leaves[:first]),
         first_renames=tuple(rename for rest in rests for rename in rest.first)[:first],
         claims=logged.partitions if logged else (),
         claim=logged.claim if logged else None,
-        requests=planned_requests(context, len(record.manifests), left, len(leaves), removed),
         moved=record.files - left,
         moved_bytes=record.bytes - left_bytes,
     )

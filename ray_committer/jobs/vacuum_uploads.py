@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from ray_committer.errors import ManifestError, RayCommitterError, mark
@@ -76,45 +76,25 @@ def vacuum_uploads(
         orphans = find_orphans(
             store, destination, older_than_seconds=older_than_seconds, now_milliseconds=now
         )
-        return list(
-            streamed(store, lambda orphan: _settle(store, orphan, now, dry_run=dry_run), orphans)
-        )
+        return list(streamed(store, lambda orphan: _settle(store, orphan, dry_run=dry_run), orphans))
 
 
-def _settle(store: StoreOperations, orphan: Orphan, now: int, *, dry_run: bool) -> VacuumedUpload:
-    upload, reason = orphan.upload, orphan.kept
-    if reason is None and not dry_run:
-        # Before the abort: a file that came to its place since may be the upload, completed by somebody
-        # in this very moment.
-        before = store.get_status(upload.path)
-        was_pending, file = end_upload(store, upload.path, upload.id, before)
-        reason = None if was_pending and file is None else _COMPLETED if was_pending else _ENDED
-    return VacuumedUpload(
-        path=upload.path,
-        upload_id=upload.id,
-        bytes=orphan.bytes,
-        age_seconds=max(0.0, (now - orphan.newest_milliseconds) / 1000),
-        removed=reason is None,
-        began_by=upload.began_by,
-        reason=reason,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Orphan:
-    """An upload that no job names: the bytes of its parts, and when it began or its newest part came.
-    `kept` says why it must stay nevertheless."""
-
-    upload: PendingUpload
-    bytes: int
-    newest_milliseconds: int
-    kept: str | None = None
+def _settle(store: StoreOperations, orphan: VacuumedUpload, *, dry_run: bool) -> VacuumedUpload:
+    if dry_run or not orphan.removed:
+        return orphan
+    # Before the abort: a file that came to its place since may be the upload, completed by somebody in
+    # this very moment.
+    before = store.get_status(orphan.path)
+    was_pending, file = end_upload(store, orphan.path, orphan.upload_id, before)
+    reason = None if was_pending and file is None else _COMPLETED if was_pending else _ENDED
+    return replace(orphan, removed=reason is None, reason=reason)
 
 
 def find_orphans(
     store: StoreOperations, destination: str, *, older_than_seconds: float, now_milliseconds: int
-) -> Iterator[Orphan]:
-    """The uploads below `destination` that no job names, if no part was added to them for that time.
+) -> Iterator[VacuumedUpload]:
+    """The uploads below `destination` that no job names, if no part was added to them for that time;
+    those with a reason to stay are not `removed`.
 
     Jobs at the directories above the destination can write there, too. The uploads are listed before any
     job is looked at: what a job begins after that is too young.
@@ -130,11 +110,9 @@ def find_orphans(
         # After the uploads were listed: an upload that a job begins between the two is in no list of
         # this run.
         reason = reason or _without_named(store, place, unnamed, limit)
-    measure = partial(_measured, store, _Neighbours(store, destination), reason)
+    measure = partial(_measured, store, _Neighbours(store, destination), reason, now_milliseconds, limit)
     orphans = streamed(store, measure, list(unnamed.values()))
-    yield from (
-        orphan for orphan in orphans if orphan is not None and orphan.newest_milliseconds < limit
-    )
+    yield from (orphan for orphan in orphans if orphan is not None)
 
 
 def _without_named(
@@ -208,11 +186,27 @@ class _Neighbours:
 
 
 def _measured(
-    store: StoreOperations, neighbours: _Neighbours, reason: str | None, upload: PendingUpload
-) -> Orphan | None:
-    """Ask for the parts of an upload; None if it is gone."""
+    store: StoreOperations,
+    neighbours: _Neighbours,
+    reason: str | None,
+    now: int,
+    limit: int,
+    upload: PendingUpload,
+) -> VacuumedUpload | None:
+    """Ask for the parts of an upload; None if it is gone, or has changed since `limit`."""
     parts = store.uploaded_parts(upload.path, upload.id)
     if parts is None:
         return None
     newest = max(upload.began_milliseconds or 0, parts.newest_milliseconds or 0)
-    return Orphan(upload, parts.bytes, newest, reason or neighbours.reason(upload.path))
+    if newest >= limit:
+        return None
+    reason = reason or neighbours.reason(upload.path)
+    return VacuumedUpload(
+        path=upload.path,
+        upload_id=upload.id,
+        bytes=parts.bytes,
+        age_seconds=max(0.0, (now - newest) / 1000),
+        removed=reason is None,
+        began_by=upload.began_by,
+        reason=reason,
+    )
