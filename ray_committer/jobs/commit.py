@@ -35,14 +35,14 @@ from ray_committer.jobs.open_job import (
     open_job,
     roots_on_store,
 )
-from ray_committer.jobs.run_facts import run_facts
+from ray_committer.jobs.report_run import report_run
 from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.promises.lines import Diagnosis
 from ray_committer.protocol.commit_result import CommitResult
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.state import WITH_RECORD
-from ray_committer.report.command import catalog_command, repeat_command
+from ray_committer.report.command import catalog_command
 from ray_committer.report.commit_report import CommitReport
 from ray_committer.report.notebook import shown_in_notebook
 from ray_committer.report.recording import Recording
@@ -359,18 +359,8 @@ def _run_commit(
     reports: list[CommitReport] = []
 
     def report(result: CommitResult) -> None:
-        context = job.context
-        command = repeat_command(result, context.options)
-        given = sorted(context.store.spec.storage_options)
-        reports.append(
-            recording.report(
-                result,
-                facts=run_facts(context, result),
-                command=command,
-                storage_options=given,
-                catalog_command=catalog_command(result, context.options.catalog_table),
-            )
-        )
+        tells = catalog_command(result, job.context.options.catalog_table)
+        reports.append(report_run(recording, job.context, result, catalog_command=tells))
         _tell(on_report, reports[0])
 
     commit_job_stage.commit_job(

@@ -7,9 +7,10 @@ dropped items is recorded.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 from msgspec import structs
 
@@ -27,9 +28,14 @@ from ray_committer.events import (
 )
 from ray_committer.protocol.commit_result import CommitResult
 from ray_committer.protocol.statistic_names import RENAME_FILES
-from ray_committer.report.commit_report import CommitReport
+from ray_committer.report.commit_report import (
+    CommitReport,
+    LostWorkerRow,
+    StageRow,
+    ThrottledRow,
+    WorkerRow,
+)
 from ray_committer.report.findings import findings
-from ray_committer.report.run_data import LostWorkerRow, RunFacts, StageRow, ThrottledRow, WorkerRow
 
 MOST_ROWS = 200
 MOST_LOST = 50
@@ -88,19 +94,10 @@ class Recording:
             case Throttled():
                 self._note_throttled(event, now)
 
-    def report(
-        self,
-        result: CommitResult,
-        *,
-        facts: RunFacts | None = None,
-        command: str = "",
-        storage_options: Sequence[str] = (),
-        catalog_command: str = "",
-    ) -> CommitReport:
+    def report(self, result: CommitResult, **facts: Any) -> CommitReport:
         """Return the report: the result, what was recorded, and the findings from both.
 
-        `command` runs the commit again, and `catalog_command` tells a catalog of its partitions, with
-        the values of these `storage_options`.
+        `facts` are fields of the report that no event shows.
         """
         recorded = self._seen
         lost = {(lost_worker.worker, lost_worker.process) for lost_worker in recorded.lost}
@@ -109,7 +106,7 @@ class Recording:
         dropped = {"worker_rows": len(rows) - MOST_ROWS, "lost_workers": len(recorded.lost) - MOST_LOST}
         full = CommitReport(
             **structs.asdict(result),
-            **asdict(facts or RunFacts()),
+            **facts,
             started_at=self._started_at,
             ended_at=_utc_now(),
             stages=list(recorded.stages),
@@ -119,9 +116,6 @@ class Recording:
             lost_workers=recorded.lost[:MOST_LOST],
             shards_requeued=recorded.requeued,
             dropped={name: number for name, number in dropped.items() if number > 0},
-            command=command,
-            storage_options=list(storage_options),
-            catalog_command=catalog_command,
         )
         sentences = findings(full)  # from all workers, not only from those that are shown
         return structs.replace(full, worker_rows=rows[:MOST_ROWS], findings=sentences)

@@ -13,7 +13,7 @@ from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.jobs.end_job import ending
 from ray_committer.jobs.open_job import StorageOptions, attempt_context, open_here, open_new_job
-from ray_committer.jobs.run_facts import run_facts
+from ray_committer.jobs.report_run import report_run
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.commit_result import CommitResult
 from ray_committer.protocol.hidden_names import is_hidden
@@ -21,7 +21,6 @@ from ray_committer.protocol.paths import SUCCESS, TEMPORARY
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_work import TableWork
-from ray_committer.report.command import repeat_command
 from ray_committer.report.commit_report import CommitReport
 from ray_committer.report.recording import Recording
 from ray_committer.stages.abort_job import abort_job
@@ -137,10 +136,7 @@ def report_table_job(
     ) as context:
 
         def report(result: CommitResult) -> None:
-            command = repeat_command(result, context.options)
-            given = sorted(context.store.spec.storage_options)
-            facts = run_facts(context, result)
-            reports.append(recording.report(result, facts=facts, command=command, storage_options=given))
+            reports.append(report_run(recording, context, result))
 
         end = ending(context.store.spec, options, storage_options, executor=executor, cancel=cancel)
         run(replace(context, end_other=end), report)

@@ -12,7 +12,9 @@ from typing import Any
 from ray_committer.options import CommitOptions
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.commit_result import CommitResult
-from ray_committer.report.run_data import RunFacts
+from ray_committer.report.command import repeat_command
+from ray_committer.report.commit_report import CommitReport
+from ray_committer.report.recording import Recording
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.addresses import without_password
 from ray_committer.stores.known import STORES
@@ -22,9 +24,15 @@ from ray_committer.version import __version__
 _SHOWN = 5
 
 
-def run_facts(context: JobContext, result: CommitResult) -> RunFacts:
-    """The facts of a run that has ended with `result`."""
-    return RunFacts(
+def report_run(
+    recording: Recording, context: JobContext, result: CommitResult, *, catalog_command: str = ""
+) -> CommitReport:
+    """The report of a run that has ended with `result`."""
+    return recording.report(
+        result,
+        command=repeat_command(result, context.options),
+        storage_options=sorted(context.store.spec.storage_options),
+        catalog_command=catalog_command,
         host=socket.gethostname(),
         user=_user(),
         versions=dict(_versions(context)),
