@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 from ray_committer.events import CancelToken
 from ray_committer.executors.base import CommitPool
@@ -65,20 +66,28 @@ def ending(
 
 def _of_other(options: CommitOptions, rival: JobStatus) -> CommitOptions:
     """The options to end another job with: how to work from this job's, and no facts of this job."""
-    return options.changed(
+    return without_facts(
+        options,
         job_attempt=rival.job.number,
-        expected_tasks=None,
         assume_complete=False,
-        committed_tasks=None,
         ignore_other_attempts=False,
+        allowed_roots=(*options.replaced_roots, *options.allowed_roots),
+        keep_replaced=None,
+        known_jobs=(),
+        conflict_wait_seconds=0.0,
+    )
+
+
+def without_facts(options: CommitOptions, **changes: Any) -> CommitOptions:
+    """The options without what is true of one job alone, and with `changes`."""
+    return options.changed(
+        expected_tasks=None,
+        committed_tasks=None,
         mode=ConflictMode.APPEND,
         replaced_roots=(),
-        allowed_roots=(*options.replaced_roots, *options.allowed_roots),
         reads=(),
-        keep_replaced=None,
         table_work=None,
         run_id=None,
-        known_jobs=(),
         partition_paths=(),
-        conflict_wait_seconds=0.0,
+        **changes,
     )

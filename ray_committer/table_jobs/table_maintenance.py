@@ -5,32 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 from uuid import uuid4
 
 from ray_committer.errors import PathError, SettingsError
 from ray_committer.events import CancelToken, EventSink, ignore
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
-from ray_committer.jobs.end_job import ending
+from ray_committer.jobs.end_job import ending, without_facts
 from ray_committer.jobs.open_job import StorageOptions, attempt_context, open_here, open_new_job
 from ray_committer.jobs.report_run import report_run
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.commit_result import CommitResult
 from ray_committer.protocol.hidden_names import is_hidden
 from ray_committer.protocol.paths import SUCCESS, TEMPORARY
-from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.table_paths import TablePlaces
-from ray_committer.protocol.table_work import TableWork
 from ray_committer.report.commit_report import CommitReport
 from ray_committer.report.recording import Recording
 from ray_committer.stages.abort_job import abort_job
-from ray_committer.stages.context import JobContext
+from ray_committer.stores.base import StoreOperations
 from ray_committer.table_jobs import undo_version as undo_version_stage
 from ray_committer.table_jobs.drop_partitions import drop_partitions, plan_drop
 from ray_committer.table_jobs.snapshot import definition_of
 from ray_committer.table_jobs.table_job import dead_table_jobs
 
-OnResult = Callable[[CommitResult], None]
+T = TypeVar("T")
 
 
 def drop_partition(
@@ -52,15 +51,12 @@ def drop_partition(
     if isinstance(partitions, str) or not partitions:
         raise SettingsError(f"partitions={partitions!r}: must be a list of at least one partition")
     paths = [partition_path(partition) for partition in partitions]
-    options = own_options(options)
-    give_up_dead_jobs(dest, options, storage_options)
-    with open_here(dest, options, storage_options) as (store, destination):
-        table = TablePlaces(destination)
-        work = plan_drop(store, table, definition_of(store, table).table_id, paths)
-    return report_table_job(
+    options = without_facts(options, job_attempt=0, allowed_roots=())
+    work = _planned(dest, options, storage_options, partial(plan_drop, partitions=paths))
+    return _report_table_job(
         dest,
         "drop",
-        partial(_drop, work),
+        partial(drop_partitions, work=work),
         executor=executor,
         options=options,
         storage_options=storage_options,
@@ -86,16 +82,13 @@ def undo_version(
     nothing changed, if a later job has changed the same partitions. `JobNotFoundError` if no job was
     committed at that version.
     """
-    options = own_options(options)
-    give_up_dead_jobs(dest, options, storage_options)
-    with open_here(dest, options, storage_options) as (store, destination):
-        table = TablePlaces(destination)
-        table_id = definition_of(store, table).table_id
-        plan = undo_version_stage.plan_undo(store, table, table_id, version)
-    return report_table_job(
+    options = without_facts(options, job_attempt=0, allowed_roots=())
+    undo = partial(undo_version_stage.plan_undo, version=version)
+    plan = _planned(dest, options, storage_options, undo)
+    return _report_table_job(
         dest,
         "undo",
-        partial(_undo, plan),
+        partial(undo_version_stage.undo_version, plan=plan),
         executor=executor,
         options=options,
         storage_options=storage_options,
@@ -104,24 +97,35 @@ def undo_version(
     )
 
 
-def _drop(work: TableWork, context: JobContext, on_result: OnResult) -> CommitResult:
-    return drop_partitions(context, work, on_result=on_result)
+def _planned(
+    dest: str,
+    options: CommitOptions,
+    storage_options: StorageOptions | None,
+    plan: Callable[[StoreOperations, TablePlaces, str], T],
+) -> T:
+    """What a new job has to do; before that, remove what processes have left that died before their job
+    of this kind was recorded."""
+    with open_here(dest, options, storage_options) as (store, destination):
+        for job in dead_table_jobs(store, destination):
+            context = attempt_context(store, job, options)
+            try:
+                abort_job(context)
+            finally:
+                context.executor.close()
+        table = TablePlaces(destination)
+        return plan(store, table, definition_of(store, table).table_id)
 
 
-def _undo(plan: undo_version_stage.Undo, context: JobContext, on_result: OnResult) -> CommitResult:
-    return undo_version_stage.undo_version(context, plan, on_result=on_result)
-
-
-def report_table_job(
+def _report_table_job(
     dest: str,
     kind: str,
-    run: Callable[[JobContext, OnResult], object],
+    run: Callable[..., object],
     *,
     executor: ExecutorName | CommitPool,
     options: CommitOptions,
     storage_options: StorageOptions | None,
-    on_event: EventSink = ignore,
-    cancel: CancelToken | None = None,
+    on_event: EventSink,
+    cancel: CancelToken | None,
 ) -> CommitReport:
     """Let `run` run a new job of this kind; its report."""
     recording, reports = Recording(), list[CommitReport]()
@@ -139,35 +143,8 @@ def report_table_job(
             reports.append(report_run(recording, context, result))
 
         end = ending(context.store.spec, options, storage_options, executor=executor, cancel=cancel)
-        run(replace(context, end_other=end), report)
+        run(replace(context, end_other=end), on_result=report)
     return reports[0]
-
-
-def give_up_dead_jobs(dest: str, options: CommitOptions, storage_options: StorageOptions | None) -> None:
-    """Remove what processes have left that died before their job of this kind was recorded."""
-    with open_here(dest, options, storage_options) as (store, destination):
-        for job in dead_table_jobs(store, destination):
-            context = attempt_context(store, job, options)
-            try:
-                abort_job(context)
-            finally:
-                context.executor.close()
-
-
-def own_options(options: CommitOptions) -> CommitOptions:
-    """The options without the facts of another job."""
-    return options.changed(
-        job_attempt=0,
-        expected_tasks=None,
-        committed_tasks=None,
-        mode=ConflictMode.APPEND,
-        replaced_roots=(),
-        allowed_roots=(),
-        reads=(),
-        table_work=None,
-        run_id=None,
-        partition_paths=(),
-    )
 
 
 def partition_path(text: str) -> str:
