@@ -48,6 +48,9 @@ def name_environment(command: click.Command) -> None:
 class _Helpful(click.Command):
     """A command that shows its options in groups, and examples."""
 
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{"context_settings": HELP, **kwargs})
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         write_options(self.get_params(ctx), ctx, formatter)
 
@@ -59,7 +62,7 @@ class Command(_Helpful):
     """A command of ``ray-committer``; it also takes ``-v``, as the group does."""
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**{"context_settings": HELP, **kwargs})
+        super().__init__(**kwargs)
         name_environment(self)
         self.params.append(verbose_option(is_eager=True))
 
@@ -84,9 +87,6 @@ class Subgroup(_HelpfulGroup):
 
     command_class = Command
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**{"context_settings": HELP, **kwargs})
-
 
 class Group(_HelpfulGroup):
     """``ray-committer``: it turns every exception into three lines and an exit code.
@@ -102,7 +102,7 @@ class Group(_HelpfulGroup):
     def __init__(
         self, *, summaries: Mapping[str, str], modules: Mapping[str, str], **kwargs: Any
     ) -> None:
-        super().__init__(**{"context_settings": HELP, **kwargs})
+        super().__init__(**kwargs)
         self.summaries = summaries
         self.modules = modules
         self.params.append(verbose_option())

@@ -66,12 +66,10 @@ def _tell_stage(event: Event) -> None:
         tell(f"  {stage_name(event.stage)}")
     elif isinstance(event, JobLoaded):
         tell(f"  {loaded_text(event)}")
-    elif isinstance(event, StageEnded) and _is_worth_a_line(event):
-        tell(f"  {stage_name(event.stage)} took {seconds_text(event.seconds)}")
-
-
-def _is_worth_a_line(ended: StageEnded) -> bool:
-    return ended.seconds >= _LONG_SECONDS and ended.stage != names.COMMIT_JOB  # the report has that
+    elif isinstance(event, StageEnded):
+        is_long = event.seconds >= _LONG_SECONDS
+        if is_long and event.stage != names.COMMIT_JOB:  # the report has that
+            tell(f"  {stage_name(event.stage)} took {seconds_text(event.seconds)}")
 
 
 def loaded_text(job: JobLoaded) -> str:

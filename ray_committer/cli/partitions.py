@@ -80,7 +80,8 @@ def partitions(
         else:
             with closing(_open(format, table, metastore)) as catalog:
                 changes = tell_catalog(there, catalog, touched, with_locations=with_locations)
-            _print_told(table, changes)
+            here, gone = (count_text(len(some), "partition") for some in (changes.there, changes.gone))
+            click.echo(f"{table}: {here} with files, {gone} without")
     if version is not None:
         click.echo(f"-- up to version {version} of the table: the next --since")
 
@@ -115,11 +116,6 @@ def _open(format: str, table: str, metastore: str | None) -> GlueTable | Metasto
     if metastore is None:
         raise click.UsageError("--format hms needs --metastore")
     return MetastoreTable(table, metastore)
-
-
-def _print_told(table: str, changes: PartitionChanges) -> None:
-    here, gone = count_text(len(changes.there), "partition"), count_text(len(changes.gone), "partition")
-    click.echo(f"{table}: {here} with files, {gone} without")
 
 
 def _print_statements(

@@ -287,7 +287,11 @@ def abort_job(
             # directory is gone.
             if job_id is not None and abort_job_stage.is_nothing(job.state):
                 refuse_logged(job.context)
-            is_aborted = _abort(job, undo=undo)
+            if undo:
+                roots = (*job.replaced_roots, *job.allowed_roots)
+                is_aborted = undo_job_stage.undo_job(job.context, job.state, allowed_roots=roots)
+            else:
+                is_aborted = abort_job_stage.abort_job(job.context)
         except CommitRecordExistsError:  # the job goes on, and its commit has a report
             raise
         except Exception as e:
@@ -298,13 +302,6 @@ def abort_job(
         report = report_abort(job.context, was_recorded=undo and job.state.phase in WITH_RECORD)
         _tell(on_report, report)
         return is_aborted
-
-
-def _abort(job: OpenJob, *, undo: bool) -> bool:
-    if not undo:
-        return abort_job_stage.abort_job(job.context)
-    roots = (*job.replaced_roots, *job.allowed_roots)
-    return undo_job_stage.undo_job(job.context, job.state, allowed_roots=roots)
 
 
 def doctor(

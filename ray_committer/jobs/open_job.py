@@ -57,8 +57,11 @@ class OpenJob:
 class _Started:
     """An operation that has begun and has no context yet; `began` by `time.monotonic`."""
 
+    executor: ExecutorName | CommitPool
+    options: CommitOptions
     on_event: EventSink
-    began: float
+    cancel: CancelToken
+    began: float = field(default_factory=time.monotonic)
     journal: Journal = field(default_factory=Journal)
 
 
@@ -81,12 +84,12 @@ def open_job(
     is committed, or is newer. Then a job that Hadoop's S3A committer left is adopted; a dry run of such
     a job is refused.
     """
-    began, on_event = time.monotonic(), unfailing(on_event)
+    started = _Started(executor, options, unfailing(on_event), cancel or CancelToken())
     spec, destination = resolve_destination(dest, storage_options)
     with located_errors(spec):
         to_commit = to_commit and options.committed_tasks is None
-        started = _Started(on_event, began)
-        finding = time_stage(names.FIND_JOB, on_event, started.journal, shown_url(spec, destination))
+        shown = shown_url(spec, destination)
+        finding = time_stage(names.FIND_JOB, started.on_event, started.journal, shown)
         with finding, _state_unknown(destination):
             store = _open(spec, options, job_id)
             state, is_adopted = find_or_adopt(
@@ -97,7 +100,7 @@ def open_job(
                 to_commit=to_commit,
                 is_dry_run=is_dry_run,
             )
-        with _context(store, state.job, executor, options, cancel, started) as context:
+        with _context(store, state.job, started) as context:
             yield OpenJob(
                 replace(context, is_adopted=is_adopted),
                 state,
@@ -118,37 +121,28 @@ def open_new_job(
     cancel: CancelToken | None = None,
 ) -> Iterator[JobContext]:
     """The context of a job that is not set up yet, with its executor, which ends with the block."""
-    began, on_event = time.monotonic(), unfailing(on_event)
+    started = _Started(executor, options, unfailing(on_event), cancel or CancelToken())
     spec, destination = resolve_destination(dest, storage_options)
-    with located_errors(spec):
-        store = _open(spec, options)
-        job = new_job_attempt(destination, job_id, 0)
-        with _context(store, job, executor, options, cancel, _Started(on_event, began)) as context:
-            yield context
+    with (
+        located_errors(spec),
+        _context(_open(spec, options), new_job_attempt(destination, job_id, 0), started) as context,
+    ):
+        yield context
 
 
 @contextmanager
-def _context(
-    store: StoreOperations,
-    job: JobAttempt,
-    executor: ExecutorName | CommitPool,
-    options: CommitOptions,
-    cancel: CancelToken | None,
-    started: _Started,
-) -> Iterator[JobContext]:
-    on_event = started.on_event
-    choice = _choose(executor, store, job, options, started)
-    token = cancel or CancelToken()
-    token.on_cancel(choice.executor.cancel)
-    choice.executor.listen(on_event)
+def _context(store: StoreOperations, job: JobAttempt, started: _Started) -> Iterator[JobContext]:
+    choice = _choose(store, job, started)
+    started.cancel.on_cancel(choice.executor.cancel)
+    choice.executor.listen(started.on_event)
     try:
         yield JobContext(
-            GuardedStore(store, choice.executor.permits, retry_seconds=options.retry_seconds),
+            GuardedStore(store, choice.executor.permits, retry_seconds=started.options.retry_seconds),
             job,
-            options,
+            started.options,
             choice.executor,
-            on_event,
-            cancelled=token,
+            started.on_event,
+            cancelled=started.cancel,
             journal=started.journal,
             executor_reason=choice.reason,
             began=started.began,
@@ -157,16 +151,11 @@ def _context(
         choice.executor.close()
 
 
-def _choose(
-    executor: ExecutorName | CommitPool,
-    store: StoreOperations,
-    job: JobAttempt,
-    options: CommitOptions,
-    started: _Started,
-) -> Choice:
-    spec, retry_seconds = store.spec, options.retry_seconds
+def _choose(store: StoreOperations, job: JobAttempt, started: _Started) -> Choice:
+    spec, options = store.spec, started.options
+    retry_seconds = options.retry_seconds
     return choose_executor(
-        executor,
+        started.executor,
         options,
         open_here=lambda permits: Worker(
             store, job, permits, in_driver=True, retry_seconds=retry_seconds
@@ -198,15 +187,17 @@ def _state_unknown(destination: str) -> Iterator[None]:
         ) from e
 
 
-def attempt_context(store: GuardedStore, job: JobAttempt, options: CommitOptions) -> JobContext:
+@contextmanager
+def attempt_context(
+    store: GuardedStore, job: JobAttempt, options: CommitOptions
+) -> Iterator[JobContext]:
     """The context for work, in this thread, on a job attempt that was found already."""
     limit = RateLimit(options.max_requests_per_second)
-    return JobContext(
-        store,
-        job,
-        options,
-        InlineExecutor(lambda permits: Worker(store, job, permits, in_driver=True), limit),
-    )
+    executor = InlineExecutor(lambda permits: Worker(store, job, permits, in_driver=True), limit)
+    try:
+        yield JobContext(store, job, options, executor)
+    finally:
+        executor.close()
 
 
 @contextmanager

@@ -6,8 +6,10 @@ directory for them. The log of a table names every commit, but not those that fa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import partial
 
 from ray_committer.errors import ManifestError, PathError, RayCommitterError
 from ray_committer.job_files.success import attempt_of
@@ -26,7 +28,7 @@ from ray_committer.protocol.success import (
 )
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import ClaimCommitted
-from ray_committer.protocol.uri import Location, parse_uri
+from ray_committer.protocol.uri import parse_uri
 from ray_committer.stores.at_once import at_once
 from ray_committer.stores.base import FileStatus, StoreOperations, StoreSpec
 from ray_committer.stores.registry import (
@@ -96,8 +98,7 @@ def past_commits(
             source = shown_url(store.spec, TablePlaces(destination).directory)
             logged, unread = [], [PastCommit(source, problem=e.what)]
         last = commit_of_success(store, destination)
-        place = _Place.of(store, destination)
-        reports = list(_reports(store.spec, place, limit, options))
+        reports = list(_reports(store.spec, destination, limit, options))
         commits = _merged([*reports, *([last] if last else [])], logged)
     commits.sort(key=lambda commit: commit.at_milliseconds or 0, reverse=True)
     return [*unread, *commits][:limit]
@@ -163,32 +164,24 @@ def _seconds(statistics: IOStatistics) -> float | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """The destination as reports name it: its own URL, and the location of its files."""
-
-    url: str
-    location: Location
-
-    @classmethod
-    def of(cls, store: StoreOperations, destination: str) -> _Place:
-        spec = store.spec
-        return cls(shown_url(spec, destination), Location(spec.scheme, spec.authority, destination))
-
-
-def _reports(spec: StoreSpec, place: _Place, limit: int, options: CommitOptions) -> Iterator[PastCommit]:
+def _reports(
+    spec: StoreSpec, destination: str, limit: int, options: CommitOptions
+) -> Iterator[PastCommit]:
     """The newest reports of the destination, and the files among them that cannot be read."""
     if options.summary_directory is None:
         return
+    is_about = partial(_is_about, spec, destination)
     with open_here(*_located(options.summary_directory, spec, options)) as (store, path):
         try:
             listed = store.list_status(path)
         except FileNotFoundError:
             return
-        files = sorted(filter(_is_report, listed), key=_time, reverse=True)
+        files = [file for file in listed if fnmatchcase(file.name, "summary-*.json")]
+        files.sort(key=lambda file: file.modified_milliseconds or 0, reverse=True)
         left = limit
         for start in range(0, len(files), limit):
-            read = at_once(store, lambda file: _report(store, file, place), files[start : start + limit])
+            part = files[start : start + limit]
+            read = at_once(store, lambda file: _report(store, file, is_about), part)
             about_destination = [commit for commit in read if commit is not None]
             yield from about_destination
             left -= len(about_destination)
@@ -209,15 +202,9 @@ def _located(
     return directory, options, spec.storage_options if is_alike else None
 
 
-def _is_report(status: FileStatus) -> bool:
-    return status.name.startswith("summary-") and status.name.endswith(".json")
-
-
-def _time(status: FileStatus) -> int:
-    return status.modified_milliseconds or 0
-
-
-def _report(store: StoreOperations, status: FileStatus, place: _Place) -> PastCommit | None:
+def _report(
+    store: StoreOperations, status: FileStatus, is_about: Callable[[SuccessData], bool]
+) -> PastCommit | None:
     noted = PastCommit(shown_url(store.spec, status.path), status.modified_milliseconds)
     try:
         data = decode_success(store.read(status.path), status.path)
@@ -227,22 +214,19 @@ def _report(store: StoreOperations, status: FileStatus, place: _Place) -> PastCo
         return replace(noted, problem=_why(e, status.path))
     if data is None:
         return replace(noted, problem="is empty")
-    return _commit_of(data, noted) if _is_about(data, place) else None
+    return _commit_of(data, noted) if is_about(data) else None
 
 
-def _is_about(data: SuccessData, place: _Place) -> bool:
+def _is_about(spec: StoreSpec, destination: str, data: SuccessData) -> bool:
     """Whether a report is about the destination: it names that or, as Hadoop's, some of its files."""
-    destination = (data.diagnostics or {}).get(DESTINATION)
-    if destination is not None or not data.filenames:
-        return destination == place.url
+    named = (data.diagnostics or {}).get(DESTINATION)
+    if named is not None or not data.filenames:
+        return named == shown_url(spec, destination)
     try:
         file = parse_uri(data.filenames[0])
     except PathError:
         return False
-    place_of_files = place.location
-    return is_on_store(file, place_of_files.scheme, place_of_files.authority) and is_inside(
-        file.path, place_of_files.path
-    )
+    return is_on_store(file, spec.scheme, spec.authority) and is_inside(file.path, destination)
 
 
 def _why(error: Exception, path: str) -> str:
@@ -285,11 +269,9 @@ def _logged(commit: ClaimCommitted) -> PastCommit:
 
 def _merged(files: Sequence[PastCommit], logged: Sequence[PastCommit]) -> list[PastCommit]:
     """Each commit once, with what all of them say; a file goes with the last commit of its job."""
-    merged: list[PastCommit] = list(logged)
+    merged = list(logged)
     for commit in files:
-        numbers = [
-            number for number, other_commit in enumerate(merged) if _is_same(commit, other_commit)
-        ]
+        numbers = [number for number, other in enumerate(merged) if _is_same(commit, other)]
         # The last one of that id: an id can be used again, and the file is about its latest job.
         if numbers:
             merged[numbers[-1]] = _both(merged[numbers[-1]], commit)

@@ -186,21 +186,12 @@ def _looked_at(store: StoreOperations, remains: Remains, limit: int) -> Remains:
 
 def _directory_times(store: StoreOperations, directory: str) -> list[int]:
     """Change times of directories, if the store has them; a task that just began has no files yet."""
-    objects = places_of(store).list_job(directory)
-    if objects is not None:  # the mark of a directory is an object
-        return [
-            status.modified_milliseconds
-            for status in objects
-            if status.modified_milliseconds is not None
-        ]
-    place = store.get_status(directory)
-    inner = list_directory(store, directory)
-    attempts = [
-        status for name in (TASKS, MANIFESTS) for status in list_directory(store, join(directory, name))
-    ]
-    directories = [place, *(status for status in (*inner, *attempts) if status.is_directory)]
-    return [
-        status.modified_milliseconds
-        for status in directories
-        if status and status.modified_milliseconds is not None
-    ]
+    listed = places_of(store).list_job(directory)
+    if listed is None:  # otherwise the mark of a directory is an object
+        place = store.get_status(directory)
+        above = (directory, join(directory, TASKS), join(directory, MANIFESTS))
+        inner = (status for path in above for status in list_directory(store, path))
+        directories = tuple(status for status in inner if status.is_directory)
+        listed = (place, *directories) if place else directories
+    times = (status.modified_milliseconds for status in listed)
+    return [time for time in times if time is not None]

@@ -156,16 +156,14 @@ def _remove(store: GuardedStore, remains: Remains, now: int, options: CommitOpti
     # goes (D10).
     if state.phase is Phase.DECLARED and (reason := at_work(store, job, now)):
         return reason
-    context = attempt_context(store, job, options)
     try:
-        abort_job(context)
+        with attempt_context(store, job, options) as context:
+            abort_job(context)
     except CommitRecordExistsError:
         is_over = read_state(store, job) is None
         return _COMMITTED if is_over else "its commit has just begun"
     except CommitStateUnknownError as e:
         return str(e)
-    finally:
-        context.executor.close()
     return None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -43,18 +43,6 @@ MOST_POINTS = 240
 _APART_SECONDS = 0.05
 
 
-@dataclass(slots=True)
-class _Recorded:
-    began: dict[str, float] = field(default_factory=dict)
-    stages: list[StageRow] = field(default_factory=list)
-    files_at: list[tuple[float, int]] = field(default_factory=list)
-    apart: float = _APART_SECONDS
-    workers: dict[tuple[str, int], WorkerRow] = field(default_factory=dict)
-    throttled: dict[int, ThrottledRow] = field(default_factory=dict)
-    lost: list[LostWorkerRow] = field(default_factory=list)
-    requeued: int = 0
-
-
 class Recording:
     """An `EventSink` for the thread that commits; the time of an event is the time of its arrival."""
 
@@ -62,7 +50,14 @@ class Recording:
         self._clock = clock
         self._started = clock()
         self._started_at = _utc_now()
-        self._seen = _Recorded()
+        self._began: dict[str, float] = {}
+        self._stages: list[StageRow] = []
+        self._files_at: list[tuple[float, int]] = []
+        self._apart = _APART_SECONDS
+        self._workers: dict[tuple[str, int], WorkerRow] = {}
+        self._throttled: dict[int, ThrottledRow] = {}
+        self._lost: list[LostWorkerRow] = []
+        self._requeued = 0
 
     def before(self, sink: EventSink) -> EventSink:
         """Return a sink that records an event and passes it on."""
@@ -80,7 +75,7 @@ class Recording:
         now = self._clock() - self._started
         match event:
             case StageStarted():
-                self._seen.began[event.stage] = now
+                self._began[event.stage] = now
             case StageEnded():
                 self._note_stage(event, now)
             case ShardRenamed():
@@ -88,9 +83,9 @@ class Recording:
             case FilesRenamed():
                 self._note_files(event.done, now)
             case ShardRequeued():
-                self._seen.requeued += 1
+                self._requeued += 1
             case WorkerLost():
-                self._note_lost(event, now)
+                self._lost.append(LostWorkerRow(seconds=now, **asdict(event)))
             case Throttled():
                 self._note_throttled(event, now)
 
@@ -99,38 +94,36 @@ class Recording:
 
         `facts` are fields of the report that no event shows.
         """
-        recorded = self._seen
-        lost = {(lost_worker.worker, lost_worker.process) for lost_worker in recorded.lost}
-        rows = [structs.replace(row, lost=key in lost) for key, row in recorded.workers.items()]
+        lost = {(lost_worker.worker, lost_worker.process) for lost_worker in self._lost}
+        rows = [structs.replace(row, lost=key in lost) for key, row in self._workers.items()]
         rows.sort(key=lambda row: row.files_per_second)
-        dropped = {"worker_rows": len(rows) - MOST_ROWS, "lost_workers": len(recorded.lost) - MOST_LOST}
+        dropped = {"worker_rows": len(rows) - MOST_ROWS, "lost_workers": len(self._lost) - MOST_LOST}
         full = CommitReport(
             **structs.asdict(result),
             **facts,
             started_at=self._started_at,
             ended_at=_utc_now(),
-            stages=list(recorded.stages),
-            files_at=list(recorded.files_at),
+            stages=list(self._stages),
+            files_at=list(self._files_at),
             worker_rows=rows,
-            throttled_spans=[recorded.throttled[number] for number in sorted(recorded.throttled)],
-            lost_workers=recorded.lost[:MOST_LOST],
-            shards_requeued=recorded.requeued,
+            throttled_spans=[self._throttled[number] for number in sorted(self._throttled)],
+            lost_workers=self._lost[:MOST_LOST],
+            shards_requeued=self._requeued,
             dropped={name: number for name, number in dropped.items() if number > 0},
         )
         sentences = findings(full)  # from all workers, not only from those that are shown
         return structs.replace(full, worker_rows=rows[:MOST_ROWS], findings=sentences)
 
     def _note_stage(self, event: StageEnded, now: float) -> None:
-        began = self._seen.began.get(event.stage, now - event.seconds)
-        self._seen.stages.append(StageRow(began=began, **asdict(event)))
+        began = self._began.get(event.stage, now - event.seconds)
+        self._stages.append(StageRow(began=began, **asdict(event)))
 
     def _note_shard(self, event: ShardRenamed, now: float) -> None:
-        recorded = self._seen
         key = event.worker, event.process
-        row = recorded.workers.get(key) or WorkerRow(
+        row = self._workers.get(key) or WorkerRow(
             worker=event.worker, node=event.node, process=event.process
         )
-        recorded.workers[key] = structs.replace(
+        self._workers[key] = structs.replace(
             row,
             shards=row.shards + 1,
             files=row.files + event.files,
@@ -143,29 +136,24 @@ class Recording:
 
     def _note_files(self, done: int, now: float) -> None:
         """Add a point to the curve, which keeps the last one in each of at most 240 equal times."""
-        recorded, points = self._seen, self._seen.files_at
+        points = self._files_at
         if not points:
-            points.append((recorded.began.get(RENAME_FILES, now), 0))
+            points.append((self._began.get(RENAME_FILES, now), 0))
         began = points[0][0]
-        if len(points) > 1 and int((points[-1][0] - began) / recorded.apart) == int(
-            (now - began) / recorded.apart
+        if len(points) > 1 and int((points[-1][0] - began) / self._apart) == int(
+            (now - began) / self._apart
         ):
             # The last point of each interval stays, so the curve always ends at the newest number.
             points.pop()
         points.append((now, done))
         while len(points) > MOST_POINTS:
-            recorded.apart *= 2
-            points[1:] = {
-                int((point[0] - began) / recorded.apart): point for point in points[1:]
-            }.values()
-
-    def _note_lost(self, event: WorkerLost, now: float) -> None:
-        self._seen.lost.append(LostWorkerRow(seconds=now, **asdict(event)))
+            self._apart *= 2
+            points[1:] = {int((point[0] - began) / self._apart): point for point in points[1:]}.values()
 
     def _note_throttled(self, event: Throttled, now: float) -> None:
-        known = self._seen.throttled.get(event.number)
+        known = self._throttled.get(event.number)
         recovered = event.recovered_seconds_ago
-        self._seen.throttled[event.number] = ThrottledRow(
+        self._throttled[event.number] = ThrottledRow(
             began=known.began if known else now - event.began_seconds_ago,
             last=now - event.last_seconds_ago,
             refused=event.refused,

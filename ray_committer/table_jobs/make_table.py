@@ -17,7 +17,6 @@ from ray_committer.job_files.listing import jobs_at, readable
 from ray_committer.protocol.claims import WHOLE_TABLE
 from ray_committer.protocol.file_list import ListedFile
 from ray_committer.protocol.hidden_names import is_hidden
-from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import Phase
 from ray_committer.protocol.table_entry import (
     TableAbort,
@@ -108,7 +107,12 @@ def _import(
     while True:
         state, known = read_files(store, table, definition.table_id)
         if state.in_flight:
-            raise _in_flight(store, table, state.in_flight[0])
+            pending = state.in_flight[0]
+            raise CommitConflictError(
+                f"{mark(table.entry(pending.version))}: job {pending.claim.job_id} is at work in the "
+                "table",
+                f"{how_to_end(store, table, pending)}; then run the same command",
+            )
         in_log = {path for files in known.values() for path in files}
         files = [file for file in _files(store, table) if file.p not in in_log]
         lists = save_file_set(store, table, files, job_id=job_id, job_attempt=0)
@@ -149,26 +153,13 @@ def _refuse_jobs(store: StoreOperations, table: TablePlaces, definition: TableDe
         if current is not None and current.phase in _ENDED:
             continue
         if current is None or current.state.table is None:
-            raise _at_work(store, job)
+            raise CommitConflictError(
+                f"{mark(job.directory)}: job {job.job_id} was set up before the table was made",
+                f"finish it with: {commit_command(store, job)}, or give it up with: "
+                f"{abort_command(store, job)}; then run the same command",
+            )
         are_known &= current.state.table.table_id == definition.table_id
     return are_known
-
-
-def _in_flight(
-    store: StoreOperations, table: TablePlaces, pending: ClaimInFlight
-) -> CommitConflictError:
-    return CommitConflictError(
-        f"{mark(table.entry(pending.version))}: job {pending.claim.job_id} is at work in the table",
-        f"{how_to_end(store, table, pending)}; then run the same command",
-    )
-
-
-def _at_work(store: StoreOperations, job: JobAttempt) -> CommitConflictError:
-    return CommitConflictError(
-        f"{mark(job.directory)}: job {job.job_id} was set up before the table was made",
-        f"finish it with: {commit_command(store, job)}, or give it up with: "
-        f"{abort_command(store, job)}; then run the same command",
-    )
 
 
 def import_job_id(table_id: str) -> str:

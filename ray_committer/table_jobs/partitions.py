@@ -28,7 +28,7 @@ from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.uri import parse_uri, quote_path
 from ray_committer.stages.turns.list_new_files import relative
 from ray_committer.stores.at_once import at_once
-from ray_committer.stores.base import StoreOperations, StoreSpec
+from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.registry import fsspec_url, is_on_store, shown_url
 from ray_committer.table_jobs.snapshot import definition_of
 from ray_committer.table_jobs.table_files import files_of
@@ -106,7 +106,8 @@ class TablePartitions:
         except RayCommitterError:
             return None
         uri = replace(uri, scheme=_SAME_SCHEME.get(uri.scheme, uri.scheme) or "file")
-        is_here = is_on_store(replace(uri, authority=uri.authority or spec.authority), *_name(spec))
+        uri = replace(uri, authority=uri.authority or spec.authority)
+        is_here = is_on_store(uri, spec.scheme, spec.authority)
         path, top = real(uri.path), real(self._destination)
         return relative(top, path) if is_here and (path == top or is_inside(path, top)) else None
 
@@ -179,10 +180,6 @@ def _look_at_all(partitions: TablePartitions, catalog: Catalog) -> PartitionChan
     known = {path for location in catalog.known() if (path := partitions.path_of(location)) is not None}
     there = [partition.path for partition in partitions.now().there]
     return changes_in(known, there, partitions.url)
-
-
-def _name(spec: StoreSpec) -> tuple[str, str]:
-    return spec.scheme, spec.authority
 
 
 def _quoted(location: str) -> str:

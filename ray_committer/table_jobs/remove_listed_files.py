@@ -242,10 +242,6 @@ def _keep(
                 ) from e
 
 
-def _is_gone(store: StoreOperations, path: str) -> bool:
-    return store.get_status(path) is None
-
-
 def _place(table: TablePlaces, claim: int, number: int) -> str:
     return join(table.aside(claim), str(number // FILES_ASIDE), str(number))
 

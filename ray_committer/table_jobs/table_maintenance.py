@@ -107,11 +107,8 @@ def _planned(
     of this kind was recorded."""
     with open_here(dest, options, storage_options) as (store, destination):
         for job in dead_table_jobs(store, destination):
-            context = attempt_context(store, job, options)
-            try:
+            with attempt_context(store, job, options) as context:
                 abort_job(context)
-            finally:
-                context.executor.close()
         table = TablePlaces(destination)
         return plan(store, table, definition_of(store, table).table_id)
 
