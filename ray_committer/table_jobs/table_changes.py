@@ -126,7 +126,8 @@ def history(
     with open_here(dest, options, storage_options) as (store, destination):
         table = TablePlaces(destination)
         definition_of(store, table)
-        return [_committed(commit) for commit in _follow_all(_entries(store, table))]
+        entries = read_entries(store, table, by_threads=True)
+        return [_committed(commit) for commit in follow(TableState(), entries)[1]]
 
 
 def who_wrote(
@@ -141,8 +142,8 @@ def who_wrote(
     with open_here(path, options, storage_options) as (store, file):
         table = _table_of(store, file)
         name, kept_by = _name_in_log(table, file)
-        entries = _entries(store, table)
-        commits = _follow_all(entries)
+        entries = read_entries(store, table, by_threads=True)
+        _, commits = follow(TableState(), entries)
         written, removed = _last_writer(store, table, commits, name, kept_by)
         if written is None:
             ended = {commit.claim_version for commit in commits}
@@ -252,11 +253,3 @@ def _committed(commit: ClaimCommitted) -> CommittedJob:
         commit.at_milliseconds,
         claim.run_id,
     )
-
-
-def _entries(store: StoreOperations, table: TablePlaces) -> list[tuple[int, LogEntry]]:
-    return read_entries(store, table, by_threads=True)
-
-
-def _follow_all(entries: Sequence[tuple[int, LogEntry]]) -> list[ClaimCommitted]:
-    return follow(TableState(), entries)[1]
