@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 from ray_committer.job_files.abort_uploads import Upload, job_uploads
@@ -54,10 +55,8 @@ def plan_abort(
         files = context.store.list_files(job.tasks) if uploads is None else None
         stamp = opened.state.seen.state.stamp if opened.state.seen else None
         logged = read_jobs_in_log(context.store, job.destination).of(job, stamp)
-        return AbortReport(
-            destination=context.url,
-            job_id=job.job_id,
-            job_attempt=job.number,
+        return replace(
+            report_abort(context, was_recorded=False),
             directory=shown_url(context.store.spec, job.directory),
             files=None if files is None else len(files),
             bytes=None if files is None else sum(file.size for file in files),

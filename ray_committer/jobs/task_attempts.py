@@ -69,16 +69,13 @@ class TaskAttempt:
         attempt was aborted, `StoreFailedError` if the store refuses the file.
         """
         with self._errors():
-            return self._opened(relative)
-
-    def _opened(self, relative: str) -> BinaryIO:
-        if self.uploads is not None:
+            if self.uploads is None:
+                return open_output(self.store, self._made(relative))
             path = normal_path(join(self.job.destination, relative))
             if not is_inside(path, self.job.destination):
                 raise PathError(f"{relative!r}: leads out of the destination")
             check_dest(path, self.job, (self.job.destination,), self.store)
             return self.uploads.open(path)  # type: ignore[return-value]
-        return open_output(self.store, self._made(relative))
 
     def _made(self, relative: str) -> str:
         path = normal_path(join(self.directory, relative))

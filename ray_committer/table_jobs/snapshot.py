@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ray_committer.errors import JobNotFoundError, TableVersionGoneError, mark
@@ -59,7 +58,7 @@ class Snapshot:
 
         They are in the order of their paths, and also those are among them that are gone by now.
         """
-        with self._located():
+        with located_errors(self._store.spec):
             return self._files.files(partition.strip("/"))
 
     def urls(self, partition: str = "") -> list[str]:
@@ -122,13 +121,13 @@ class Snapshot:
     def refresh(self) -> Snapshot:
         """The same version as the log knows it now: files that were removed in the meantime are at
         their new places."""
-        with self._located():
+        with located_errors(self._store.spec):
             return Snapshot(self._store, self._definition, self._files.again())
 
     def is_in_place(self, partition: str = "") -> bool:
         """Whether every file is still where this snapshot says, and was there when it was taken. If so,
         all that was read from the files before this call belongs to this version."""
-        with self._located():
+        with located_errors(self._store.spec):
             if not self._files.is_settled(partition.strip("/")):
                 return False
         try:
@@ -141,7 +140,7 @@ class Snapshot:
 
     def _placed(self, partition: str) -> list[tuple[ListedFile, str]]:
         directory = partition.strip("/")
-        with self._located():
+        with located_errors(self._store.spec):
             files = self._files.files(directory)
             return list(zip(files, self._files.places(files, directory), strict=True))
 
@@ -158,11 +157,6 @@ class Snapshot:
         columns = self._definition.partition_columns
         reader = reader_of(self._store.spec, files, columns, format=format, schema=schema)
         return reader, files, [file.z for file, _ in placed]
-
-    @contextmanager
-    def _located(self) -> Iterator[None]:
-        with located_errors(self._store.spec):
-            yield
 
 
 def snapshot(

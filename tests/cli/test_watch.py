@@ -16,8 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import ray_committer
-from ray_committer.cli.status import status
-from ray_committer.cli.watch import watch
+from ray_committer.cli.status import status, watch_jobs
 from ray_committer.errors import StoreRefusedError
 from ray_committer.jobs.destination_status import DestinationStatus, destination_status
 from tests.cli.commands import TERMINAL, run
@@ -37,7 +36,7 @@ def watched(dest: Path, *looks: Look | BaseException, output: str = "text") -> R
 
     @click.command()
     def command() -> None:
-        watch(str(dest), look, every=0.01, output=output)
+        watch_jobs(str(dest), look, every=0.01, output=output)
 
     result = CliRunner(env=TERMINAL).invoke(command, [])
     assert list(left) == []
