@@ -68,8 +68,7 @@ def commit_pool(
     """Keep commit workers on Ray for many commits of this driver, also for several at once.
 
     Pass the pool to `commit_job` as `executor`, or to `ray_committer.spark.install`. The workers start
-    once, by `options` (workers, worker_cpus), and end with the
-    block.
+    once, by `options` (workers, worker_cpus), and end with the block.
 
     A `shared` pool serves all drivers of the Ray cluster that use its `name`. The first driver starts it
     with its own options. The pool outlives its drivers, and ends half a minute after the last one has
@@ -265,10 +264,10 @@ def abort_job(
     there: it was aborted, or it was committed before another job. `on_report` gets what was deleted.
 
     After the commit has begun, it raises `CommitRecordExistsError` and deletes nothing; also if the log
-    of a table says that a job that is named is committed. With `undo` it
-    gives up a commit that was recorded and has not begun to replace data: the files that the commit has
-    moved are taken back. A file that was changed since then is possibly not the job's; it stays, and a
-    `Notice` names it. `CommitterBusyError` if a process is at work on the commit that is to be undone.
+    of a table says that a job that is named is committed. With `undo` it gives up a commit that was
+    recorded and has not begun to replace data: the files that the commit has moved are taken back. A
+    file that was changed since then is possibly not the job's; it stays, and a `Notice` names it.
+    `CommitterBusyError` if a process is at work on the commit that is to be undone.
     `CommitStateUnknownError` if the store failed in the middle: call it again.
 
     >>> abort_job(dest, "job_1")

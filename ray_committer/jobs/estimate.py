@@ -141,8 +141,7 @@ def dollars(requests: Mapping[str, float], store: Store) -> float | None:
 
 
 def estimate(job: Job, setup: Setup) -> Estimate:
-    """The time of a commit: of requests that follow one another, and the longest of what else it waits
-    for."""
+    """The time of a commit: of requests that follow one another, and of the longest other wait."""
     store, request = setup.store, setup.latency + REQUEST_SECONDS * bool(setup.latency)
     uploads = job.files / _UPLOADS_A_PAGE if store.lists_uploads else 0.0
     # What follows one another cannot be shortened by workers, so it is added to the longest of all other

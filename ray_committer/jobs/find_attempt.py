@@ -90,11 +90,8 @@ def find_or_adopt(
 def _find(
     store: StoreOperations, destination: str, job_id: str | None, number: int | None, *, to_commit: bool
 ) -> JobStatus:
-    """Find the attempt and its state.
-
-    With `to_commit` also check the other attempts, unless this one is recorded: then it is the one that
-    counts. A driver that knows its tasks knows its attempt, and needs no such check.
-    """
+    """Find the attempt and its state. With `to_commit` also check the other attempts, unless this one is
+    recorded: then it counts. A driver that knows its tasks knows its attempt, and needs no check."""
     tree = named_tree(store, destination, job_id) if job_id is not None else None
     try:
         job = find_job_attempt(store, destination, job_id, number, tree)

@@ -81,8 +81,7 @@ def open_job(
     """Find the job attempt and start its executor, which ends with the block.
 
     With `to_commit`, `CommitRecordExistsError` if the attempt has no commit record, and another attempt
-    is committed, or is newer. Then a job that Hadoop's S3A committer left is adopted; a dry run of such
-    a job is refused.
+    is committed, or is newer. A job that Hadoop's S3A committer left is adopted, its dry run refused.
     """
     started = _Started(executor, options, unfailing(on_event), cancel or CancelToken())
     spec, destination = resolve_destination(dest, storage_options)
@@ -204,8 +203,7 @@ def attempt_context(
 def open_here(
     dest: str, options: CommitOptions, storage_options: StorageOptions | None
 ) -> Iterator[tuple[GuardedStore, str]]:
-    """Open the store of a destination, for the few requests that need no executor; yield it and the
-    path."""
+    """Open the store of a destination, for a few requests without an executor; yield it and the path."""
     spec, destination = resolve_destination(dest, storage_options)
     with located_errors(spec):
         store = open_store(spec, retry_seconds=options.retry_seconds)

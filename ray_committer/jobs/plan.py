@@ -65,8 +65,7 @@ def plan_job(
     """Load and check a job as its commit would, without changing anything.
 
     `first` is the number of directories and renames to list. A job that Hadoop's S3A committer left is
-    refused with `SettingsError`. If another process changes the job at the
-    same time, perhaps a commit at work on it, the job is read again.
+    refused with `SettingsError`. If another process changes the job meanwhile, the job is read again.
 
     >>> plan = plan_job(dest, "job_1")
     >>> plan.files, plan.directories, plan.first_renames[0].size
@@ -90,10 +89,7 @@ def plan_job(
 
 
 def _plan_as_found(job: OpenJob, first: int) -> JobPlan:
-    """Plan a job in the state in which it was found.
-
-    `StateChangedError` if something only looks wrong because another process has continued the job.
-    """
+    """Plan a job as found; `StateChangedError` if it looks wrong since another process continued it."""
     context = job.context
     if job.state.is_remnant and is_noted(context.store, context.job):
         return new_plan(context, "cleaned up", [], requests=0)

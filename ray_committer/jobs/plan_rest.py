@@ -29,8 +29,7 @@ from ray_committer.work.worker import Worker
 
 @dataclass(frozen=True, slots=True)
 class _Rest:
-    """What is left to be moved of the manifest with a number, to which `directories`; `first`: the first
-    renames."""
+    """What is left to be moved of the manifest with this number, and the `first` of these renames."""
 
     number: int
     files: int

@@ -73,8 +73,7 @@ def vacuum_jobs(
     A job is dead if it has no commit record and nothing in it has changed for `older_than_seconds`, at
     least an hour. The store does not show whether a task still runs, so use more time than any task
     computes without writing. A job with a record, or with a committer that is alive, is never touched.
-    If a clean-up was stopped, the rest of its ended job is removed at any age. With `dry_run` nothing is
-    removed.
+    The rest of an ended job whose clean-up was stopped goes at any age. A `dry_run` removes nothing.
     """
     refuse_young(older_than_seconds)
     with open_here(dest, options, storage_options) as (store, destination):

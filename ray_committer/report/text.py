@@ -160,8 +160,7 @@ def stage_seconds(report: CommitReport) -> list[tuple[str, float]]:
 
 
 def run_texts(report: CommitReport) -> Iterator[str]:
-    """When, where, by whom and how the commit was run, and each link but the destination, which every
-    report begins with."""
+    """When, where, by whom and how the commit was run, and the links but that to the destination."""
     if report.started_at:
         times = [
             at.replace("T", " ").replace("Z", " UTC") for at in (report.started_at, report.ended_at)

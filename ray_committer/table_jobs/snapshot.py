@@ -119,8 +119,7 @@ class Snapshot:
         return pl.scan_pyarrow_dataset(self.dataset(partition, format=format, schema=schema))
 
     def refresh(self) -> Snapshot:
-        """The same version as the log knows it now: files that were removed in the meantime are at
-        their new places."""
+        """The same version as the log knows it now: with the new places of files that were removed."""
         with located_errors(self._store.spec):
             return Snapshot(self._store, self._definition, self._files.again())
 
