@@ -72,7 +72,6 @@ def _done_lines(
 
 
 def _lines(report: AbortReport, *, undo: bool, done: bool) -> Iterator[str]:
-    """What an abort has done or, if it is not `done`, would do."""
     was, were, ended = ("was", "were", "ended") if done else ("would be", "would be", "would end")
     yield f"{report.destination}: job {report.job_id}, attempt {report.job_attempt}, {was} aborted"
     if undo and report.moved is None:

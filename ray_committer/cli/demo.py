@@ -102,7 +102,6 @@ def _start(arguments: list[str] | tuple[str, ...]) -> subprocess.Popen[bytes]:
 
 
 def _visible(table: str) -> Iterator[Path]:
-    """The files that a reader of the table sees."""
     return Path(table).glob("day=*/*")
 
 

@@ -83,7 +83,7 @@ class _Display:
             self.stop()  # the report comes next
 
     def interrupt(self, text: str) -> None:
-        """Show a signal handler's text with the next drawing; write the second, the last one, directly."""
+        """Show a signal handler's text with the next drawing; write the second, the last, directly."""
         # From a signal handler nothing is drawn: the drawing thread may hold the lock of the console.
         if self._interrupted is None and self._live.is_started:
             self._interrupted = text

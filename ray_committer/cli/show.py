@@ -120,7 +120,6 @@ def _success_lines(path: str, success: SuccessData) -> Iterator[Text | str]:
 
 
 def _stages(statistics: IOStatistics) -> Iterator[str]:
-    """The time of each stage of the job that was measured."""
     timed = {
         name.removesuffix(".mean").removeprefix("job_stage_"): mean.sum / 1000
         for name, mean in statistics.meanstatistics.items()

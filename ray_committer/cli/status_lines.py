@@ -173,7 +173,6 @@ def _speed(job: JobSummary) -> str:
 
 
 def _in_log(job: JobSummary) -> str:
-    """The job's claim in the log of its table, and its commit."""
     if job.table_version is not None:
         return f"committed as version {job.table_version:,} of the table (claim {job.claim:,})"
     return f"other jobs wait for its claim on {partitions_text(job.partitions)} (version {job.claim:,})"

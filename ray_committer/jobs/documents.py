@@ -69,7 +69,13 @@ def read_document(
         try:
             data = store.read(location)
         except FileNotFoundError as e:
-            raise _missing(url) from e
+            directory, _, name = url.rpartition("/")
+            if name != SUCCESS:
+                raise JobNotFoundError(f"{mark(url)}: does not exist", "check its spelling") from e
+            raise JobNotFoundError(
+                f"{mark(url)}: does not exist, so no job has ended there, or the job wrote none",
+                f"check with: ray-committer status {mark(directory)}",
+            ) from e
         return decode_document(data, url)
 
 
@@ -93,13 +99,3 @@ def _fields(data: bytes) -> set[str]:
         return set(msgspec.json.decode(data, type=dict[str, msgspec.Raw]))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return set()
-
-
-def _missing(url: str) -> JobNotFoundError:
-    directory, _, name = url.rpartition("/")
-    if name == SUCCESS:
-        return JobNotFoundError(
-            f"{mark(url)}: does not exist, so no job has ended there, or the job wrote none",
-            f"check with: ray-committer status {mark(directory)}",
-        )
-    return JobNotFoundError(f"{mark(url)}: does not exist", "check its spelling")

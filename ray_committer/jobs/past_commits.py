@@ -271,7 +271,7 @@ def _merged(files: Sequence[PastCommit], logged: Sequence[PastCommit]) -> list[P
     """Each commit once, with what all of them say; a file goes with the last commit of its job."""
     merged = list(logged)
     for commit in files:
-        numbers = [number for number, other in enumerate(merged) if _is_same(commit, other)]
+        numbers = [number for number, known in enumerate(merged) if _is_same(commit, known)]
         # The last one of that id: an id can be used again, and the file is about its latest job.
         if numbers:
             merged[numbers[-1]] = _both(merged[numbers[-1]], commit)

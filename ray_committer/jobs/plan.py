@@ -117,7 +117,6 @@ def _plan_cleanup(context: JobContext, current: Seen) -> JobPlan:
 
 
 def _plan_renames(job: OpenJob, current: Seen | None, first: int) -> JobPlan:
-    """Plan a commit that has not begun."""
     context = job.context
     if current is not None:
         refuse_aborted(context, current.phase)

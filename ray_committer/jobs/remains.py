@@ -45,6 +45,7 @@ _TAKEN = (
     "it back to $dest/_temporary/$jobId/$attempt (its manifests name both)"
 )
 _LEFT = "Hadoop's S3A committer could still commit it; to give it up, abort it by its id"
+_FOREIGN = "it is not from this protocol; a classic committer may have left it"
 _AT_WORK = "process {process} on {host} is at work on its commit"
 
 
@@ -83,7 +84,10 @@ def find_remains(
         try:
             states = [read_job(store, attempt) for attempt in readable(group)]
         except (PermissionError, LinkedPathError) as e:
-            yield Remains(_unread(group[0], e), kept=problem(e, group[0].directory))
+            directory = group[0].directory  # of the job: it is not known which attempt was not read
+            place = replace(group[0].job, number=0, directory=directory)
+            unread = JobStatus(place, Committer.UNKNOWN, closed=e)
+            yield Remains(unread, kept=problem(e, directory))
             continue
         decided = next((status.job for status in states if status.phase in WITH_RECORD), None)
         for state in states:
@@ -93,12 +97,6 @@ def find_remains(
                 yield Remains(status, kept=problem(status.closed, status.job.directory))
             elif not status.is_attempt:
                 yield _other_remains(store, status, limit)
-
-
-def _unread(status: JobStatus, error: PermissionError | LinkedPathError) -> JobStatus:
-    """The directory that a job is in, of which an attempt was not read."""
-    place = replace(status.job, number=0, directory=status.directory)
-    return JobStatus(place, Committer.UNKNOWN, closed=error)
 
 
 def _is_left(store: StoreOperations, attempt: JobAttempt) -> bool:
@@ -156,14 +154,9 @@ def at_work(store: StoreOperations, attempt: JobAttempt, now_milliseconds: int) 
 def _other_remains(store: StoreOperations, status: JobStatus, limit: int) -> Remains:
     """A directory without a job attempt: empty, from the doctor, or not from this protocol."""
     is_empty = not list_directory(store, status.directory)
-    empty = Remains(status, has_ended=is_empty)
-    remains = _looked_at(store, empty, limit)
+    remains = _looked_at(store, Remains(status, has_ended=is_empty), limit)
     is_own = status.job.job_id.startswith(DOCTOR_PREFIX) or is_empty
-    if remains.kept is None and not is_own:
-        return replace(
-            remains, kept="it is not from this protocol; a classic committer may have left it"
-        )
-    return remains
+    return remains if is_own or remains.kept is not None else replace(remains, kept=_FOREIGN)
 
 
 def _looked_at(store: StoreOperations, remains: Remains, limit: int) -> Remains:

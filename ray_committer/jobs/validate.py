@@ -82,7 +82,7 @@ def validate_job(
                     f"{mark(job.context.job.directory)}: this job is not committed", "commit it first"
                 )
         except JobNotFoundError as e:
-            if isinstance(e, JobGoneError) and not _is_success(store, destination):
+            if isinstance(e, JobGoneError) and store.get_status(join(destination, SUCCESS)) is None:
                 raise
         return _by_success(store, destination, job_id)
 
@@ -94,10 +94,6 @@ def _by_manifests(job: OpenJob, committed: Seen) -> Validation:
     load_manifests(context, record, roots, stamp=committed.state.stamp)
     compared = validate_renamed_files(context, record.manifests)
     return Validation(context.url, context.job.job_id, Evidence.MANIFESTS, compared, record.files)
-
-
-def _is_success(store: StoreOperations, destination: str) -> bool:
-    return store.get_status(join(destination, SUCCESS)) is not None
 
 
 def _by_success(store: StoreOperations, destination: str, job_id: str | None) -> Validation:

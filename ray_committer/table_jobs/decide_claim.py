@@ -172,16 +172,13 @@ def _foreign(
 ) -> Iterator[str]:
     """The files where the job replaces data that no entry names: the job would have removed them."""
     for root in claim.replaces or ():
-        for path in _listed_in(store, table, root):
+        paths = (path for path, _ in list_table(store, table))
+        if root:
+            listed = store.list_files(join(table.destination, root))
+            paths = (relative(table.destination, status.path) for status in listed)
+        for path in paths:
             if path not in known and not is_hidden(path):
                 yield f"{path}: no entry of the log names it"
-
-
-def _listed_in(store: StoreOperations, table: TablePlaces, root: str) -> Iterator[str]:
-    if not root:
-        return (path for path, _ in list_table(store, table))
-    listed = store.list_files(join(table.destination, root))
-    return (relative(table.destination, status.path) for status in listed)
 
 
 def _is_not_done(store: StoreOperations, table: TablePlaces, claim: int, committed: int) -> bool:

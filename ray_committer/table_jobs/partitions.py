@@ -115,7 +115,10 @@ class TablePartitions:
         snapshot = TableSnapshot(self._store, self._table, table_id)
         if touched is None or len(touched) > MOST_ALONE:
             filled = directories_of(file.p for file in snapshot.files())
-            return filled if touched is None else set(_within(filled, frozenset(touched)))
+            roots = frozenset(touched or ("",))
+            if "" in roots:
+                return filled
+            return {path for path in filled if not roots.isdisjoint(and_above(path))}
         return directories_of(file.p for path in touched for file in snapshot.files(path))
 
     def _everywhere(self) -> set[str]:
@@ -188,8 +191,3 @@ def _quoted(location: str) -> str:
     if location.startswith("/") or not colon:
         return quote_path(location)
     return f"{scheme}:{quote_path('/' + rest)}"
-
-
-def _within(paths: Collection[str], roots: frozenset[str]) -> Iterator[str]:
-    """The `paths` that are one of the directories `roots`, or below one."""
-    return (path for path in paths if "" in roots or any(above in roots for above in and_above(path)))
