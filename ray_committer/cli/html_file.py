@@ -33,10 +33,8 @@ html_option = click.option(
 
 
 def write_html(report: CommitReport, html_file: str | None) -> None:
-    """Write the page if a file is given.
-
-    If the page cannot be written, that is printed, but nothing fails: the commit itself is done.
-    """
+    """Write the page if a file is given. If it cannot be written, that is printed, but nothing fails:
+    the commit itself is done."""
     if html_file is None:
         return
     from ray_committer.report.html import report_html  # most commits write no page

@@ -128,8 +128,9 @@ def _plan_renames(job: OpenJob, current: Seen | None, first: int) -> JobPlan:
     outcome = turn.look()
     old, unfinished = OldFiles(), tuple(_waits(context, outcome))
     if not isinstance(outcome, CommittedRun):
-        old, stopped = _look(job, loaded, turn.run_id)
-        unfinished = (*stopped, *unfinished)
+        roots = roots_of_mode(context, loaded, job.replaced_roots)
+        old = look_at_data(context, loaded, roots, allowed_roots=job.allowed_roots)
+        unfinished = (*_unfinished(job, loaded, roots, turn.run_id), *unfinished)
     stamp = current.state.stamp if current else UNSTAMPED
     logged = read_jobs_in_log(context.store, context.job.destination).of(context.job, stamp)
     removed = len(old.replaced)
@@ -146,13 +147,6 @@ def _plan_renames(job: OpenJob, current: Seen | None, first: int) -> JobPlan:
         claims=tuple(turn.partitions or (logged.partitions if logged else ())),
         claim=logged.claim if logged else None,
     )
-
-
-def _look(job: OpenJob, loaded: LoadedManifests, run_id: str | None) -> tuple[OldFiles, tuple[str, ...]]:
-    """The old files where the job writes, and a text for each job in its way that has stopped."""
-    roots = roots_of_mode(job.context, loaded, job.replaced_roots)
-    old = look_at_data(job.context, loaded, roots, allowed_roots=job.allowed_roots)
-    return old, _unfinished(job, loaded, roots, run_id)
 
 
 def _turn(job: OpenJob, current: Seen | None, loaded: LoadedManifests) -> Turn:

@@ -90,10 +90,7 @@ class Recording:
                 self._note_throttled(event, now)
 
     def report(self, result: CommitResult, **facts: Any) -> CommitReport:
-        """Return the report: the result, what was recorded, and the findings from both.
-
-        `facts` are fields of the report that no event shows.
-        """
+        """Return the report: the result, what was recorded, findings, and `facts` without an event."""
         lost = {(lost_worker.worker, lost_worker.process) for lost_worker in self._lost}
         rows = [structs.replace(row, lost=key in lost) for key, row in self._workers.items()]
         rows.sort(key=lambda row: row.files_per_second)

@@ -130,10 +130,7 @@ def scan_on(
 
 
 def _compare(repair: Repair) -> tuple[TableScan, list[ListedFile]]:
-    """Compare the directory of a table with its log; change nothing. Also returns the foreign files.
-
-    Errors as `list_table`.
-    """
+    """What differs, and the foreign files themselves; changes nothing. Errors as `list_table`."""
     store, table = repair.store, repair.table
     before, files = read_files(store, table, repair.definition.table_id)
     compared, changed, unnamed = sum(map(len, files.values())), dict[str, str](), dict[str, FileStatus]()
@@ -167,10 +164,8 @@ def _compare(repair: Repair) -> tuple[TableScan, list[ListedFile]]:
 
 
 def _import(repair: Repair, files: Sequence[ListedFile]) -> None:
-    """Put files that no entry names into the log.
-
-    `CommitConflictError` if another job is at work where they are, or if one of them has changed.
-    """
+    """Put files that no entry names into the log. `CommitConflictError` if another job is at work where
+    they are, or if one of them has changed."""
     store, table, definition = repair.store, repair.table, repair.definition
     job_id = IMPORT + new_nonce()
     claim = TableClaim(

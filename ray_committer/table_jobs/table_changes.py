@@ -170,10 +170,8 @@ def _last_writer(
     name: str,
     kept_by: int | None,
 ) -> tuple[ClaimCommitted | None, int | None]:
-    """The last commit that has added a file, and the version of the one that has removed it then.
-
-    With `kept_by`, the file is the one that the job of this claim has removed.
-    """
+    """The last commit that has added a file, and the version of the one that has removed it then. With
+    `kept_by`, the file is the one that the job of this claim has removed."""
     written: ClaimCommitted | None = None
     removed: int | None = None
     for commit in commits:

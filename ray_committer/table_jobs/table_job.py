@@ -67,10 +67,8 @@ def run_table_job(
     *,
     on_result: Callable[[CommitResult], None] = lambda _: None,
 ) -> CommitResult:
-    """Set up the new job of `context`, let `write` run its tasks, and commit it.
-
-    After a failure the job is given up, unless it is recorded.
-    """
+    """Set up the new job of `context`, let `write` run its tasks, and commit it; after a failure give
+    it up, unless it is recorded."""
     setup_job(
         context.store,
         context.job,
