@@ -1,11 +1,12 @@
-"""Plan a commit: its directories, first renames, totals, and the number of requests it would make."""
+"""Plan a commit, or what is left of one: directories, first renames, totals, number of requests."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 
 from ray_committer.errors import RayCommitterError, RecordGoneError, mark
 from ray_committer.job_files.commit_record import load_commit_record
@@ -20,10 +21,11 @@ from ray_committer.jobs.job_plan import (
     planned_requests,
 )
 from ray_committer.jobs.open_job import OpenJob, StorageOptions, existing_state, open_job
-from ray_committer.jobs.plan_rest import load_to_plan, plan_rest
+from ray_committer.jobs.survey_jobs import entries_left, pending_marks
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.claims import Obstacle
-from ray_committer.protocol.record import ManifestRef
+from ray_committer.protocol.paths import parent
+from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.protocol.state import UNFINISHED, UNSTAMPED, Phase
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_runs import CommittedRun
@@ -35,12 +37,14 @@ from ray_committer.stages.load_manifests import (
     LoadedManifests,
     ManifestsChangedError,
     changed_too_often,
+    load_manifests,
     load_unchanged,
 )
 from ray_committer.stages.old_data.mode_roots import ModeRoots, claim_of, roots_of_mode
 from ray_committer.stages.other_jobs.end_others import plan_text
 from ray_committer.stages.preflight import OldFiles, look_at_data, preflight
-from ray_committer.stages.save_commit_record import refuse_aborted
+from ray_committer.stages.run.coordinator_loss import load_with_coordinator
+from ray_committer.stages.save_commit_record import refuse_aborted, refuse_foreign_paths
 from ray_committer.stages.turns.claim_table import begin_turn
 from ray_committer.stages.turns.find_table import require_table
 from ray_committer.stages.turns.run_once import run_id_of
@@ -99,7 +103,7 @@ def _plan_as_found(job: OpenJob, first: int) -> JobPlan:
             return _plan_cleanup(context, current)
         if current is not None and current.state.record:
             record = load_commit_record(context.store, context.job, current.state)
-            return plan_rest(job, current, record, first)
+            return _plan_rest(job, current, record, first)
         return _plan_renames(job, current, first)
     except (RayCommitterError, OSError):
         latest = read_state(context.store, context.job)
@@ -116,12 +120,67 @@ def _plan_cleanup(context: JobContext, current: Seen) -> JobPlan:
     return replace(plan, moved=plan.files, moved_bytes=plan.bytes)
 
 
+@dataclass(frozen=True, slots=True)
+class _Rest:
+    """What is left to be moved of the manifest with this number, and the `first` of these renames."""
+
+    number: int
+    files: int
+    bytes: int
+    directories: frozenset[str]
+    first: tuple[PlannedRename, ...]
+
+
+def _plan_rest(job: OpenJob, current: Seen, record: CommitRecord, first: int) -> JobPlan:
+    """Plan what is left of a commit that has begun."""
+    context = job.context
+    refuse_aborted(context, current.phase)
+    refuse_foreign_paths(context, record, (*job.replaced_roots, *job.allowed_roots))
+    loaded = _load(job, current, record)
+    pending = pending_marks(context.store, (context.job.destination, *record.allowed_roots))
+    work = partial(_rest_of, pending=pending, limit=first)
+    rests = sorted(context.executor.run(work, enumerate(loaded.manifests)), key=attrgetter("number"))
+    leaves = sorted({path for rest in rests for path in rest.directories})
+    left, left_bytes = sum(rest.files for rest in rests), sum(rest.bytes for rest in rests)
+    removed = len(record.replaced)
+    in_log = read_jobs_in_log(context.store, context.job.destination)
+    logged = in_log.of(context.job, current.state.stamp)
+    requests = planned_requests(context, len(record.manifests), left, len(leaves), removed)
+    return replace(
+        new_plan(context, current.phase.value, record.manifests, requests=requests),
+        directories=len(leaves),
+        replaced=removed,
+        first_directories=tuple(shown_url(context.store.spec, path) for path in leaves[:first]),
+        first_renames=tuple(rename for rest in rests for rename in rest.first)[:first],
+        claims=logged.partitions if logged else (),
+        claim=logged.claim if logged else None,
+        moved=record.files - left,
+        moved_bytes=record.bytes - left_bytes,
+    )
+
+
+def _rest_of(
+    worker: Worker, numbered: tuple[int, ManifestRef], *, pending: frozenset[bytes], limit: int
+) -> _Rest:
+    """Work: what a commit that has begun has not moved yet of one manifest."""
+    number, ref = numbered
+    manifest = worker.recorded(ref).manifest
+    left = list(entries_left(worker.store, worker.job, manifest, pending))
+    return _Rest(
+        number,
+        files=len(left),
+        bytes=sum(entry.expected.size for entry in left),
+        directories=frozenset(parent(entry.dest) for entry in left),
+        first=tuple(planned_rename(worker.store.spec, entry) for entry in left[:limit]),
+    )
+
+
 def _plan_renames(job: OpenJob, current: Seen | None, first: int) -> JobPlan:
     context = job.context
     if current is not None:
         refuse_aborted(context, current.phase)
     with listed_attempts(context, job.state.task_attempts) as attempts:
-        loaded = load_unchanged(context, partial(load_to_plan, job, current, None))
+        loaded = load_unchanged(context, partial(_load, job, current, None))
     preflight(context, loaded)
     refuse_unsaved(context, loaded, attempts)
     turn = _turn(job, current, loaded)
@@ -147,6 +206,16 @@ def _plan_renames(job: OpenJob, current: Seen | None, first: int) -> JobPlan:
         claims=tuple(turn.partitions or (logged.partitions if logged else ())),
         claim=logged.claim if logged else None,
     )
+
+
+def _load(job: OpenJob, current: Seen | None, record: CommitRecord | None) -> LoadedManifests:
+    """Load the manifests as the commit would, and save nothing."""
+    context = job.context
+    allowed = tuple(record.allowed_roots) if record else job.allowed_roots
+    roots = (context.job.destination, *allowed)
+    stamp = current.state.stamp if current else UNSTAMPED
+    look = partial(load_manifests, context, record, roots, stamp=stamp, changes_nothing=True)
+    return load_with_coordinator(context, look)
 
 
 def _turn(job: OpenJob, current: Seen | None, loaded: LoadedManifests) -> Turn:
