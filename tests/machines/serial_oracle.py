@@ -143,9 +143,21 @@ def _crashed(answers: Answers) -> str | None:
 
 
 def _refused(answers: Answers) -> str | None:
-    """Find an operation that failed although nothing can prevent its success."""
+    """Find an operation that failed although nothing can prevent its success.
+
+    Only a log seals a job that appends. It can be an earlier run of the same application then, and
+    cannot be given up, so a set-up is refused.
+    """
+    appends = {one.job.place[1] for one, _ in answers if one.job and not one.job.mode.replaces}
     refused = [(one, told) for one, told in answers if told.how not in ("ended", "killed")]
-    return next((f"{one.name}: {told}" for one, told in refused if one.must_end_well), None)
+    return next(
+        (
+            f"{one.name}: {told}"
+            for one, told in refused
+            if one.must_end_well and not any(f"(job {name}, sealed)" in told.text for name in appends)
+        ),
+        None,
+    )
 
 
 def _without_end(jobs: Sequence[Job], ends: Ends) -> str | None:
