@@ -20,6 +20,8 @@ from ray_committer.stores.base import FileStatus, StoredState, StoreOperations
 
 T = TypeVar("T")
 Request = Callable[[], StoredState | None]
+Ask = Callable[[], bool]
+Act = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +88,7 @@ class Places(ABC):
         """Take what was taken away to a name that no other process knows; None if it is gone."""
 
     @abstractmethod
-    def discard(
-        self,
-        gone: JobAttempt,
-        is_meant: Callable[[], bool],
-        delete_state: Callable[[], None],
-        *,
-        is_aborted: bool,
-    ) -> bool:
+    def discard(self, gone: JobAttempt, is_meant: Ask, delete_state: Act, *, is_aborted: bool) -> bool:
         """Delete what was taken away; idempotent. False if by now it is another job than is meant. Where
         nothing was moved, `delete_state` comes last. What an undo took back goes only with a job that
         `is_aborted`."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ray_committer.places.base import Places
 from ray_committer.places.directories import MovedDirectories
-from ray_committer.places.objects import FlatObjects
+from ray_committer.places.objects import FlatObjects, Uploads
 from ray_committer.places.old_files import (
     FilesAside,
     OldFiles,
@@ -16,7 +16,6 @@ from ray_committer.places.old_files import (
 )
 from ray_committer.places.output import Output, UploadedOutput
 from ray_committer.places.own_files import OwnFiles, WrittenFiles
-from ray_committer.places.uploads import Uploads
 from ray_committer.stores.base import StoreOperations, Versions
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
-from ray_committer.places.base import Places, Request, T
+from ray_committer.places.base import Act, Ask, Places, Request, T
 from ray_committer.places.settle import settle
 from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.state import JobState, new_nonce
@@ -127,14 +127,7 @@ class MovedDirectories(Places):
             return None
         return further
 
-    def discard(
-        self,
-        gone: JobAttempt,
-        is_meant: Callable[[], bool],
-        delete_state: Callable[[], None],
-        *,
-        is_aborted: bool,
-    ) -> bool:
+    def discard(self, gone: JobAttempt, is_meant: Ask, delete_state: Act, *, is_aborted: bool) -> bool:
         self.store.delete_directory(gone.directory)
         return True
 

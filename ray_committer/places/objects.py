@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ray_committer.places.base import Places, Request, T
+from ray_committer.places.base import Act, Ask, Places, Request, T
 from ray_committer.protocol.paths import CONTENT_SUFFIX, CURRENT, UNDONE, JobAttempt, join
 from ray_committer.protocol.state import JobState
 from ray_committer.stores.base import FileStatus, StoreOperations
@@ -56,14 +56,7 @@ class FlatObjects(Places):
     def take_further(self, gone: JobAttempt) -> JobAttempt | None:
         return gone  # a copy of another store's, which no other process reads
 
-    def discard(
-        self,
-        gone: JobAttempt,
-        is_meant: Callable[[], bool],
-        delete_state: Callable[[], None],
-        *,
-        is_aborted: bool,
-    ) -> bool:
+    def discard(self, gone: JobAttempt, is_meant: Ask, delete_state: Act, *, is_aborted: bool) -> bool:
         store, undone = self.store, (join(gone.directory, UNDONE),) if is_aborted else ()
         contents = [
             status for status in listed_in(store, gone.state) if status.name.endswith(CONTENT_SUFFIX)
@@ -82,6 +75,26 @@ class FlatObjects(Places):
 
     def can_count(self, directory: str) -> bool:
         return True
+
+
+class Uploads(FlatObjects):
+    """The form for S3, where a file is an upload until it is completed. A job has few files there: its
+    state, manifests, and copies of these, which its tasks make themselves. So one listing shows all."""
+
+    __slots__ = ()
+
+    def makes_copies(self, job: JobAttempt) -> bool:
+        return False  # each task has saved one
+
+    def can_count(self, directory: str) -> bool:
+        return False  # the files of its tasks are uploads
+
+    @property
+    def cleanup_ends_attempts(self) -> bool:
+        return True
+
+    def list_job(self, directory: str) -> tuple[FileStatus, ...] | None:
+        return tuple(self.store.list_objects(directory))
 
 
 def listed_in(store: StoreOperations, directory: str) -> list[FileStatus]:

@@ -13,8 +13,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from ray_committer.places.aside import is_gone, move_back
+from ray_committer.errors import CommitStateUnknownError, mark
 from ray_committer.places.settle import settle
+from ray_committer.protocol.paths import parent
 from ray_committer.protocol.record import ReplacedFile
 from ray_committer.stores.base import FileStatus, StoreOperations
 
@@ -146,11 +147,11 @@ class UnmovableFiles(VersionedFiles):
 
     def look(self, path: str) -> FileStatus | None:
         """One request, which also shows the version."""
-        mark = self.store.read_state(path)
-        if mark is None:
+        there = self.store.read_state(path)
+        if there is None:
             return None
-        size = len(mark.text.encode(errors="surrogateescape"))
-        return FileStatus(path, is_directory=False, size=size, etag=mark.version, version=mark.version)
+        size = len(there.text.encode(errors="surrogateescape"))
+        return FileStatus(path, is_directory=False, size=size, etag=there.version, version=there.version)
 
     def clear(self, old: Old) -> None:
         self.store.delete_version(old[0].path, old[0].version)
@@ -220,3 +221,41 @@ def is_same(file: ReplacedFile, aside: FileStatus) -> bool:
     """Whether a file is the one that was listed, by the facts that a rename keeps."""
     told = (aside.is_directory, aside.size, aside.modified_milliseconds)
     return told == (False, file.size, file.modified_milliseconds)
+
+
+def move_back(store: StoreOperations, place: str, path: str) -> None:
+    """Move a file or a directory back from its place aside, never over another; nothing if another
+    process has done it."""
+    aside = store.get_status(place)
+    if aside is None:
+        return
+    rename = store.rename if not aside.is_directory else store.move_directory
+    for is_last in (False, True):
+        try:
+            settle(lambda: rename(place, path), lambda: is_gone(store, place))
+        except FileNotFoundError:
+            if is_gone(store, place):
+                return
+            if is_last:
+                raise
+            store.mkdirs(parent(path))  # it was removed when it was empty
+        else:
+            return
+
+
+def return_stranger(store: StoreOperations, place: str, path: str) -> None:
+    """Move back what was taken and is not the caller's; `CommitStateUnknownError`, with both files kept,
+    if its name is taken by then."""
+    try:
+        move_back(store, place, path)
+    except (FileExistsError, IsADirectoryError, NotADirectoryError) as e:
+        raise CommitStateUnknownError(
+            f"{mark(path)}: another program wrote a file there while its name was taken away, and then "
+            f"one more: the first is now {mark(place)}, and nothing is lost",
+            "move one of the two away, and run the same command again",
+        ) from e
+
+
+def is_gone(store: StoreOperations, path: str) -> bool:
+    """Whether nothing is at a path."""
+    return store.get_status(path) is None

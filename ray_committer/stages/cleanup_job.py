@@ -7,7 +7,7 @@ or ``vacuum``, finishes a clean-up that was interrupted. Source: Hadoop CleanupJ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from ray_committer.errors import RayCommitterError, mark, why
@@ -42,8 +42,7 @@ def cleanup_job(context: JobContext, committed: Seen, record: CommitRecord | Non
             sync_taken_away(context)
             delete = partial(_delete, context, gone, committed, record.manifests if record else ())
             above = partial(store.remove_empty_directory, context.job.job_directory)
-            steps: list[Callable[[], object]] = [delete, above] if gone != context.job else [delete]
-            context.at_once(lambda step: step(), steps)
+            context.do_at_once(delete, *([above] if gone != context.job else []))
         remove_empty_parents(context, is_moved=gone not in (None, context.job))
     except (OSError, RayCommitterError) as e:
         _note_failure(context, context.job.directory, e)

@@ -16,10 +16,10 @@ from ray_committer.protocol.passed_over import PassedOver, extra_data_of
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.state import UNSTAMPED
-from ray_committer.protocol.uri import Location, format_uri
 from ray_committer.stages.save_task_manifest import ATTEMPTS, save_task_manifest
 from ray_committer.stages.scan_task_attempt_directory import Scan, scan_task_attempt_directory
 from ray_committer.stores.base import StoreOperations
+from ray_committer.work.entries import uri_of
 from ray_committer.work.upload_file import TaskUploads
 
 
@@ -55,7 +55,7 @@ def commit_task(
         job_attempt_number=job.number,
         task_id=task_id,
         task_attempt_id=task_attempt_id,
-        task_attempt_dir=format_uri(Location(store.spec.scheme, store.spec.authority, directory)),
+        task_attempt_dir=uri_of(store.spec, directory),
         files=scan.files,
         directories=scan.directories,
         extra_data={

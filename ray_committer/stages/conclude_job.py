@@ -6,9 +6,7 @@ Source: Hadoop CreateSuccessMarker, CleanupJobStage.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from ray_committer.errors import RecordGoneError, mark
 from ray_committer.job_files.commit_record import load_commit_record
@@ -76,6 +74,5 @@ def _mark(context: JobContext, progress: CommitProgress, record: CommitRecord, c
             delete_old_success(context, record)
             save_success_file(context, written, current)
 
-        steps: list[Callable[[], Any]] = [partial(end_other_attempts, context), replace_success]
-        is_last, _ = context.at_once(lambda step: step(), steps)
+        is_last, _ = context.do_at_once(partial(end_other_attempts, context), replace_success)
         return bool(is_last)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ray_committer.errors import CommitCancelledError, RayCommitterError, mark, shown
 from ray_committer.events import CancelToken, EventSink, Notice, StageEnded, StageStarted, ignore
@@ -148,6 +148,10 @@ class JobContext:
             return list(map(function, items))
         with ThreadPoolExecutor(min(self.driver_threads, len(items))) as pool:
             return list(pool.map(function, items))
+
+    def do_at_once(self, *steps: Callable[[], Any]) -> list[Any]:
+        """`at_once` for steps that differ; return their results."""
+        return self.at_once(lambda step: step(), steps)
 
     def notice(self, text: str) -> None:
         """Send a text that a person should read as an event, and add it to the report. Its paths become

@@ -11,7 +11,6 @@ from functools import partial
 
 from ray_committer.errors import MissingManifestsError, mark
 from ray_committer.job_files.job_tree import JobTree
-from ray_committer.protocol.paths import JobAttempt
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import (
     MANY_MANIFESTS,
@@ -21,7 +20,6 @@ from ray_committer.stages.load_manifests import (
     counted_names,
     listing_of,
 )
-from ray_committer.stores.base import StoreOperations
 from ray_committer.work.worker import Worker
 
 
@@ -53,7 +51,7 @@ def copies_are_current(
         return (
             listing_of(context.job, counted_manifests(statuses, names)).digest == loaded.listing.digest
         )
-    listing = _listing(context.store, context.job, context.job.manifests, names)
+    listing = _listing(context, context.job.manifests, names=names)
     return _is_as_loaded(context, loaded, context.job.manifests, listing)
 
 
@@ -72,9 +70,9 @@ def _are_same(context: JobContext, loaded: LoadedManifests, directory: str) -> b
     names = counted_names(context)
     is_long = len(loaded.manifests) >= MANY_MANIFESTS
     if is_long and context.executor.starts_workers and context.places.are_listed_alike:
-        (listing,) = context.executor.run(partial(_look, names=names), [directory])
+        (listing,) = context.executor.run(partial(_listing, names=names), [directory])
     else:
-        listing = _listing(context.store, context.job, directory, names)
+        listing = _listing(context, directory, names=names)
     return _is_as_loaded(context, loaded, directory, listing)
 
 
@@ -89,17 +87,12 @@ def _is_as_loaded(
     return listing.digest == loaded.listing.digest
 
 
-def _look(worker: Worker, directory: str, *, names: frozenset[str] | None) -> Listing | None:
-    """Work: `_listing`."""
-    return _listing(worker.store, worker.job, directory, names)
-
-
 def _listing(
-    store: StoreOperations, job: JobAttempt, directory: str, names: frozenset[str] | None
+    where: JobContext | Worker, directory: str, *, names: frozenset[str] | None
 ) -> Listing | None:
-    """What is in `directory` now; None if it is gone."""
+    """What is in `directory` now, here or as work; None if it is gone."""
     try:
-        statuses = store.list_anew(directory)
+        statuses = where.store.list_anew(directory)
     except FileNotFoundError:
         return None
-    return listing_of(job, counted_manifests(statuses, names))
+    return listing_of(where.job, counted_manifests(statuses, names))

@@ -7,9 +7,8 @@ Source: Hadoop CreateOutputDirectoriesStage, RenameFilesStage, ValidateRenamedFi
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 from ray_committer.errors import CommitStateUnknownError, mark, why
 from ray_committer.job_files.job_state import Seen, advance
@@ -45,10 +44,8 @@ def create_directories(job: RecordedJob, which: Pass) -> None:
         # is, would find no file and take all of them for lost.
         context.executor.admit_workers(prove_same_store, record.nonce)
         make = partial(with_coordinator, context, lambda: create_output_directories(context), job.reload)
-        steps: list[Callable[[], Any]] = [make]
-        if which is Pass.NEW:
-            steps.append(partial(put_old_success_aside, context, record))
-        job.progress.directories, *_ = context.at_once(lambda step: step(), steps)
+        put_aside = [partial(put_old_success_aside, context, record)] if which is Pass.NEW else []
+        job.progress.directories, *_ = context.do_at_once(make, *put_aside)
 
 
 def move_files(job: RecordedJob, which: Pass) -> None:
@@ -135,14 +132,11 @@ def decide_committed(job: RecordedJob, current: Seen) -> Seen:
         note = partial(touched_directories, context, record)
         progress.partitions = with_coordinator(context, note, job.reload)
     context.journal.add(progress.renamed.statistics)
-    steps: list[Callable[[], Any]] = [
-        partial(advance, context.store, context.job, current, Phase.COMMITTED)
-    ]
-    if record.mark_success:
-        version, sample = progress.table_version, progress.renamed.sample
-        steps.append(partial(write_success_file, context, record, sample, table_version=version))
+    commit = partial(advance, context.store, context.job, current, Phase.COMMITTED)
+    version, sample = progress.table_version, progress.renamed.sample
+    write = partial(write_success_file, context, record, sample, table_version=version)
     with context.stage(names.COMMIT_POINT):
-        committed, *written = context.at_once(lambda step: step(), steps)
+        committed, *written = context.do_at_once(commit, *([write] if record.mark_success else []))
         sync_state(context)
     progress.success = written[0] if written else None
     return cast("Seen", committed)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 from ray_committer.errors import ManifestChangedError, RayCommitterError, mark
 from ray_committer.job_files.job_state import Seen, advance_if_unchanged
@@ -164,8 +164,7 @@ def _look_and_list(
     if not claim.excludes and not turn.is_in_log:
         # No old file gives way, so what is at the destination does not change the record: no order is
         # needed, and the look takes no time of its own.
-        steps: list[Callable[[], Any]] = [look, check]
-        rivals, checked = context.at_once(lambda step: step(), steps)
+        rivals, checked = context.do_at_once(look, check)
         return rivals or _or_raise(checked)
     # The look finds jobs without a claim, and ends those that have stopped. The claim comes after it,
     # since it stays in the log when the declaration is withdrawn. The list comes after the claim: what
@@ -189,15 +188,12 @@ def _warn_of_network(context: JobContext, claim: Claim) -> None:
 def _freeze_and_declare(decision: _Decision, last: Seen, record: CommitRecord) -> Seen:
     """Freeze the manifests and declare the job; also write the record in parallel if it is known."""
     context, run = decision.run.context, decision.run
-    steps: list[Callable[[], Any]] = [
-        partial(_check_and_freeze, decision),
-        partial(declare_job, context, last, decision.claim, run.name, decision.run_id),
-    ]
-    if decision.is_known:
-        steps.append(partial(write_commit_record, context, record))
+    freeze = partial(_check_and_freeze, decision)
+    declare = partial(declare_job, context, last, decision.claim, run.name, decision.run_id)
+    write = [partial(write_commit_record, context, record)] if decision.is_known else []
     # The freeze can fail although the declaration stands: withdrawn again, it has held others up and
     # decided nothing.
-    is_same, declared, *_ = context.at_once(lambda step: step(), steps)
+    is_same, declared, *_ = context.do_at_once(freeze, declare, *write)
     if not is_same:
         withdraw(context, declared)
         raise ManifestsChangedError
@@ -240,15 +236,14 @@ def _refuse_wrong_sources(
 def _check(decision: _Decision) -> OldFiles | Exception:
     """The old files where the job writes, or the error to raise if no other job is in the way."""
     context = decision.run.context
-    steps: list[Callable[[], Any]] = [
-        partial(_is_still_alone, context, decision.loaded),
-        partial(with_coordinator, context, partial(_list_old_files, decision), decision.load),
-        partial(find_old_success, context, decision.roots.replaced),
-    ]
     try:
         # An error here counts only if nobody is in the way: what looks like an obstacle can be a commit
         # at work.
-        are_current, old, success = context.at_once(lambda step: step(), steps)
+        are_current, old, success = context.do_at_once(
+            partial(_is_still_alone, context, decision.loaded),
+            partial(with_coordinator, context, partial(_list_old_files, decision), decision.load),
+            partial(find_old_success, context, decision.roots.replaced),
+        )
         if not are_current:
             return ManifestsChangedError()
         return replace(cast("OldFiles", old), success=cast("ReplacedFile | None", success))
@@ -261,11 +256,8 @@ def _is_still_alone(context: JobContext, loaded: LoadedManifests) -> bool:
     # After the declaration: an attempt that is set up later sees it and gives way (D8), and a task that
     # saves its manifest now waits for the decision (D4).
     tree = list_tree(context.store, context.job.job_directory)
-    steps: list[Callable[[], Any]] = [
-        partial(abort_older_attempts, context.store, context.job, tree),
-        partial(copies_are_current, context, loaded, tree),
-    ]
-    _, are_current = context.at_once(lambda step: step(), steps)
+    abort_older = partial(abort_older_attempts, context.store, context.job, tree)
+    _, are_current = context.do_at_once(abort_older, partial(copies_are_current, context, loaded, tree))
     return bool(are_current)
 
 

@@ -27,12 +27,11 @@ from ray_committer.protocol.plan import EntryRange, Shard, ShardSizes, count_by_
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.protocol.recovery import Proof
 from ray_committer.protocol.success import MAX_FILENAMES
-from ray_committer.protocol.uri import Location, format_uri
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import PACKED_FILES, LoadedManifests, unpack
 from ray_committer.stages.run.throttling import ThrottlingWatch
 from ray_committer.stores.registry import shown_url
-from ray_committer.work.entries import Entry, OldFileStaysError
+from ray_committer.work.entries import Entry, OldFileStaysError, uri_of
 from ray_committer.work.publish_entry import publish_entry, require_unpublished
 from ray_committer.work.sidecars import recorded_entries
 from ray_committer.work.worker import Worker
@@ -251,7 +250,7 @@ def _rename_shard(
     finally:
         busy_seconds = worker.busy.end(place.worker, time.monotonic())
     outcomes = [outcome for outcome in ended if not outcome.held]
-    located = (_uri(worker, outcome.entry.dest) for outcome in outcomes[: shard.sample])
+    located = (uri_of(worker.store.spec, outcome.entry.dest) for outcome in outcomes[: shard.sample])
     seconds = [outcome.seconds for outcome in outcomes]
     statistics = aggregate(
         _statistics(seconds, [took for _, took in failed], len(again)), worker.take_statistics()
@@ -309,7 +308,3 @@ def _entries(worker: Worker, shard: Shard, packed: Mapping[str, bytes]) -> Itera
     for part, loaded_entries in worker.map_reads(read, shard.ranges):
         for entry in loaded_entries:
             yield part.index, entry
-
-
-def _uri(worker: Worker, path: str) -> str:
-    return format_uri(Location(worker.store.spec.scheme, worker.store.spec.authority, path))

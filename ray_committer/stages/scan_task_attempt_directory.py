@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from ray_committer.errors import TaskCommitError, mark
 from ray_committer.protocol.hidden_names import is_of_file_system, is_passed_over
 from ray_committer.protocol.manifest import DirEntry, FileEntry
 from ray_committer.protocol.paths import ancestors, is_inside
-from ray_committer.protocol.uri import Location, format_uri
 from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.work.entries import uri_of
 
 SCAN_THREADS = 8
 
@@ -47,12 +48,12 @@ def scan_task_attempt_directory(
                 if not _is_output(status, directory, named):
                     scan.passed_over.append(status.path.removeprefix(f"{directory}/"))
                     continue
-                dest = _uri(store, destination + status.path.removeprefix(directory))
+                dest = uri_of(store.spec, destination + status.path.removeprefix(directory))
                 if status.is_directory:
                     entered.append(status.path)
                     scan.directories.append(DirEntry(dest, l=level))
                 else:
-                    scan.files.append(_entry(_uri(store, status.path), dest, status))
+                    scan.files.append(_entry(uri_of(store.spec, status.path), dest, status))
     return scan
 
 
@@ -66,7 +67,7 @@ def _listed(
             f"{mark(root)}: is gone, so this task attempt cannot be committed", "run the task again"
         ) from e
     # Sorted, so that equal output gives equal manifests on every store and in every run.
-    return sorted((status for listing in listings for status in listing), key=_path)
+    return sorted((status for listing in listings for status in listing), key=attrgetter("path"))
 
 
 def _is_output(status: FileStatus, root: str, named: Collection[str]) -> bool:
@@ -97,11 +98,3 @@ def _was_asked_for(path: str, root: str, named: Collection[str]) -> bool:
 
 def _entry(source: str, dest: str, status: FileStatus) -> FileEntry:
     return FileEntry(s=source, d=dest, z=status.size, e=status.etag, m=status.modified_milliseconds)
-
-
-def _path(status: FileStatus) -> str:
-    return status.path
-
-
-def _uri(store: StoreOperations, path: str) -> str:
-    return format_uri(Location(store.spec.scheme, store.spec.authority, path))

@@ -8,10 +8,9 @@ none per file: the writers of data files are responsible for forcing their conte
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import chain
 
 from ray_committer.executors.base import Work
 from ray_committer.protocol.paths import ancestors, join, parent
@@ -35,9 +34,7 @@ def sync_manifests(context: JobContext, manifests: Sequence[ManifestRef]) -> Non
 def sync_destinations(context: JobContext) -> None:
     """Force the names in every destination directory to disk; the coordinator must know them."""
     if context.syncs:
-        width = context.executor.width
-        shares = (tuple(context.executor.directories.share(number, width)) for number in range(width))
-        _run(context, _sync_directories, chain([(context.job.destination,)], shares))
+        _run(context, _sync_directories, _written_to(context))
 
 
 def sync_replaced(context: JobContext, record: CommitRecord) -> None:
@@ -63,9 +60,7 @@ def sync_place(context: JobContext, place: str) -> None:
 def sync_taken_back(context: JobContext) -> None:
     """Force to disk that no file of the job is still at its destination."""
     if context.syncs:
-        width = context.executor.width
-        shares = (tuple(context.executor.directories.share(number, width)) for number in range(width))
-        _run(context, _sync_what_is_there, chain([(context.job.destination,)], shares))
+        _run(context, _sync_what_is_there, _written_to(context))
 
 
 def sync_taken_away(context: JobContext) -> None:
@@ -73,6 +68,13 @@ def sync_taken_away(context: JobContext) -> None:
     if context.syncs:
         for path in (context.job.temporary, context.job.job_directory):
             _sync_unless(FileNotFoundError, context.store, path)
+
+
+def _written_to(context: JobContext) -> Iterator[Paths]:
+    yield (context.job.destination,)
+    width = context.executor.width
+    for number in range(width):
+        yield tuple(context.executor.directories.share(number, width))
 
 
 def _run(context: JobContext, work: Work[None], groups: Iterable[Paths]) -> None:

@@ -14,9 +14,8 @@ from contextlib import suppress
 from functools import partial
 
 from ray_committer.errors import CommitStateUnknownError, mark
-from ray_committer.places.aside import return_stranger
 from ray_committer.places.choose import needed, old_files_of
-from ray_committer.places.old_files import can_have_two_names
+from ray_committer.places.old_files import can_have_two_names, return_stranger
 from ray_committer.places.settle import settle
 from ray_committer.protocol.actions import CompleteUpload, Rename
 from ray_committer.protocol.paths import TAKEN_BACK_SUFFIX, join, parent

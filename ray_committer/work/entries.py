@@ -9,12 +9,12 @@ from functools import lru_cache
 
 from ray_committer.errors import PreflightError, mark
 from ray_committer.protocol.actions import LEAST_PART_BYTES, CompleteUpload, Rename
-from ray_committer.protocol.manifest import FileEntry, TaskManifest, stamp_of
+from ray_committer.protocol.manifest import TaskManifest, stamp_of
 from ray_committer.protocol.paths import JobAttempt, is_inside, join, parent
 from ray_committer.protocol.recovery import Expectation
 from ray_committer.protocol.sidecar import FileIdentity
 from ray_committer.protocol.table_paths import is_in_log
-from ray_committer.protocol.uri import Location, parse_uri, unquote_path
+from ray_committer.protocol.uri import Location, format_uri, parse_uri, unquote_path
 from ray_committer.stores.addresses import without_password
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.registry import is_on_store
@@ -50,7 +50,9 @@ def entries(
     `identities`, one for each entry of the manifest, are used in place of its own etags and times."""
     for index, file in enumerate(manifest.files[low:high], low):
         if file.u is not None:
-            yield _upload(manifest, file, store_path(file.d, spec))
+            stamp, dest = stamp_of(manifest), store_path(file.d, spec)
+            made_by = manifest.task_attempt_id, manifest.job_id
+            yield CompleteUpload(dest, file.u, file.p or (), file.e, stamp, *made_by, file.z)
             continue
         source, dest = store_path(file.s, spec), store_path(file.d, spec)
         if identities is None:
@@ -59,19 +61,6 @@ def entries(
         else:
             identity = identities[index]
             yield Rename(source, dest, Expectation(file.z, identity.etag), identity.version)
-
-
-def _upload(manifest: TaskManifest, file: FileEntry, dest: str) -> CompleteUpload:
-    return CompleteUpload(
-        dest,
-        file.u or "",
-        file.p or (),
-        file.e,
-        stamp_of(manifest),
-        manifest.task_attempt_id,
-        manifest.job_id,
-        file.z,
-    )
 
 
 def store_path(uri: str, spec: StoreSpec) -> str:
@@ -84,6 +73,11 @@ def store_path(uri: str, spec: StoreSpec) -> str:
     if not is_name or not directory:
         return _own_path(parse_uri(uri), spec, uri)
     return _own_directory(directory + slash, spec.scheme, spec.authority) + name
+
+
+def uri_of(spec: StoreSpec, path: str) -> str:
+    """The URI of a path of the store, as manifests have it."""
+    return format_uri(Location(spec.scheme, spec.authority, path))
 
 
 def check_entry(

@@ -37,10 +37,7 @@ def rename_entry(
 ) -> Proof | None:
     """Rename one file; None if it was moved now, else the proof that it was moved before.
 
-    `old` is the recorded file that this one replaces. `on_retry` is called before each further rename.
-    `CommitConflictError` if another file is at the destination. `CommitStateUnknownError` if the file is
-    lost or cannot be moved, or if the store does not show whether it was moved. `OldFileStaysError` if
-    `old` is still in its place, and cannot be replaced.
+    Arguments and errors as `publish_entry`.
     """
     # No look before the rename: it never replaces, so it may be tried at any time, by several processes
     # at once, and most often it is the only request for this file.

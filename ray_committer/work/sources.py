@@ -79,9 +79,9 @@ def _is_wrong(entry: Entry, status: FileStatus | None) -> str | None:
     )
 
 
-def list_directory(store: StoreOperations, directory: str) -> list[FileStatus]:
-    """List a directory; a directory that does not exist is empty."""
+def list_directory(store: StoreOperations, directory: str, *, anew: bool = False) -> list[FileStatus]:
+    """List a directory, `anew` past each cache; a directory that does not exist is empty."""
     try:
-        return store.list_status(directory)
+        return store.list_anew(directory) if anew else store.list_status(directory)
     except (FileNotFoundError, NotADirectoryError):
         return []

@@ -21,10 +21,10 @@ from ray_committer.protocol.actions import predict_etag
 from ray_committer.protocol.manifest import MAX_PARTS, FileEntry, decode_manifest, digest
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.sidecar import COPY_PREFIX, copy_name
-from ray_committer.protocol.uri import Location, format_uri
 from ray_committer.stores.at_once import streamed
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.parts import PartedFile
+from ray_committer.work.entries import uri_of
 
 IN_FLIGHT = 2
 
@@ -144,9 +144,8 @@ class UploadFile(PartedFile):
         self.entry = entry
 
     def _entry(self, parts: tuple[str, ...] | None, *, is_md5: bool = True) -> FileEntry:
-        where = Location(self._store.spec.scheme, self._store.spec.authority, self.path)
         return FileEntry(
-            d=format_uri(where),
+            d=uri_of(self._store.spec, self.path),
             z=self._written,
             u=self._upload,
             p=parts,

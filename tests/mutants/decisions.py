@@ -13,8 +13,7 @@ from ray_committer.job_files.others import destinations_above, until_certain
 from ray_committer.job_files.owners import Life, life_of
 from ray_committer.job_files.read_job import last_sign
 from ray_committer.job_files.success import is_noted, success_if_told
-from ray_committer.places.aside import return_stranger
-from ray_committer.places.old_files import can_have_two_names
+from ray_committer.places.old_files import can_have_two_names, return_stranger
 from ray_committer.protocol.claims import judge
 from ray_committer.protocol.manifest import stamp_of
 from ray_committer.protocol.paths import CURRENT, JobAttempt, join

@@ -10,11 +10,10 @@ import pytest
 from ray_committer.places.base import Places
 from ray_committer.places.choose import needed, old_files_of, output_of, own_files_of, places_of
 from ray_committer.places.directories import MovedDirectories
-from ray_committer.places.objects import FlatObjects
+from ray_committer.places.objects import FlatObjects, Uploads
 from ray_committer.places.old_files import FilesAside, PlainFiles, UnmovableFiles, VersionedFiles
 from ray_committer.places.output import Output, UploadedOutput
 from ray_committer.places.own_files import OwnFiles, WrittenFiles
-from ray_committer.places.uploads import Uploads
 from ray_committer.stores.adls.store import AdlsStore
 from ray_committer.stores.base import StoreCapabilities, StoreOperations, StoreSpec
 from ray_committer.stores.gcs.store import FLAT, HIERARCHICAL, GcsStore

@@ -92,7 +92,7 @@ def test_no_module_asks_what_kind_of_store_it_stands_on():
         ("if store.capabilities.has_directories: pass", ["store.capabilities.has_directories"]),
         ("kind = context.store.capabilities.versions", ["context.store.capabilities.versions"]),
         ("from ray_committer.stores.base import Versions", ["Versions"]),
-        ("from ray_committer.places.uploads import Uploads", ["Uploads"]),
+        ("from ray_committer.places.objects import Uploads", ["Uploads"]),
         ("if store.has(StoreOperations.sync): pass", ["store.has(StoreOperations.sync)"]),
         ("if isinstance(self.store, S3Store): pass", ["isinstance(self.store, S3Store)"]),
         ("if isinstance(one, S3Store): pass", ["isinstance(one, S3Store)"]),

@@ -19,10 +19,10 @@ from ray_committer.protocol.record import ManifestRef, ReplacedFile
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.context import JobContext
-from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.file_sets import each_file
 from ray_committer.work.batches import batches
 from ray_committer.work.entries import entries
+from ray_committer.work.sources import list_directory
 from ray_committer.work.worker import Worker
 
 
@@ -118,16 +118,9 @@ def _with_claims(
     for directory, jobs in coming.items():
         # Listed after the log was read: a file that is moved in between counts once, since it is taken
         # out of what is to come.
-        names = _names(context.store, directory)
+        names = {status.path for status in list_directory(context.store, directory, anew=True)}
         rooms[directory] = _Room(len(names), {path: jobs[path] for path in jobs.keys() - names})
     return rooms
-
-
-def _names(store: StoreOperations, directory: str) -> set[str]:
-    try:
-        return {status.path for status in store.list_anew(directory)}
-    except (FileNotFoundError, NotADirectoryError):
-        return set()
 
 
 def _added_by_batch(

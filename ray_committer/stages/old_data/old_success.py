@@ -14,9 +14,8 @@ from contextlib import suppress
 from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError, ManifestError, mark
 from ray_committer.job_files.job_state import Seen
 from ray_committer.job_files.success import attempt_of, success_if_told
-from ray_committer.places.aside import move_back
 from ray_committer.places.choose import needed, old_files_of, places_of
-from ray_committer.places.old_files import Old, replaced_file
+from ray_committer.places.old_files import Old, move_back, replaced_file
 from ray_committer.protocol.paths import SUCCESS, JobAttempt, join, parent
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.protocol.success import SuccessData, decode_success

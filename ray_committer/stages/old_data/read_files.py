@@ -19,6 +19,7 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stages.old_data.list_replaced_files import OldData
 from ray_committer.stores.at_once import at_once
 from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.work.sources import list_directory
 
 
 def find_read_files(
@@ -66,15 +67,8 @@ def list_read_files(context: JobContext, work: TableWork) -> OldData:
 
 def _statuses(store: StoreOperations, paths: Iterable[str]) -> Mapping[str, FileStatus]:
     directories = sorted({parent(path) for path in paths})
-    listed = at_once(store, partial(_listed, store), directories)
+    listed = at_once(store, partial(list_directory, store, anew=True), directories)
     return {status.path: status for statuses in listed for status in statuses if not status.is_directory}
-
-
-def _listed(store: StoreOperations, directory: str) -> list[FileStatus]:
-    try:
-        return store.list_anew(directory)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
 
 
 def _is_as_listed(file: ListedFile, status: FileStatus) -> bool:

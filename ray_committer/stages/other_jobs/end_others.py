@@ -68,8 +68,6 @@ EndJob = Callable[[JobStatus, End], list[str]]
 """Ends a job and returns the notices of that; `StateChangedError` if the job is not as it was seen."""
 Choice = tuple[JobStatus, End | None]
 """A job, and how it is ended; None if it is not."""
-Pause = Callable[[float], object]
-"""Sleeps for so many seconds, unless it raises an error."""
 
 
 def cannot_end(rival: JobStatus, how: End) -> list[str]:
