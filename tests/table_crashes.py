@@ -234,6 +234,6 @@ def check(store: StoreOperations, table: TablePlaces, visible: Files) -> None:
     versions = [number_of(status.name) for status in listed(store, table.checkpoints)]
     for version in (None, *filter(None, versions)):
         _, files = read_files(store, table, DEFINITION.table_id, version)
-        sizes = {file.p: file.z for partition in files.values() for file in partition.values()}
+        sizes = {file.path: file.size for partition in files.values() for file in partition.values()}
         assert sizes == replay(store, table, version).files
     assert store.get_status(temporary_directory(table.destination)) is None

@@ -25,34 +25,17 @@ shorter than twice that."""
 _NAME_DIGITS = 8
 
 
-class ListedFile(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """One file of a table: `p` path relative to the destination, `z` size in bytes, `m` modification
-    time in milliseconds since 1970, `e` etag."""
+_KEYS = {"path": "p", "size": "z", "modified_milliseconds": "m", "etag": "e"}
 
-    p: str
-    z: int
-    m: int | None = None
-    e: str | None = None
 
-    @property
-    def path(self) -> str:
-        """Its path below the destination."""
-        return self.p
+class ListedFile(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, rename=_KEYS):
+    """One file of a table: its path below the destination, its size in bytes, when it was written, in
+    milliseconds since 1970, and its etag; both are None on a store that does not have them."""
 
-    @property
-    def size(self) -> int:
-        """Its size in bytes."""
-        return self.z
-
-    @property
-    def modified_milliseconds(self) -> int | None:
-        """When it was written, in milliseconds since 1970; None if the store does not keep that."""
-        return self.m
-
-    @property
-    def etag(self) -> str | None:
-        """Its etag; None on a store without."""
-        return self.e
+    path: str
+    size: int
+    modified_milliseconds: int | None = None
+    etag: str | None = None
 
 
 class FileList(msgspec.Struct, frozen=True, gc=False):
@@ -108,7 +91,7 @@ def are_inline(files: int) -> bool:
 
 def inline_set(files: Sequence[ListedFile]) -> FileSet:
     """A set whose files are in the entry itself."""
-    return FileSet(len(files), sum(file.z for file in files), inline=list(files))
+    return FileSet(len(files), sum(file.size for file in files), inline=list(files))
 
 
 def listed_set(lists: Sequence[FileList]) -> FileSet:
@@ -123,7 +106,7 @@ def listed_set(lists: Sequence[FileList]) -> FileSet:
 def pack(files: Sequence[ListedFile]) -> PackedFiles:
     """Pack some files for one list; equal files give equal data."""
     lines = msgspec.json.Encoder().encode_lines(files)
-    return PackedFiles(len(files), sum(file.z for file in files), zlib.compress(lines))
+    return PackedFiles(len(files), sum(file.size for file in files), zlib.compress(lines))
 
 
 def cut(files: Sequence[ListedFile]) -> Iterator[PackedFiles]:

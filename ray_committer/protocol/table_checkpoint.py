@@ -25,7 +25,7 @@ FEWEST_FILES = MOST_FILES // 4
 Changes = Mapping[str, ListedFile | None]
 """What became of the files at some paths: None if a file was removed."""
 
-_path = attrgetter("p")
+_path = attrgetter("path")
 
 
 class Part(msgspec.Struct, frozen=True, gc=False):
@@ -124,7 +124,7 @@ def apply_changes(files: list[ListedFile], changes: Changes) -> list[ListedFile]
     """The files after some changes, in the order of their paths; `files` are in that order."""
     if not changes:
         return files
-    changed = [file for file in files if file.p not in changes]
+    changed = [file for file in files if file.path not in changes]
     changed += (file for file in changes.values() if file is not None)
     changed.sort(key=_path)
     return changed
@@ -170,7 +170,7 @@ def cut_parts(files: Sequence[ListedFile], start: str = "") -> Iterator[tuple[Pa
             first = _first_of_partition(files[end])
             # At the partition's first path if the cut is between partitions: a file that is added to it
             # later then falls into this part.
-            start = first if files[end - 1].p < first else files[end].p
+            start = first if files[end - 1].path < first else files[end].path
         begin = end
 
 
@@ -184,7 +184,7 @@ def _end_of_part(files: Sequence[ListedFile], begin: int, most: int) -> int:
 
 def _first_of_partition(file: ListedFile) -> str:
     """A path that is not above any of the partition of `file`."""
-    partition = partition_of(file.p)
+    partition = partition_of(file.path)
     return f"{partition}/" if partition else ""
 
 

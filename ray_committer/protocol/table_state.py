@@ -165,5 +165,5 @@ def by_partition(listed: Iterable[ListedFile]) -> Files:
     """The files of a table, by partition and path."""
     files: Files = {}
     for file in listed:
-        files.setdefault(partition_of(file.p), {})[file.p] = file
+        files.setdefault(partition_of(file.path), {})[file.path] = file
     return files

@@ -153,13 +153,13 @@ def finish_removal(repair: Repair, logged: Logged | ClaimInFlight, committed: in
     commit = read_entry(store, table, committed)
     if not isinstance(commit, TableCommit) or not commit.removed.files:
         return Removal()
-    new = {file.p for file in repair.files(claim, claim.files)}
-    old = [file for file in repair.files(claim, commit.removed) if file.p not in new]
+    new = {file.path for file in repair.files(claim, claim.files)}
+    old = [file for file in repair.files(claim, commit.removed) if file.path not in new]
     remove = keep_listed_files if commit.kept else remove_listed_files
     # Asked once more between the look and the removal, see `remove_listed_files`.
     is_in_flight = partial(_is_not_done, store, table, logged.version, committed)
     removal = remove(store, table, logged.version, old, is_in_flight)
-    known = new.union(file.p for file in old)
+    known = new.union(file.path for file in old)
     kept = (*removal.kept, *_foreign(store, table, claim, known))
     # Last: until `done` no other job works in these partitions, so a crash before it leaves nothing
     # unprotected.

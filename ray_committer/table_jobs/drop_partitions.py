@@ -34,7 +34,7 @@ def plan_drop(
     at = FilesAt(store, table, table_id)
     missing: set[str] = set()
     for partition in partitions:
-        named = {file.p for file in at.below(partition)}
+        named = {file.path for file in at.below(partition)}
         there = _files_below(store, table, partition)
         if not named and not there:
             raise PathError(

@@ -114,7 +114,7 @@ def _import(
                 f"{how_to_end(store, table, pending)}; then run the same command",
             )
         in_log = {path for files in known.values() for path in files}
-        files = [file for file in _files(store, table) if file.p not in in_log]
+        files = [file for file in _files(store, table) if file.path not in in_log]
         lists = save_file_set(store, table, files, job_id=job_id, job_attempt=0)
         claim = TableClaim(
             job_id=job_id,

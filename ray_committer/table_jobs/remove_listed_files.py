@@ -65,7 +65,7 @@ def remove_listed_files(
     if not files or (puts_aside and not _make_places(store, table, claim, files)):
         return Removal()
     # By its number in the list, which is the same in each run.
-    places = {file.p: _place(table, claim, number) for number, file in enumerate(files)}
+    places = {file.path: _place(table, claim, number) for number, file in enumerate(files)}
     present = [finding for finding in find_listed(store, table, files) if finding.status is not None]
     if not is_in_flight():
         return Removal()
@@ -73,7 +73,7 @@ def remove_listed_files(
     kept = [str(finding) for finding in present if not finding.is_proved]
     left = list[str]()  # appending one element is thread-safe
     remove = partial(_remove_or_leave, store, left)
-    removed = at_once(store, lambda finding: remove(finding, places[finding.file.p]), proved)
+    removed = at_once(store, lambda finding: remove(finding, places[finding.file.path]), proved)
     kept += sorted(left)
     if puts_aside:
         kept += _remove_places(store, table, claim, files, keeps=keeps)
@@ -100,7 +100,9 @@ def keep_listed_files(
         return Removal()
     kept = [str(finding) for finding in present if not finding.is_proved]
     places = [
-        (finding.status, table.kept(claim, finding.file.p)) for finding in present if finding.is_proved
+        (finding.status, table.kept(claim, finding.file.path))
+        for finding in present
+        if finding.is_proved
     ]
     at_once(store, store.mkdirs, needed(store, sorted({parent(place) for _, place in places})))
     moved = at_once(store, lambda move: _move(store, *move), places)
@@ -115,7 +117,7 @@ def _remove_or_leave(store: StoreOperations, left: list[str], finding: Found, pl
     except OSError as e:
         if e.errno not in STAYS:
             raise
-        left.append(f"{finding.file.p}: could not be removed ({e.strerror})")
+        left.append(f"{finding.file.path}: could not be removed ({e.strerror})")
         return False
 
 
@@ -216,7 +218,7 @@ def _move_strangers_back(
     """Move back what was put aside after the look at it, but is another file."""
     strangers = [(path, finding) for path, finding in pairs if not finding.is_proved]
     for path, finding in strangers:
-        return_stranger(store, path, join(table.destination, finding.file.p))
+        return_stranger(store, path, join(table.destination, finding.file.path))
     return [str(finding) for _, finding in strangers]
 
 
@@ -225,7 +227,7 @@ def _keep(
 ) -> None:
     """Move what is aside to where the log keeps it; what is kept there already is left aside."""
     places = [
-        (path, finding.file, table.kept(claim, finding.file.p))
+        (path, finding.file, table.kept(claim, finding.file.path))
         for path, finding in pairs
         if finding.is_proved
     ]
@@ -249,7 +251,7 @@ def _remove_empty_directories(
     store: StoreOperations, table: TablePlaces, files: Sequence[ListedFile]
 ) -> None:
     """Force the removal to disk, and remove the directories of old files that are empty now."""
-    paths = {parent(join(table.destination, file.p)) for file in files} - {table.destination}
+    paths = {parent(join(table.destination, file.path)) for file in files} - {table.destination}
     for directory in sorted(paths, key=lambda path: path.count("/"), reverse=True):
         with suppress(FileNotFoundError):
             store.sync(directory)

@@ -46,7 +46,7 @@ def remove_orphans(repair: Repair, candidates: Sequence[ListedFile]) -> Removal:
         job_attempt=0,
         nonce=new_nonce(),
         mode=WriteMode.OVERWRITE,
-        partitions=fold_partitions(partition_of(finding.file.p) for finding in present),
+        partitions=fold_partitions(partition_of(finding.file.path) for finding in present),
         replaces=[],
         at_milliseconds=repair.now_milliseconds,
     )
@@ -56,7 +56,7 @@ def remove_orphans(repair: Repair, candidates: Sequence[ListedFile]) -> Removal:
     orphans = [
         finding.file
         for finding in present
-        if finding.file.p not in files.get(partition_of(finding.file.p), {})
+        if finding.file.path not in files.get(partition_of(finding.file.path), {})
     ]
     # Looked at again under the claim, for the same reason.
     still = list(find_listed(store, table, orphans))

@@ -125,7 +125,7 @@ def _remove(repair: Repair, logged: Logged, version: int) -> Removal:
         else [*(attempt_claim.claim for attempt_claim in logged.others), logged.claim]
     )
     claims = [claim for claim in (*logged.given_up, *given_up) if not claim.is_import]
-    files = {file.p: file for claim in claims for file in repair.files(claim, claim.files)}
+    files = {file.path: file for claim in claims for file in repair.files(claim, claim.files)}
     if not files:
         return Removal()
     try:

@@ -51,7 +51,7 @@ class Snapshot:
 
     def partitions(self) -> list[str]:
         """The directories with files, relative to the table, in order; reads the list of all files."""
-        return sorted({partition_of(file.p) for file in self.files()})
+        return sorted({partition_of(file.path) for file in self.files()})
 
     def files(self, partition: str = "") -> list[ListedFile]:
         """The files of a partition, such as ``day=1``, and of those below it; all without a partition.
@@ -151,11 +151,11 @@ class Snapshot:
     ) -> tuple[FileReader, Sequence[PlacedFile], Sequence[int]]:
         from ray_committer.interop.readers.arrow import PlacedFile, reader_of
 
-        placed = [pair for pair in self._placed(partition) if not is_hidden(pair[0].p)]
-        files = [PlacedFile(file.p, place) for file, place in placed]
+        placed = [pair for pair in self._placed(partition) if not is_hidden(pair[0].path)]
+        files = [PlacedFile(file.path, place) for file, place in placed]
         columns = self._definition.partition_columns
         reader = reader_of(self._store.spec, files, columns, format=format, schema=schema)
-        return reader, files, [file.z for file, _ in placed]
+        return reader, files, [file.size for file, _ in placed]
 
 
 def snapshot(

@@ -189,7 +189,7 @@ def _last_writer(
 def _names(
     store: StoreOperations, table: TablePlaces, claim: TableClaim, files: FileSet, name: str
 ) -> bool:
-    return any(file.p == name for file in files_of(store, table, claim, files))
+    return any(file.path == name for file in files_of(store, table, claim, files))
 
 
 def _nobody(

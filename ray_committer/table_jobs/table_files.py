@@ -40,14 +40,14 @@ class Found:
     def __str__(self) -> str:
         """What is wrong with it."""
         if self.status is None:
-            return f"{self.file.p}: is missing"
+            return f"{self.file.path}: is missing"
         if self.status.is_directory:
-            return f"{self.file.p}: is a directory"
-        if self.status.size != self.file.z:
-            return f"{self.file.p}: has {self.status.size} bytes, not {self.file.z}"
+            return f"{self.file.path}: is a directory"
+        if self.status.size != self.file.size:
+            return f"{self.file.path}: has {self.status.size} bytes, not {self.file.size}"
         if self.proof is Proof.SIZE_ONLY:
-            return f"{self.file.p}: only its size shows that it is the file"
-        return f"{self.file.p}: was changed"
+            return f"{self.file.path}: only its size shows that it is the file"
+        return f"{self.file.path}: was changed"
 
 
 def list_table(store: StoreOperations, table: TablePlaces) -> Iterator[tuple[str, FileStatus]]:
@@ -75,7 +75,7 @@ def find_listed(
     """What is in the places of some files of the log; one listing per directory."""
     by_directory: defaultdict[str, list[ListedFile]] = defaultdict(list)
     for file in files:
-        by_directory[partition_of(file.p)].append(file)
+        by_directory[partition_of(file.path)].append(file)
     groups = list(by_directory.items())
     for start in range(0, len(groups), AT_ONCE):
         part = groups[start : start + AT_ONCE]
@@ -87,7 +87,11 @@ def compare(file: ListedFile, status: FileStatus | None) -> Found:
     """Compare a file of the log with what is in its place."""
     if status is None or status.is_directory:
         return Found(file, status)
-    return Found(file, status, prove(Expectation(file.z, file.e, file.m), status.observation()))
+    return Found(
+        file,
+        status,
+        prove(Expectation(file.size, file.etag, file.modified_milliseconds), status.observation()),
+    )
 
 
 def files_of(
@@ -132,4 +136,4 @@ def _find_in_directory(
     except (FileNotFoundError, NotADirectoryError):
         listed = []
     there = {status.name: status for status in listed}
-    return [compare(file, there.get(file.p.rpartition("/")[2])) for file in files]
+    return [compare(file, there.get(file.path.rpartition("/")[2])) for file in files]

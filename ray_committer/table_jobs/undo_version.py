@@ -77,14 +77,14 @@ def plan_undo(store: StoreOperations, table: TablePlaces, table_id: str, version
     base = _refuse_later(store, table, table_id, undone)
     # What other programs had put there was no part of the table before, so a restored table must not
     # hold it.
-    was_there = {file.p for file in FilesAt(store, table, table_id, version - 1).below()}
+    was_there = {file.path for file in FilesAt(store, table, table_id, version - 1).below()}
     claim = undone.claim
-    removed = [file for file in files_of(store, table, claim, undone.removed) if file.p in was_there]
-    kept = tuple(Kept(file, table.kept(undone.claim_version, file.p)) for file in removed)
+    removed = [file for file in files_of(store, table, claim, undone.removed) if file.path in was_there]
+    kept = tuple(Kept(file, table.kept(undone.claim_version, file.path)) for file in removed)
     if kept and not undone.kept:
         raise TableVersionGoneError(
             f"{mark(table.destination)}: version {version} (job {claim.job_id}) has deleted "
-            f"{some_of([file.p for file in removed])}, so it cannot be undone",
+            f"{some_of([file.path for file in removed])}, so it cannot be undone",
             "nothing was changed: restore them from soft delete, and write them again",
         )
     _refuse_missing(store, kept)
@@ -183,7 +183,7 @@ def _refuse_missing(store: StoreOperations, kept: Sequence[Kept]) -> None:
     there: dict[str, int] = {}
     for sizes in at_once(store, partial(_sizes, store), directories):
         there |= sizes
-    wrong = [mark(file.place) for file in kept if there.get(file.place) != file.file.z]
+    wrong = [mark(file.place) for file in kept if there.get(file.place) != file.file.size]
     if wrong:
         raise TableVersionGoneError(
             f"{some_of(wrong)}: is gone or has changed, so the version cannot be undone",
@@ -214,7 +214,7 @@ def _restore(worker: Worker, item: tuple[int, tuple[Kept, ...]], *, copy: Copy) 
 
     def write(restored: TaskFiles, _: str) -> None:
         for file in files:
-            if copy(worker.store, file.place, restored.path(file.file.p)) != file.file.z:
+            if copy(worker.store, file.place, restored.path(file.file.path)) != file.file.size:
                 raise CommitAbortedError(
                     f"{mark(file.place)}: has changed while it was copied",
                     "nothing was changed: run the same command again",

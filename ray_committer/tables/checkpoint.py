@@ -180,8 +180,8 @@ def changes_of(
             for file_set in (commit.removed, commit.claim.files)
         )
         # Removed before added: a job that replaces a file by one of the same name names it in both.
-        changes.update((file.p, None) for file in removed if file.p in below)
-        changes.update((file.p, file) for file in added if file.p in below)
+        changes.update((file.path, None) for file in removed if file.path in below)
+        changes.update((file.path, file) for file in added if file.path in below)
     return changes
 
 

@@ -98,7 +98,7 @@ def shares(
     if number <= 1:
         return [Between()]
     paths = (
-        file.p
+        file.path
         for commit in commits
         for files in (commit.removed, commit.claim.files)
         for file in each_file(

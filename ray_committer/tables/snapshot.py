@@ -49,9 +49,9 @@ class TableSnapshot:
         `TableVersionGoneError` if a later commit has deleted one of them."""
         removed = self._removed(Below(directory))
         return [
-            self._place_of_removed(file, removed[file.p])
-            if file.p in removed
-            else join(self._table.destination, file.p)
+            self._place_of_removed(file, removed[file.path])
+            if file.path in removed
+            else join(self._table.destination, file.path)
             for file in files
         ]
 
@@ -80,7 +80,7 @@ class TableSnapshot:
             for file in self._read(commit, commit.removed, below):
                 # The first one that removed it has moved it away; a later one has removed another file
                 # of that name.
-                removers.setdefault(file.p, commit)
+                removers.setdefault(file.path, commit)
         return removers
 
     def _read(self, commit: ClaimCommitted, files: FileSet, below: Below) -> list[ListedFile]:
@@ -90,7 +90,10 @@ class TableSnapshot:
         return read_file_set(self._store, self._table, files, job_id=job_id, job_attempt=job_attempt)
 
     def _place_of_removed(self, file: ListedFile, by: ClaimCommitted) -> str:
-        path, kept = join(self._table.destination, file.p), self._table.kept(by.claim_version, file.p)
+        path, kept = (
+            join(self._table.destination, file.path),
+            self._table.kept(by.claim_version, file.path),
+        )
         if not by.kept:
             raise TableVersionGoneError(
                 f"{mark(path)}: is a file of version {self.state.version} of the table, which job "
@@ -102,7 +105,7 @@ class TableSnapshot:
         # name has a new file by now.
         if by.claim_version not in self._later[1] or self._is_there(kept):
             return kept
-        if file.p not in self._names_of_new(by):
+        if file.path not in self._names_of_new(by):
             return path
         raise TableVersionGoneError(
             f"{mark(path)}: is a file of version {self.state.version} of the table, which job "
@@ -118,7 +121,7 @@ class TableSnapshot:
         if not isinstance(entry, TableCommit):
             return False
         by = ClaimCommitted(pending.committed, pending.version, pending.claim, entry.removed)
-        removed = {file.p for file in self._read(by, by.removed, below) if file.p in below}
+        removed = {file.path for file in self._read(by, by.removed, below) if file.path in below}
         return not removed.isdisjoint(self._names_of_new(by))
 
     def _is_there(self, kept: str) -> bool:
@@ -127,5 +130,5 @@ class TableSnapshot:
     def _names_of_new(self, by: ClaimCommitted) -> frozenset[str]:
         if by.version not in self._new_names:
             files = self._read(by, by.claim.files, EVERYWHERE)
-            self._new_names[by.version] = frozenset(file.p for file in files)
+            self._new_names[by.version] = frozenset(file.path for file in files)
         return self._new_names[by.version]

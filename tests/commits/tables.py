@@ -76,7 +76,7 @@ def data_in(store: StoreOperations, table: TablePlaces = TABLE) -> dict[str, int
 def data_of_log(store: StoreOperations, table: TablePlaces = TABLE) -> dict[str, int]:
     """The files that the log of a table says are in it, with their sizes."""
     _, files = read_files(store, table, "id")
-    return {file.p: file.z for partition in files.values() for file in partition.values()}
+    return {file.path: file.size for partition in files.values() for file in partition.values()}
 
 
 def sizes(*files: Write) -> dict[str, int]:

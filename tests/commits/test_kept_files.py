@@ -85,7 +85,7 @@ def test_old_files_are_moved_and_the_commit_entry_says_so(kind):
     assert isinstance(entry, TableCommit)
     assert entry.kept
     for file in entry.removed.inline:
-        assert store.read(TABLE.kept(3, file.p)) == OLD[file.p]
+        assert store.read(TABLE.kept(3, file.path)) == OLD[file.path]
 
 
 def test_without_the_option_the_table_decides(kind):

@@ -219,8 +219,8 @@ def kept_overwrite(kind: Callable[[], MemoryStore]) -> MemoryStore:
         if (one := status[f"/table/day=1/{name}"])
     ]
     for file in old:
-        store.mkdirs(parent(TABLE.kept(5, file.p)))
-        store.rename(join("/table", file.p), TABLE.kept(5, file.p))
+        store.mkdirs(parent(TABLE.kept(5, file.path)))
+        store.rename(join("/table", file.path), TABLE.kept(5, file.path))
     new = []
     for name, data in {"day=1/b.parquet": b"zzz", "day=1/y.parquet": b"y"}.items():
         store.write(join("/table", name), data)

@@ -151,7 +151,7 @@ def _sizes(
     for one in files.lists:
         path = table.file_list(claim.job_id, claim.job_attempt, one.name)
         found += decode_file_list(store.read(path), one.digest, path)
-    return {file.p: file.z for file in found}
+    return {file.path: file.size for file in found}
 
 
 def _exclude(one: TableClaim, other: TableClaim) -> bool:

@@ -32,14 +32,17 @@ listed = st.builds(
 
 
 def some(count: int) -> list[ListedFile]:
-    return [ListedFile(f"day={number % 7}/{number}", number, m=number) for number in range(count)]
+    return [
+        ListedFile(f"day={number % 7}/{number}", number, modified_milliseconds=number)
+        for number in range(count)
+    ]
 
 
 @given(st.lists(listed, min_size=1, max_size=5))
 def test_file_lists_round_trip(files: list[ListedFile]):
     (packed,) = cut(files)
     assert decode_file_list(packed.data, packed.digest, "/p") == unpack(packed) == files
-    assert (packed.files, packed.size) == (len(files), sum(file.z for file in files))
+    assert (packed.files, packed.size) == (len(files), sum(file.size for file in files))
 
 
 @given(st.lists(st.lists(listed, max_size=3), max_size=3))
@@ -47,7 +50,7 @@ def test_the_sum_of_packed_files_is_the_list_of_all(parts: list[list[ListedFile]
     whole = sum(map(pack, parts), NO_PACKED)
     files = [file for part in parts for file in part]
     assert decode_file_list(whole.data, whole.digest, "/p") == files
-    assert (whole.files, whole.size) == (len(files), sum(file.z for file in files))
+    assert (whole.files, whole.size) == (len(files), sum(file.size for file in files))
 
 
 @pytest.mark.parametrize(("count", "inline"), [(0, True), (MOST_INLINE, True), (MOST_INLINE + 1, False)])

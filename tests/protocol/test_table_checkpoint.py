@@ -55,11 +55,11 @@ class Table:
     def below(self, directory: str = "") -> list[str]:
         below = Below(directory)
         found = [self.of(part) for part in below.of_parts(self.parts)]
-        return [file.p for files in found for file in below.of_files(files)]
+        return [file.path for files in found for file in below.of_files(files)]
 
     def of(self, part: Part) -> list[ListedFile]:
         files = decode_file_list(self._data[part.name], part.digest, part.name)
-        assert (part.files, part.bytes) == (len(files), sum(file.z for file in files))
+        assert (part.files, part.bytes) == (len(files), sum(file.size for file in files))
         return files
 
     def _read(self, part: Part) -> list[ListedFile]:
@@ -87,7 +87,7 @@ def test_the_parts_hold_every_file_whatever_changes(rounds: list[list[tuple[str,
         for one in rounds:
             what = {path: ListedFile(path, len(path)) if is_there else None for path, is_there in one}
             table.change(what)
-            files = {file.p: file for file in apply_changes(sorted_files(files), what)}
+            files = {file.path: file for file in apply_changes(sorted_files(files), what)}
             assert table.below() == sorted(files)
             for directory in {"a", "a=1", *(path.rpartition("/")[0] for path in files)} - {""}:
                 wanted = sorted(path for path in files if path.startswith(f"{directory}/"))

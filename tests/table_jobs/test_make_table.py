@@ -55,7 +55,7 @@ def named(store: StoreOperations, table: TablePlaces = TABLE) -> dict[str, int]:
     assert definition is not None
     state, files = read_files(store, table, definition.table_id)
     assert state.in_flight == []
-    return {file.p: file.z for partition in files.values() for file in partition.values()}
+    return {file.path: file.size for partition in files.values() for file in partition.values()}
 
 
 SIZES = {name: len(data) for name, data in FILES.items()}

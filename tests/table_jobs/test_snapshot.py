@@ -146,9 +146,9 @@ def keep(dest: Path, removed: Sequence[ray_committer.ListedFile]) -> int:
     )
     append(store, table, entry, version)
     for file in removed:
-        kept = Path(table.kept(version, file.p))
+        kept = Path(table.kept(version, file.path))
         kept.parent.mkdir(parents=True, exist_ok=True)
-        (dest / file.p).rename(kept)
+        (dest / file.path).rename(kept)
     append(store, table, done_of(version), version)
     return version
 

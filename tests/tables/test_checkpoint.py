@@ -46,7 +46,7 @@ JOB = {"job_id": "many", "job_attempt": 0}
 
 
 def a_file(job: int, day: int = 1) -> ListedFile:
-    return ListedFile(f"day={day}/{job}", job, m=job)
+    return ListedFile(f"day={day}/{job}", job, modified_milliseconds=job)
 
 
 def with_jobs(store: MemoryStore) -> MemoryStore:
@@ -228,7 +228,7 @@ def test_many_changes_are_taken_in_shares(kind, monkeypatch: pytest.MonkeyPatch)
     assert max(found) < 5_000
     assert save(memory) is None
     memory.delete_file(TABLE.entry(1))  # so that only the checkpoint can be read
-    assert FilesAt(memory, TABLE, "id").below() == sorted(many(25_000), key=lambda file: file.p)
+    assert FilesAt(memory, TABLE, "id").below() == sorted(many(25_000), key=lambda file: file.path)
 
 
 def test_a_directory_is_read_from_its_part_alone(kind):
@@ -242,8 +242,8 @@ def test_a_directory_is_read_from_its_part_alone(kind):
             memory, lambda one, until=until: FilesAt(one, TABLE, "id", until).below("day=17")
         )
         assert found == Counter(list_status=2, read=2)
-    of_day = [file for file in files if file.p.startswith("day=17/")]
-    assert FilesAt(memory, TABLE, "id").below("day=17") == sorted(of_day, key=lambda file: file.p)
+    of_day = [file for file in files if file.path.startswith("day=17/")]
+    assert FilesAt(memory, TABLE, "id").below("day=17") == sorted(of_day, key=lambda file: file.path)
     assert FilesAt(memory, TABLE, "id").below("day=1") == []
 
 

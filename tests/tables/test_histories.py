@@ -93,7 +93,7 @@ class History:
         """Go back to an older version of a partition: files with the names of those days."""
         partition = self.random.choice(PARTITIONS)
         older = self.random.choice(self.versions)
-        again = [ListedFile(file.p, next(self._numbers)) for file in _below(older, partition)]
+        again = [ListedFile(file.path, next(self._numbers)) for file in _below(older, partition)]
         removed = self._below(partition)
         version, claim = self._claim(WriteMode.OVERWRITE, partition, again)
         self._commit(version, claim, self._open.pop(version)[1], removed)
@@ -117,8 +117,8 @@ class History:
             removed = read_file_set(self.store, TABLE, one.removed, job_id=job_id, job_attempt=0)
             added = read_file_set(self.store, TABLE, one.claim.files, job_id=job_id, job_attempt=0)
             for file in removed:
-                del self.folded[file.p]
-            self.folded.update((file.p, file) for file in added)
+                del self.folded[file.path]
+            self.folded.update((file.path, file) for file in added)
             self.taken.update(added)
             self.changed.append((one.version, one.claim.mode.value))
             self.seen = one.version
@@ -164,9 +164,9 @@ class History:
             at_milliseconds=2,
             removed=self._listed(claim.job_id, removed),
         )
-        gone = {file.p for file in removed}
+        gone = {file.path for file in removed}
         after = {path: file for path, file in self.versions[-1].items() if path not in gone}
-        after.update((file.p, file) for file in added)
+        after.update((file.path, file) for file in added)
         number = self._put(entry, after)
         self.commits.append((number, claim.mode.value))
         self.added.update(added)
@@ -214,4 +214,4 @@ def check(history: History) -> None:
             assert found.files(partition) == _below(wanted, partition), (version, partition)
     head = TableSnapshot(history.store, TABLE, "id")
     assert head.files() == _below(history.versions[-1], "")
-    assert {partition_of(file.p) for file in head.files()} <= set(PARTITIONS)
+    assert {partition_of(file.path) for file in head.files()} <= set(PARTITIONS)

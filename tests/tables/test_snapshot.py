@@ -90,7 +90,7 @@ def test_a_commit_that_is_not_done_counts(store, table: TablePlaces):
     append_commit(store, "a", [A], table=table)
     replace_files(store, table, "b", [B], [A], kept=False, is_done=False)
     assert snapshot(store, None, table).files() == [B]
-    assert places(snapshot(store, None, table)) == [f"{table.destination}/{B.p}"]
+    assert places(snapshot(store, None, table)) == [f"{table.destination}/{B.path}"]
 
 
 @pytest.mark.parametrize("kept", [False, True])
@@ -98,7 +98,7 @@ def test_a_name_is_settled_after_the_job_has_replaced_the_old_file(
     store, table: TablePlaces, kept: bool
 ):
     append_commit(store, "a", [A, C], table=table)
-    claim = replace_files(store, table, "b", [ListedFile(A.p, 2), B], [A], kept=kept, is_done=False)
+    claim = replace_files(store, table, "b", [ListedFile(A.path, 2), B], [A], kept=kept, is_done=False)
     now = snapshot(store, None, table)
     assert [now.is_settled(directory) for directory in ("", "day=1", "day=2")] == [False, False, True]
     assert snapshot(store, 2, table).is_settled()
@@ -133,35 +133,39 @@ def test_a_file_that_was_kept_is_read_where_it_is_kept(store, table: TablePlaces
     claim = replace_files(store, table, "b", [B], [A], kept=True)
     replace_files(store, table, "c", [], [B], kept=False)
     assert places(snapshot(store, 2, table)) == [
-        table.kept(claim, A.p),
-        f"{table.destination}/{C.p}",
+        table.kept(claim, A.path),
+        f"{table.destination}/{C.path}",
     ]
 
 
 def test_the_first_removal_of_a_name_is_the_one_that_counts(store, table: TablePlaces):
     append_commit(store, "a", [A], table=table)
-    first = replace_files(store, table, "b", [ListedFile(A.p, 2)], [A], kept=True)
-    second = replace_files(store, table, "c", [ListedFile(A.p, 3)], [ListedFile(A.p, 2)], kept=True)
-    assert places(snapshot(store, 2, table)) == [table.kept(first, A.p)]
-    assert places(snapshot(store, first + 1, table)) == [table.kept(second, A.p)]
-    assert snapshot(store, first + 1, table).files() == [ListedFile(A.p, 2)]
-    assert places(snapshot(store, None, table)) == [f"{table.destination}/{A.p}"]
+    first = replace_files(store, table, "b", [ListedFile(A.path, 2)], [A], kept=True)
+    second = replace_files(
+        store, table, "c", [ListedFile(A.path, 3)], [ListedFile(A.path, 2)], kept=True
+    )
+    assert places(snapshot(store, 2, table)) == [table.kept(first, A.path)]
+    assert places(snapshot(store, first + 1, table)) == [table.kept(second, A.path)]
+    assert snapshot(store, first + 1, table).files() == [ListedFile(A.path, 2)]
+    assert places(snapshot(store, None, table)) == [f"{table.destination}/{A.path}"]
 
 
 def test_while_old_files_are_moved_each_is_looked_for(kind):
     store = table_on(kind())
     append_commit(store, "a", [A, C, B])
-    claim = replace_files(store, TABLE, "b", [ListedFile(B.p, 2)], [A, B, C], kept=True, is_done=False)
-    moved = TABLE.kept(claim, A.p)
+    claim = replace_files(
+        store, TABLE, "b", [ListedFile(B.path, 2)], [A, B, C], kept=True, is_done=False
+    )
+    moved = TABLE.kept(claim, A.path)
     store.mkdirs(moved.rpartition("/")[0])
     store.write(moved, b"1")
     old = snapshot(store, 3 - 1)
-    assert places(old, "day=2") == [f"/table/{C.p}"]
+    assert places(old, "day=2") == [f"/table/{C.path}"]
     with pytest.raises(TableVersionGoneError, match=r"/table/day=1/b: .* job b is moving now"):
         places(old)  # the job writes another file of that name
-    kept = TABLE.kept(claim, B.p)
+    kept = TABLE.kept(claim, B.path)
     store.write(kept, b"2")
-    assert places(old) == [moved, kept, f"/table/{C.p}"]
+    assert places(old) == [moved, kept, f"/table/{C.path}"]
 
 
 def test_a_snapshot_knows_of_later_commits_when_it_is_taken_again(kind):
@@ -171,7 +175,7 @@ def test_a_snapshot_knows_of_later_commits_when_it_is_taken_again(kind):
     claim = replace_files(store, TABLE, "b", [], [A], kept=True)
     assert places(found) == ["/table/day=1/a"]
     assert found.again().state.version == 2
-    assert places(found.again()) == [TABLE.kept(claim, A.p)]
+    assert places(found.again()) == [TABLE.kept(claim, A.path)]
 
 
 def test_one_partition_of_the_last_version_takes_four_requests(kind):

@@ -51,7 +51,7 @@ def rows(dest: Path) -> list[int]:
 def test_a_write_says_its_version(table: Path):
     first, second = written(table, 1), written(table, 2)
     assert [one.table_version for one in (first, second)] == [4, 6]
-    path = next(str(table / one.p) for one in ray_committer.snapshot(str(table), 4).files())
+    path = next(str(table / one.path) for one in ray_committer.snapshot(str(table), 4).files())
     found = ray_committer.who_wrote(path)
     assert (found.claim, found.version, found.job_id) == (3, 4, first.job_id)
 

@@ -45,21 +45,21 @@ class Partitioning:
 
     def texts(self, file: ListedFile) -> dict[str, str | None]:
         """The value of each column for a file, as Delta writes it; `ExportError` if one does not fit."""
-        directory = partition_of(file.p)
+        directory = partition_of(file.path)
         if directory not in self._known:
             self._known[directory] = dict(self._read(file))
         return self._known[directory]
 
     def _read(self, file: ListedFile) -> Iterator[tuple[str, str | None]]:
-        values = partition_values(file.p)
+        values = partition_values(file.path)
         if values.keys() != self.types.keys():
             raise ExportError(
-                f"{mark(join(self.root, file.p))}: is in a directory with {_named(values)}, but the "
+                f"{mark(join(self.root, file.path))}: is in a directory with {_named(values)}, but the "
                 f"files of the table have {_named(self.types)}",
                 "the table itself is as it was: such a table cannot be exported",
             )
         for name, kind in self.types.items():
-            yield name, _text(_value(join(self.root, file.p), name, values[name], kind))
+            yield name, _text(_value(join(self.root, file.path), name, values[name], kind))
 
 
 def partitioning_of(
@@ -69,7 +69,7 @@ def partitioning_of(
     declared_types = {column.name: column.type for column in declared}
     types = {
         name: _declared(name, declared_types[name]) if name in declared_types else inferred(texts)
-        for name, texts in texts_of((file.p for file in files), declared_types).items()
+        for name, texts in texts_of((file.path for file in files), declared_types).items()
     }
     return Partitioning(root, types)
 

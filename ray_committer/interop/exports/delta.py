@@ -117,7 +117,7 @@ class _Export:
         if file_schema is not None:
             partitions = delta.partitioning.types
             columns = pa.schema([field for field in file_schema if field.name not in partitions])
-            require_same(delta.schema, columns, join(self.table.destination, change.added[0].p))
+            require_same(delta.schema, columns, join(self.table.destination, change.added[0].path))
         before = delta.version
         delta.commit(change, self.app_id)
         self._note(change)
@@ -129,7 +129,7 @@ class _Export:
         `ExportError` if it is gone although the log names it."""
         for file in change.added[:1]:
             try:
-                return schema_of_file(self.store.spec, self.table.destination, file.p)
+                return schema_of_file(self.store.spec, self.table.destination, file.path)
             except FileNotFoundError:
                 self._require_removed(file)
         return None
@@ -139,7 +139,7 @@ class _Export:
         may be moving it to its place just now."""
         snapshot, directory = (
             TableSnapshot(self.store, self.table, self.definition.table_id),
-            partition_of(gone.p),
+            partition_of(gone.path),
         )
         # The log names the new files as soon as the job is committed. New files that take the names of
         # old ones are moved a moment later.
@@ -147,8 +147,8 @@ class _Export:
             raise BeatenError("a job moves its files to their places")
         if gone in snapshot.files(directory):
             raise ExportError(
-                f"{mark(join(self.table.destination, gone.p))}: is gone, although the log of the table "
-                "names it",
+                f"{mark(join(self.table.destination, gone.path))}: is gone, although the log of the "
+                "table names it",
                 "the table itself is as it was: restore it from soft delete or a snapshot; to compare "
                 "all files with the log, run: ray-committer table scan DEST",
             )

@@ -68,10 +68,10 @@ class Delta:
 
     def commit(self, change: Change, app_id: str) -> None:
         """Write one version of the Delta table; `BeatenError` if another process has written that."""
-        added = {file.p for file in change.added}
+        added = {file.path for file in change.added}
         # Delta knows a file by its path: an add replaces it, and a remove beside it would take the new
         # one away.
-        removed = [file for file in change.removed if file.p not in added]
+        removed = [file for file in change.removed if file.path not in added]
         actions = [
             *_adds(change.added, self.partitioning),
             *_removes(removed, self.partitioning),
@@ -132,10 +132,10 @@ def create_delta(
 
 def _adds(files: Sequence[ListedFile], partitioning: Partitioning) -> Iterator[AddAction]:
     for file in files:
-        modified = file.m or 0
+        modified = file.modified_milliseconds or 0
         values = partitioning.texts(file)
         # Without statistics: they are in the footers of the files, and an export reads no data file.
-        yield AddAction(file.p, file.z, values, modified, True, _NO_STATISTICS)
+        yield AddAction(file.path, file.size, values, modified, True, _NO_STATISTICS)
 
 
 def _removes(files: Sequence[ListedFile], partitioning: Partitioning) -> Iterator[RemoveAction]:
@@ -144,7 +144,7 @@ def _removes(files: Sequence[ListedFile], partitioning: Partitioning) -> Iterato
     now_milliseconds = time.time_ns() // 1_000_000
     for file in files:
         with suppress(ExportError):
-            yield RemoveAction(file.p, True, now_milliseconds, file.z, partitioning.texts(file))
+            yield RemoveAction(file.path, True, now_milliseconds, file.size, partitioning.texts(file))
 
 
 def _properties(change: Change, app_id: str) -> CommitProperties:

@@ -51,15 +51,15 @@ def change_of(store: StoreOperations, table: TablePlaces, commit: ClaimCommitted
 
 def data_files(files: Iterable[ListedFile]) -> list[ListedFile]:
     """The files that readers see."""
-    return [file for file in files if not is_hidden(file.p)]
+    return [file for file in files if not is_hidden(file.path)]
 
 
 def require_parquet(table: TablePlaces, files: Iterable[ListedFile]) -> None:
     """`ExportError` if one of some files of a table is not named as a Parquet file is."""
     for file in files:
-        if not file.p.endswith(PARQUET):
+        if not file.path.endswith(PARQUET):
             raise ExportError(
-                f"{mark(join(table.destination, file.p))}: is not a Parquet file by its name, and Delta "
-                f"tables have no other files",
+                f"{mark(join(table.destination, file.path))}: is not a Parquet file by its name, and "
+                "Delta tables have no other files",
                 "the table itself is as it was: only Parquet tables can be exported",
             )

@@ -27,7 +27,7 @@ def find_read_files(
 ) -> list[ReplacedFile]:
     """The facts of some files of a table, in their order; one listing per directory.
     `CommitConflictError` if a file is gone, or is not the one that the log names."""
-    paths = [join(destination, file.p) for file in files]
+    paths = [join(destination, file.path) for file in files]
     there = _statuses(store, paths)
     wrong = [
         mark(path)
@@ -72,6 +72,6 @@ def _statuses(store: StoreOperations, paths: Iterable[str]) -> Mapping[str, File
 
 
 def _is_as_listed(file: ListedFile, status: FileStatus) -> bool:
-    expected = Expectation(file.z, file.e, file.m)
+    expected = Expectation(file.size, file.etag, file.modified_milliseconds)
     observed = Observation(status.size, status.etag, status.modified_milliseconds)
     return prove(expected, observed) is not None
