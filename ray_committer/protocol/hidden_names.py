@@ -10,15 +10,7 @@ from __future__ import annotations
 _COPYING = "._COPYING_"
 _SUMMARIES = ("_metadata", "_common_metadata")
 _REMOVED_BUT_OPEN = (".nfs", ".fuse_hidden", ".smbdelete", ".__smb")
-_DIRECTORIES = (
-    ".snapshot",
-    ".snapshots",
-    ".snap",
-    "~snapshot",
-    ".zfs",
-    ".glusterfs",
-    "lost+found",
-)
+_DIRECTORIES = (".snapshot", ".snapshots", ".snap", "~snapshot", ".zfs", ".glusterfs", "lost+found")
 
 
 def is_hidden(path: str) -> bool:

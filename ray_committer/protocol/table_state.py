@@ -13,12 +13,7 @@ from msgspec import structs
 
 from ray_committer.errors import TableLogError
 from ray_committer.protocol.file_list import FileSet, ListedFile, partition_of
-from ray_committer.protocol.table_entry import (
-    LogEntry,
-    TableClaim,
-    TableCommit,
-    TableDone,
-)
+from ray_committer.protocol.table_entry import LogEntry, TableClaim, TableCommit, TableDone
 
 Files = dict[str, dict[str, ListedFile]]
 """The files of a table by path, of each partition."""

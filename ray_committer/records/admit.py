@@ -14,7 +14,7 @@ from ray_committer.errors import (
 from ray_committer.records import ledger
 from ray_committer.records.columns import check_columns
 from ray_committer.records.dialect import Column, TableColumn
-from ray_committer.records.job import command, has_rows, require_job, was_aborted, where
+from ray_committer.records.job import has_rows, require_job, was_aborted
 from ray_committer.records.ledger import LedgerJob, RecordedAttempt, State, WriteMode
 from ray_committer.records.report import RecordOutcome
 from ray_committer.records.session import Session
@@ -32,7 +32,7 @@ def admit(session: Session, table: Table, write_id: int) -> tuple[RecordOutcome,
         if job.state is State.COMMITTED:
             return RecordOutcome.ALREADY_COMMITTED, job
         if job.state is not State.RECORDED:
-            raise _not_recorded(session, table, job)
+            raise _not_recorded(table, job)
         columns = job.columns or []
         # All staging tables before the first row: an error names a lost table and not a failed INSERT.
         _check_staging(session, table, job)
@@ -48,7 +48,7 @@ def admit(session: Session, table: Table, write_id: int) -> tuple[RecordOutcome,
 
 def _prepare_table(session: Session, table: Table, job: LedgerJob, columns: Sequence[Column]) -> bool:
     """Make the table, or do what the mode says about the rows that are there; false: write nothing."""
-    dialect, named = session.dialect, where(session.database, table)
+    dialect, named = session.dialect, table.where
     existing = dialect.columns(session, table.schema, table.name)
     if existing is None and columns:
         dialect.lock_name(session, f"{table.quoted} is made")  # two jobs can come here at once
@@ -76,8 +76,7 @@ def _check_values(
             at = table.beside(attempt.table)
             if condition and session.query(f"SELECT 1 FROM {at} WHERE {condition} LIMIT 1"):  # noqa: S608
                 raise TableColumnsError(
-                    f"{where(session.database, table)}: column {name!r} is {types[name]}, for which a "
-                    f"value is too long"
+                    f"{table.where}: column {name!r} is {types[name]}, for which a value is too long"
                 )
 
 
@@ -87,16 +86,16 @@ def _may_write(session: Session, table: Table, job: LedgerJob) -> bool:
         session.execute(f"DELETE FROM {table.quoted}")  # noqa: S608 - a quoted name
         if has_rows(session, table):
             raise CommitConflictError(
-                f"{where(session.database, table)}: rows are left after they were deleted",
+                f"{table.where}: rows are left after they were deleted",
                 "no row of the job is visible: find out what keeps them, such as a trigger",
             )
     elif has_rows(session, table):
         # Rows that came while the job ran. The table is locked, so they are there to stay.
         if job.mode is WriteMode.IGNORE:
             return False
-        undo = command("abort", session.database, table, job.write_id, "--undo")
+        undo = table.command("abort", job.write_id, "--undo")
         raise CommitConflictError(
-            f"{where(session.database, table)}: has rows that came while the job ran",
+            f"{table.where}: has rows that came while the job ran",
             f"no row of the job is visible: remove them and run the same command, or give up: `{undo}`",
         )
     return True
@@ -106,9 +105,9 @@ def _check_staging(session: Session, table: Table, job: LedgerJob) -> None:
     existing = set(list_staging(session, table, job.write_id))
     gone = [attempt.table for attempt in job.attempts or () if attempt.table not in existing]
     if gone:
-        undo = command("abort", session.database, table, job.write_id, "--undo")
+        undo = table.command("abort", job.write_id, "--undo")
         raise StagingChangedError(
-            f"{where(session.database, table)}: staging table {gone[0]} is gone",
+            f"{table.where}: staging table {gone[0]} is gone",
             f"no row of the job is visible: give it up with `{undo}`, and run the application again",
         )
 
@@ -127,18 +126,16 @@ def _insert(session: Session, table: Table, attempt: RecordedAttempt, columns: S
     if inserted != attempt.rows:
         what = f"{inserted} of {attempt.rows} rows of staging table {attempt.table} went into the table"
         raise StagingChangedError(
-            f"{where(session.database, table)}: {what}",
+            f"{table.where}: {what}",
             "no row of the job is visible: find out what has changed them, such as a trigger",
         )
 
 
-def _not_recorded(
-    session: Session, table: Table, job: LedgerJob
-) -> IncompleteJobError | CommitAbortedError:
+def _not_recorded(table: Table, job: LedgerJob) -> IncompleteJobError | CommitAbortedError:
     if job.state is State.ABORTED:
-        return was_aborted(session.database, table, job.write_id)
-    abort = command("abort", session.database, table, job.write_id)
-    named = f"{where(session.database, table)}: write id {job.write_id}"
+        return was_aborted(table, job.write_id)
+    abort = table.command("abort", job.write_id)
+    named = f"{table.where}: write id {job.write_id}"
     return IncompleteJobError(
         f"{named} is open: only its driver knows which task attempts count",
         f"wait for its driver; if that has died, run `{abort}` and the application again",

@@ -18,7 +18,6 @@ from ray_committer.records.connect import connect
 from ray_committer.records.database import parse_database
 from ray_committer.records.end import abort_job, abort_old_jobs
 from ray_committer.records.find import job_to_commit, list_jobs, open_table
-from ray_committer.records.job import where
 from ray_committer.records.ledger import State
 from ray_committer.records.report import EndedRecordJob, RecordJobSummary, RecordReport
 from ray_committer.records.session import Sessions, sessions
@@ -57,7 +56,7 @@ def status(url: str, table: str, output: str) -> None:
     """
     with _opened(url, table) as (opened, at):
         jobs = list_jobs(opened, at)
-    print_result(output, {"jobs": jobs}, _status_lines(where(opened.database, at), jobs))
+    print_result(output, {"jobs": jobs}, _status_lines(at.where, jobs))
 
 
 @records.command()
@@ -72,7 +71,7 @@ def commit(url: str, table: str, write_id: int | None, output: str) -> None:
     """
     with _opened(url, table) as (opened, at):
         report = finish_job(opened, at, write_id or job_to_commit(opened, at))
-    print_result(output, report, _report_lines(where(opened.database, at), report))
+    print_result(output, report, _report_lines(at.where, report))
 
 
 @records.command()
@@ -99,7 +98,7 @@ def abort(
             jobs = abort_old_jobs(opened, at, older_than_seconds=older_than)
         else:
             jobs = [abort_job(opened, at, write_id, undo=undo)]
-    print_result(output, {"jobs": jobs}, _abort_lines(where(opened.database, at), jobs))
+    print_result(output, {"jobs": jobs}, _abort_lines(at.where, jobs))
 
 
 @contextmanager

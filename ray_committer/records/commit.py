@@ -22,7 +22,7 @@ from ray_committer.records.admit import admit
 from ray_committer.records.columns import columns_of, merged
 from ray_committer.records.connect import Connect, connect
 from ray_committer.records.dialect import Column
-from ray_committer.records.job import RecordJob, command, require_job, was_aborted, where
+from ray_committer.records.job import RecordJob, require_job, was_aborted
 from ray_committer.records.ledger import RecordedAttempt, State
 from ray_committer.records.report import RecordOutcome, RecordReport
 from ray_committer.records.session import Session, Sessions, dialect_of, sessions
@@ -49,8 +49,8 @@ def commit_job(
     _check_names(job, [attempt.table for attempt in attempts if attempt.table])
     columns = _columns(job, attempts)
     recorded = [_recorded(attempt, columns) for attempt in attempts if attempt.table]
-    finish = command("commit", job.database, job.table, job.write_id)
-    with sessions(job.database, connect) as opened:
+    finish = job.table.command("commit", job.write_id)
+    with sessions(job.table.database, connect) as opened:
         try:
             opened.run(lambda session: _record(session, job, recorded, columns))
         except DatabaseUnavailableError as e:
@@ -63,13 +63,13 @@ def commit_job(
 def finish_job(sessions: Sessions, table: Table, write_id: int) -> RecordReport:
     """Commit a recorded job, or find that it is committed, and drop its staging tables."""
     database = sessions.database
-    finish = command("commit", database, table, write_id)
+    finish = table.command("commit", write_id)
     try:
         outcome, job = sessions.run(lambda session: admit(session, table, write_id))
     except DatabaseUnavailableError as e:
         raise CommitStateUnknownError(e.what, f"everything was kept: run `{finish}` to finish") from e
     except DatabaseRefusedError as e:
-        undo = command("abort", database, table, write_id, "--undo")
+        undo = table.command("abort", write_id, "--undo")
         raise DatabaseRefusedError(
             e.what, f"no row of the job is visible: fix that and run `{finish}`, or give it up: `{undo}`"
         ) from e
@@ -87,7 +87,7 @@ def finish_job(sessions: Sessions, table: Table, write_id: int) -> RecordReport:
         attempts=0 if is_ignored else job.attempt_count or 0,
         notices=notices,
     )
-    _log.info("%s: write id %d %s, %d rows", where(database, table), write_id, outcome, report.rows)
+    _log.info("%s: write id %d %s, %d rows", table.where, write_id, outcome, report.rows)
     return report
 
 
@@ -108,7 +108,7 @@ def drop_all_staging(
     except (DatabaseUnavailableError, DatabaseRefusedError) as e:
         failures = [e.what]
     verb = "commit" if state is State.COMMITTED else "abort"
-    repeat = command(verb, sessions.database, table, write_id)
+    repeat = table.command(verb, write_id)
     notices = [f"a staging table is left: {text}; drop it with `{repeat}`" for text in failures]
     return max(len(names) - len(failures), 0), notices
 
@@ -125,7 +125,7 @@ def _check_names(job: RecordJob, names: Sequence[str]) -> None:
 
 def _columns(job: RecordJob, attempts: Sequence[RecordAttempt]) -> list[Column]:
     if job.schema is not None:
-        return columns_of(job.schema, dialect_of(job.database), job.where)
+        return columns_of(job.schema, dialect_of(job.table.database), job.where)
     return merged([attempt.columns for attempt in attempts], job.where)
 
 
@@ -144,7 +144,7 @@ def _record(
         if ledger_job.state is State.OPEN:
             ledger.record(session, job.table, job.write_id, attempts=attempts, columns=columns)
         elif ledger_job.state is State.ABORTED:
-            raise was_aborted(job.database, job.table, job.write_id)
+            raise was_aborted(job.table, job.write_id)
         elif ledger_job.attempts != attempts:
             raise CommitRecordExistsError(
                 f"{mark(job.where)}: write id {job.write_id} is {ledger_job.state.value} with other "

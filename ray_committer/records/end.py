@@ -16,7 +16,7 @@ from ray_committer.errors import (
 from ray_committer.records import ledger
 from ray_committer.records.commit import drop_all_staging
 from ray_committer.records.connect import connect
-from ray_committer.records.job import RecordJob, command, require_job, where
+from ray_committer.records.job import RecordJob, require_job
 from ray_committer.records.ledger import LedgerJob, State
 from ray_committer.records.report import EndedRecordJob
 from ray_committer.records.session import Session, Sessions, sessions
@@ -64,7 +64,7 @@ def abort_failed(job: RecordJob, error: BaseException) -> None:
     # The exact class: no error of another kind of conflict says that the rows themselves were refused.
     is_refused = isinstance(error, _REFUSALS) or type(error) is CommitConflictError
     try:
-        with sessions(job.database, connect) as opened:
+        with sessions(job.table.database, connect) as opened:
             abort_job(opened, job.table, job.write_id, undo=is_refused)
     except RayCommitterError as e:
         _log.warning("the job was not aborted: %s", e)
@@ -74,12 +74,12 @@ def abort_failed(job: RecordJob, error: BaseException) -> None:
 def _abort(session: Session, table: Table, write_id: int, *, undo: bool) -> tuple[bool, LedgerJob]:
     with session.transaction():
         job = require_job(session, table, write_id)
-        named = f"{where(session.database, table)}: write id {write_id}"
+        named = f"{table.where}: write id {write_id}"
         if job.state is State.COMMITTED:
             raise CommitRecordExistsError(f"{named} is committed", "nothing was changed")
         if job.state is State.RECORDED and not undo:
-            finish = command("commit", session.database, table, write_id)
-            give_up = command("abort", session.database, table, write_id, "--undo")
+            finish = table.command("commit", write_id)
+            give_up = table.command("abort", write_id, "--undo")
             raise CommitRecordExistsError(
                 f"{named} is recorded",
                 f"nothing was changed: finish it: `{finish}`, or give it up: `{give_up}`",

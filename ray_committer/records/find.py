@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ray_committer.errors import AmbiguousJobError, IncompleteJobError, JobNotFoundError
 from ray_committer.records import ledger
-from ray_committer.records.database import Database
-from ray_committer.records.job import command, where
 from ray_committer.records.ledger import LedgerJob, State
 from ray_committer.records.report import RecordJobSummary
 from ray_committer.records.session import Session, Sessions
@@ -20,7 +18,7 @@ def open_table(sessions: Sessions, text: str) -> Table:
         table = find_table(session, text)
         if not ledger.has_ledger(session, table):
             raise JobNotFoundError(
-                f"{where(sessions.database, table)}: its schema has no ledger: no job has written there",
+                f"{table.where}: its schema has no ledger: no job has written there",
                 "check the URL and the name of the table",
             )
         return table
@@ -31,14 +29,14 @@ def open_table(sessions: Sessions, text: str) -> Table:
 def job_to_commit(sessions: Sessions, table: Table) -> int:
     """Return the write id of the one job that is recorded. If none is recorded or open, it is the last
     one that was committed."""
-    named = where(sessions.database, table)
+    named = table.where
     jobs = sessions.run(lambda session: ledger.list_jobs(session, table))
     candidates = [job for job in jobs if job.state is State.RECORDED]
     if len(candidates) > 1:
         ids = ", ".join(str(job.write_id) for job in candidates)
         raise AmbiguousJobError(f"{named}: write ids {ids} are recorded", "name one after the table")
     if not candidates and (left := [job for job in jobs if job.state is State.OPEN]):
-        abort = command("abort", sessions.database, table, left[0].write_id)
+        abort = table.command("abort", left[0].write_id)
         raise IncompleteJobError(
             f"{named}: no job is recorded, and write id {left[0].write_id} is open",
             f"wait for its driver; if that has died, run `{abort}` and the application again",
@@ -60,10 +58,10 @@ def list_jobs(sessions: Sessions, table: Table) -> list[RecordJobSummary]:
         for job in jobs
         if job.state in (State.OPEN, State.RECORDED) or job.write_id == last or staged[job.write_id]
     ]
-    return [_summary(sessions.database, table, job, staged[job.write_id]) for job in shown]
+    return [_summary(table, job, staged[job.write_id]) for job in shown]
 
 
-def _summary(database: Database, table: Table, job: LedgerJob, staging_tables: int) -> RecordJobSummary:
+def _summary(table: Table, job: LedgerJob, staging_tables: int) -> RecordJobSummary:
     verb = "abort" if job.state in (State.OPEN, State.ABORTED) else "commit"
     has_command = staging_tables or job.state in (State.OPEN, State.RECORDED)
     is_recorded = job.state is State.RECORDED
@@ -76,6 +74,6 @@ def _summary(database: Database, table: Table, job: LedgerJob, staging_tables: i
         rows=job.rows,
         attempts=job.attempt_count,
         staging_tables=staging_tables,
-        command=command(verb, database, table, job.write_id) if has_command else None,
-        undo_command=command("abort", database, table, job.write_id, "--undo") if is_recorded else None,
+        command=table.command(verb, job.write_id) if has_command else None,
+        undo_command=table.command("abort", job.write_id, "--undo") if is_recorded else None,
     )

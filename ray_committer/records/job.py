@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import logging
-import shlex
 import uuid
 from dataclasses import dataclass
 
-from ray_committer.errors import (
-    CommitAbortedError,
-    CommitConflictError,
-    JobNotFoundError,
-    SettingsError,
-)
+from ray_committer.errors import CommitAbortedError, CommitConflictError, JobNotFoundError, SettingsError
 from ray_committer.records import ledger
 from ray_committer.records.arrow import pa
 from ray_committer.records.columns import check_columns, columns_of
 from ray_committer.records.connect import Connect, connect
-from ray_committer.records.database import Database, parse_database
+from ray_committer.records.database import parse_database
 from ray_committer.records.ledger import WriteMode
 from ray_committer.records.session import Session, dialect_of, sessions
 from ray_committer.records.table import Table, find_table
@@ -30,7 +24,6 @@ class RecordJob:
     """A job that was set up, as it is sent to its tasks. `schema`, if it is known, is the schema to
     which all tasks convert their rows."""
 
-    database: Database
     table: Table
     job_id: str
     write_id: int
@@ -38,19 +31,8 @@ class RecordJob:
 
     @property
     def where(self) -> str:
-        return where(self.database, self.table)
-
-
-def where(database: Database, table: Table) -> str:
-    """How a table is named in a message."""
-    return f"{database.shown} table {table.name}"
-
-
-def command(verb: str, database: Database, table: Table, write_id: int | None = None, *more: str) -> str:
-    """A command for a table, or for one of its jobs, quoted for a shell."""
-    name = table.name if database.kind == "sqlite" else f"{table.schema}.{table.name}"
-    job = [] if write_id is None else [str(write_id)]
-    return shlex.join(["ray-committer", "records", verb, database.shown, name, *job, *more])
+        """How its table is named in a message."""
+        return self.table.where
 
 
 def write_mode(mode: str) -> WriteMode:
@@ -87,8 +69,7 @@ def start_job(
 def _start(
     session: Session, table: Table, job_id: str, *, mode: WriteMode, schema: pa.Schema | None
 ) -> RecordJob | None:
-    database = session.database
-    columns = None if schema is None else columns_of(schema, session.dialect, where(database, table))
+    columns = None if schema is None else columns_of(schema, session.dialect, table.where)
     ledger.make_ledger(session, table)
     with session.transaction():
         # Until the job is in the ledger: write ids have no gaps or doubles, and the look for rows is
@@ -96,19 +77,18 @@ def _start(
         session.dialect.lock_name(session, table.quoted)
         existing = session.dialect.columns(session, table.schema, table.name)
         if existing is not None and columns is not None:
-            check_columns(columns, existing, session.dialect, where(database, table))
+            check_columns(columns, existing, session.dialect, table.where)
         if (known := ledger.find_job(session, table, job_id)) is not None:  # its answer was lost
-            return RecordJob(database, table, job_id, known.write_id, schema)
+            return RecordJob(table, job_id, known.write_id, schema)
         if mode in NEEDS_EMPTY and existing is not None and has_rows(session, table):
             if mode is WriteMode.IGNORE:
                 return None
             raise CommitConflictError(
-                f"{where(database, table)}: has rows",
-                "nothing was changed: choose another mode or table",
+                f"{table.where}: has rows", "nothing was changed: choose another mode or table"
             )
         _warn_of_others(session, table)
         write_id = ledger.add_job(session, table, job_id, mode=mode, columns=columns)
-    return RecordJob(database, table, job_id, write_id, schema)
+    return RecordJob(table, job_id, write_id, schema)
 
 
 NEEDS_EMPTY = (WriteMode.ERROR, WriteMode.IGNORE)
@@ -126,16 +106,16 @@ def require_job(
     ledger_job = ledger.lock_job(session, table, write_id, is_shared=is_shared)
     if ledger_job is None:
         raise JobNotFoundError(
-            f"{where(session.database, table)}: has no job with write id {write_id}",
-            f"run `{command('status', session.database, table)}` to list the jobs",
+            f"{table.where}: has no job with write id {write_id}",
+            f"run `{table.command('status')}` to list the jobs",
         )
     return ledger_job
 
 
-def was_aborted(database: Database, table: Table, write_id: int) -> CommitAbortedError:
+def was_aborted(table: Table, write_id: int) -> CommitAbortedError:
     """The error for a job that another process has aborted."""
     return CommitAbortedError(
-        f"{where(database, table)}: write id {write_id} was aborted",
+        f"{table.where}: write id {write_id} was aborted",
         "nothing was changed: run the application again if its rows are needed",
     )
 
@@ -145,7 +125,7 @@ def _warn_of_others(session: Session, table: Table) -> None:
     for recorded in ledger.list_recorded(session, table):
         _log.warning(
             "%s: write id %d is recorded and not committed; if its driver has died: %s",
-            where(session.database, table),
+            table.where,
             recorded.write_id,
-            command("commit", session.database, table, recorded.write_id),
+            table.command("commit", recorded.write_id),
         )

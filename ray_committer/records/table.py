@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+import shlex
 from dataclasses import dataclass
 
 from ray_committer.errors import PathError
+from ray_committer.records.database import Database
 from ray_committer.records.session import Session
 
 PREFIX = "_ray_committer_"
@@ -17,8 +19,20 @@ LEDGER = f"{PREFIX}jobs"
 class Table:
     """A table, and the schema in which it and those beside it are."""
 
+    database: Database
     schema: str
     name: str
+
+    @property
+    def where(self) -> str:
+        """How the table is named in a message."""
+        return f"{self.database.shown} table {self.name}"
+
+    def command(self, verb: str, write_id: int | None = None, *more: str) -> str:
+        """A command for the table, or for one of its jobs, quoted for a shell."""
+        name = self.name if self.database.kind == "sqlite" else f"{self.schema}.{self.name}"
+        job = [] if write_id is None else [str(write_id)]
+        return shlex.join(["ray-committer", "records", verb, self.database.shown, name, *job, *more])
 
     @property
     def quoted(self) -> str:
@@ -63,7 +77,8 @@ def find_table(session: Session, text: str) -> Table:
         raise PathError(f"table {text!r}: SQLite has no schemas", "write NAME")
     if name.startswith(PREFIX):
         raise PathError(f"table {text!r}: is one of ray-committer's own", "name another table")
-    return Table(session.dialect.schema_of(session, first if dot else "", name), name)
+    schema = session.dialect.schema_of(session, first if dot else "", name)
+    return Table(session.database, schema, name)
 
 
 def write_id_of(table: Table, staging: str) -> int | None:

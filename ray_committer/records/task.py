@@ -41,7 +41,7 @@ def write_attempt(
     The process holds one Arrow table at a time. If the attempt fails, its staging table is dropped; if
     it is killed, the staging table is dropped when the job ends, or by a later abort.
     """
-    with open_session(job.database, connect) as session:
+    with open_session(job.table.database, connect) as session:
         attempt = _Attempt(job, session)
         try:
             for rows in tables:

@@ -67,10 +67,7 @@ def decide(store: StoreOperations, table: TablePlaces, entry: Decision) -> tuple
 
 
 def find_decision(
-    store: StoreOperations,
-    table: TablePlaces,
-    entries: Iterable[tuple[int, LogEntry]],
-    about: Decision,
+    store: StoreOperations, table: TablePlaces, entries: Iterable[tuple[int, LogEntry]], about: Decision
 ) -> tuple[int, Decision] | None:
     """The first of some entries that decides the claim that a decision is `about`, with its version."""
     decisions = ((version, _decision(store, table, entry, about)) for version, entry in entries)

@@ -10,13 +10,7 @@ from dataclasses import dataclass, field, replace
 from ray_committer.errors import AmbiguousJobError, CommitStateUnknownError, TableLogError, mark
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import ClaimedTable
-from ray_committer.protocol.table_entry import (
-    NO_CLAIM,
-    LogEntry,
-    TableAbort,
-    TableClaim,
-    TableCommit,
-)
+from ray_committer.protocol.table_entry import NO_CLAIM, LogEntry, TableAbort, TableClaim, TableCommit
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stores.base import StoreOperations

@@ -56,7 +56,7 @@ class Place:
 
     @property
     def at(self) -> Table:
-        return Table(self.schema, "t")
+        return Table(self.database, self.schema, "t")
 
     def query(self, statement: str) -> list[tuple[Any, ...]]:
         """Run a statement; ``{t}`` in it is the table."""

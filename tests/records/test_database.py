@@ -139,7 +139,7 @@ def test_a_table_without_a_schema_is_where_the_database_looks_for_it(place: Plac
 
 
 def test_the_name_of_a_staging_table_has_the_write_id_and_fits():
-    table = Table("s", 't"x' * 10)
+    table = Table(parse_database("sqlite:///a.db"), "s", 't"x' * 10)
     name = table.new_staging(12)
     assert write_id_of(table, name) == 12
     assert write_id_of(table, table.all_staging + "x_y") is None

@@ -72,10 +72,7 @@ class Delta:
         # Delta knows a file by its path: an add replaces it, and a remove beside it would take the new
         # one away.
         removed = [file for file in change.removed if file.path not in added]
-        actions = [
-            *_adds(change.added, self.partitioning),
-            *_removes(removed, self.partitioning),
-        ]
+        actions = [*_adds(change.added, self.partitioning), *_removes(removed, self.partitioning)]
         with _library(self._shown):
             self._table.create_write_transaction(
                 actions,
