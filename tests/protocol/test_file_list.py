@@ -27,7 +27,11 @@ from ray_committer.protocol.paths import is_name
 
 text = st.text(st.characters(exclude_categories=["Cs"]))
 listed = st.builds(
-    ListedFile, p=text, z=st.integers(0, 2**60), m=st.none() | st.integers(0, 2**53), e=st.none() | text
+    ListedFile,
+    path=text,
+    size=st.integers(0, 2**60),
+    modified_milliseconds=st.none() | st.integers(0, 2**53),
+    etag=st.none() | text,
 )
 
 

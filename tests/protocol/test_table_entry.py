@@ -54,7 +54,7 @@ sets = st.builds(
     FileSet,
     files=st.integers(0, 2**40),
     bytes=st.integers(0, 2**60),
-    inline=st.lists(st.builds(ListedFile, p=text, z=st.integers(0, 9)), max_size=2),
+    inline=st.lists(st.builds(ListedFile, path=text, size=st.integers(0, 9)), max_size=2),
     lists=st.lists(
         st.builds(FileList, name=text, digest=text, files=st.integers(0, 9), bytes=st.integers(0, 9))
     ),
