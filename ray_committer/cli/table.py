@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import click
+from msgspec.structs import asdict
 from rich.text import Text
 
 from ray_committer.cli import options as shared
@@ -99,7 +100,8 @@ def _files(destination: str, version: int | None, partition: str, output: str, h
     """
     files_at = snapshot(destination, version, **how)
     files = files_at.files(partition)
-    value = {"version": files_at.version, "table_id": files_at.table_id, "files": list(map(_row, files))}
+    rows = list(map(asdict, files))
+    value = {"version": files_at.version, "table_id": files_at.table_id, "files": rows}
     print_result(output, value, _lines_of_files(files_at.version, files))
 
 
@@ -158,16 +160,16 @@ def _detail(entry: LoggedEntry) -> str:
 
 
 def _lines_of_files(version: int, files: Sequence[ListedFile]) -> Iterator[str]:
-    amount = f"{count_text(len(files), 'file')}, {size_text(sum(file.z for file in files))}"
+    amount = f"{count_text(len(files), 'file')}, {size_text(sum(file.size for file in files))}"
     yield f"version {version}: {amount}"
-    yield from (f"{file.z:>12,}  {file.p}" for file in files)
+    yield from (f"{file.size:>12,}  {file.path}" for file in files)
 
 
 def _lines_of_change(change: TableChange) -> Iterator[str]:
     job = change.job_id if not change.job_attempt else f"{change.job_id}, attempt {change.job_attempt}"
     yield f"version {change.version}: {change.mode} by job {job}"
-    yield from (f"  - {file.p}" for file in change.removed)
-    yield from (f"  + {file.p}" for file in change.added)
+    yield from (f"  - {file.path}" for file in change.removed)
+    yield from (f"  + {file.path}" for file in change.added)
 
 
 def _change(change: TableChange) -> dict[str, Any]:
@@ -176,14 +178,10 @@ def _change(change: TableChange) -> dict[str, Any]:
         "job_id": change.job_id,
         "job_attempt": change.job_attempt,
         "mode": change.mode,
-        "added": list(map(_row, change.added)),
-        "removed": list(map(_row, change.removed)),
+        "added": list(map(asdict, change.added)),
+        "removed": list(map(asdict, change.removed)),
         "table_id": change.table_id,
     }
-
-
-def _row(file: ListedFile) -> dict[str, Any]:
-    return {"path": file.p, "size": file.z, "modified_milliseconds": file.m, "etag": file.e}
 
 
 def _lines_of_export(destination: str, done: Exported) -> Iterator[str]:

@@ -77,7 +77,7 @@ class TablePartitions:
         directories, last = set[str](), version
         for commit in committed_since(store, table, table_id, version):
             read = partial(files_of, store, table, commit.claim)
-            paths = (file.p for files in (commit.claim.files, commit.removed) for file in read(files))
+            paths = (file.path for files in (commit.claim.files, commit.removed) for file in read(files))
             directories |= directories_of(paths)
             last = max(last, commit.version)
         return TouchedSince(frozenset(directories), last)
@@ -114,12 +114,12 @@ class TablePartitions:
     def _in_log(self, table_id: str, touched: Collection[str] | None) -> set[str]:
         snapshot = TableSnapshot(self._store, self._table, table_id)
         if touched is None or len(touched) > MOST_ALONE:
-            filled = directories_of(file.p for file in snapshot.files())
+            filled = directories_of(file.path for file in snapshot.files())
             roots = frozenset(touched or ("",))
             if "" in roots:
                 return filled
             return {path for path in filled if not roots.isdisjoint(and_above(path))}
-        return directories_of(file.p for path in touched for file in snapshot.files(path))
+        return directories_of(file.path for path in touched for file in snapshot.files(path))
 
     def _everywhere(self) -> set[str]:
         require_destination(self._store, self._destination)

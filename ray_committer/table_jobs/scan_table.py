@@ -153,7 +153,7 @@ def _compare(repair: Repair) -> tuple[TableScan, list[ListedFile]]:
         shown_url(store.spec, table.destination),
         state.version,
         compared,
-        foreign=tuple(file.p for file in foreign),
+        foreign=tuple(file.path for file in foreign),
         orphans=tuple(orphans),
         orphan_commands=tuple(dict.fromkeys(map(resolve, orphans.values()))),
         missing=tuple(sorted({path for named in files.values() for path in named} - busy)),
@@ -174,7 +174,7 @@ def _import(repair: Repair, files: Sequence[ListedFile]) -> None:
         nonce=new_nonce(),
         mode=WriteMode.CREATE,
         is_import=True,
-        partitions=fold_partitions(partition_of(file.p) for file in files),
+        partitions=fold_partitions(partition_of(file.path) for file in files),
         files=save_file_set(store, table, files, job_id=job_id, job_attempt=0),
         at_milliseconds=repair.now_milliseconds,
     )
@@ -184,7 +184,9 @@ def _import(repair: Repair, files: Sequence[ListedFile]) -> None:
     # Asked again under the claim: the files were compared without one, and another job may have removed
     # or named them since.
     wrong += [
-        f"{file.p}: is in the log" for file in files if file.p in known.get(partition_of(file.p), {})
+        f"{file.path}: is in the log"
+        for file in files
+        if file.path in known.get(partition_of(file.path), {})
     ]
     if wrong:
         give_up(repair, pending, "a file has changed")
@@ -212,7 +214,7 @@ def _busy(repair: Repair, before: TableState, entries: Sequence[tuple[int, LogEn
     sets = [(claim, claim.files) for claim in claims.values()]
     sets += [(claim, entry.removed) for claim, entry in commits if isinstance(entry, TableCommit)]
     for claim, file_set in sets:
-        yield from (file.p for file in repair.files(claim, file_set))
+        yield from (file.path for file in repair.files(claim, file_set))
 
 
 def _orphans(
@@ -227,8 +229,8 @@ def _orphans(
         claim = claims.pop(entry.claim, None)
         if isinstance(entry, TableAbort) and claim is not None and not claim.is_import:
             for file in repair.files(claim, claim.files):
-                if compare(file, unnamed.get(file.p)).is_proved:
-                    yield file.p, claim
+                if compare(file, unnamed.get(file.path)).is_proved:
+                    yield file.path, claim
 
 
 def _claims(repair: Repair, in_flight: Sequence[ClaimInFlight]) -> Iterator[ScannedClaim]:

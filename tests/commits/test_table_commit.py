@@ -107,7 +107,7 @@ def test_an_overwrite_ends_with_done_and_names_what_it_has_removed(kind):
     assert kinds_of(store)[2:] == ["claim", "commit", "done"]
     entry = dict(read_entries(store, TABLE))[4]
     assert isinstance(entry, TableCommit)
-    assert {file.p for file in entry.removed.inline} == set(OLD)
+    assert {file.path for file in entry.removed.inline} == set(OLD)
     success = read_success(store, "/table")
     assert success is not None
     assert (success.diagnostics or {})["table_version"] == "4"
