@@ -8,11 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ray_committer.errors import RayCommitterError
-from ray_committer.executors.choose import (
-    ExecutorName,
-    choose_name,
-    reachable_ray,
-)
+from ray_committer.executors.choose import ExecutorName, choose_name, reachable_ray
 from ray_committer.options import CommitOptions
 from ray_committer.promises.lines import Line, Verdict
 from ray_committer.promises.network_lines import examine_nodes

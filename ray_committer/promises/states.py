@@ -81,7 +81,4 @@ def _check_state(sandbox: OwnDirectory, state: StoredState | None) -> None:
 
 CHANGES_ONCE = Promise("a state changes once", _changes_once)
 
-PROMISES = (
-    CHANGES_ONCE,
-    Promise("a first state replaces none", _first_replaces_none, (PUTS_STATES,)),
-)
+PROMISES = (CHANGES_ONCE, Promise("a first state replaces none", _first_replaces_none, (PUTS_STATES,)))

@@ -170,10 +170,7 @@ class CommitHandler:
             "storage_options": storage_options(request.dest, conf, self._settings.storage_options),
         }
         files = sum(task.files for task in request.tasks)
-        with (
-            self._progress(request) as on_event,
-            self._ahead.of(request.job_id, files) as executor,
-        ):
+        with self._progress(request) as on_event, self._ahead.of(request.job_id, files) as executor:
             arguments = common | {"on_event": on_event, "executor": executor}
             report = self._record_or_commit(request, arguments)
         run_id = common["options"].run_id

@@ -81,11 +81,5 @@ def _attributes(path: str) -> int:
 def _statx() -> Callable[..., int] | None:
     function = getattr(ctypes.CDLL(None, use_errno=True), "statx", None)
     if function is not None:
-        function.argtypes = (
-            ctypes.c_int,
-            ctypes.c_char_p,
-            ctypes.c_int,
-            ctypes.c_uint,
-            ctypes.c_char_p,
-        )
+        function.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint, ctypes.c_char_p)
     return function

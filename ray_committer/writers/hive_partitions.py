@@ -44,11 +44,7 @@ def split_by_partition(
 
 
 def _refine(
-    codes: np.ndarray[Any, Any],
-    names: list[str],
-    column: str,
-    values: pa.ChunkedArray,
-    choose: Choose,
+    codes: np.ndarray[Any, Any], names: list[str], column: str, values: pa.ChunkedArray, choose: Choose
 ) -> tuple[np.ndarray[Any, Any], list[str]]:
     """Split the existing groups by one more column; a row's code is an index into the names."""
     kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type

@@ -15,13 +15,7 @@ from ray_committer.events import EventSink, ignore
 from ray_committer.executors.base import Item, OpenResources, Readiness, Result, ResultRef, Work
 from ray_committer.executors.directories import Directories
 from ray_committer.executors.ray import cluster
-from ray_committer.executors.ray.cluster import (
-    calls,
-    connect,
-    dashboard_url,
-    disconnect,
-    worker_nodes,
-)
+from ray_committer.executors.ray.cluster import calls, connect, dashboard_url, disconnect, worker_nodes
 from ray_committer.executors.ray.host import DriverLimit, HostedDirectories, HostedLimit
 from ray_committer.executors.ray.pool import WorkerPool
 from ray_committer.executors.ray.pool_job import PoolJob

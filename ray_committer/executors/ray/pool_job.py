@@ -162,11 +162,7 @@ class PoolJob:
         return f"{stage_of(work)} of {self._about}"
 
     def _run(
-        self,
-        work: Work[object],
-        items: Iterable[object],
-        call: _Call,
-        method: Callable[[Actor], Method],
+        self, work: Work[object], items: Iterable[object], call: _Call, method: Callable[[Actor], Method]
     ) -> Iterator[tuple[Fetched, Ref]]:
         with calls():
             # Once per stage and not per call: the work carries the job's context, and each item only its
@@ -249,12 +245,7 @@ class PoolJob:
         actor = slot.worker.actor
         if slot.step == 0:
             return actor.open.remote(
-                self._key,
-                self._open_resources,
-                self._limit,
-                self._holder(slot),
-                slot.name,
-                __version__,
+                self._key, self._open_resources, self._limit, self._holder(slot), slot.name, __version__
             )
         return actor.run.remote(self._key, *self._admission[slot.step - 1])
 

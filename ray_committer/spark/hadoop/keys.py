@@ -131,9 +131,7 @@ HADOOP_KEYS = (
     ),
     _ignored(f"{MANIFEST}writer.queue.capacity", "32", "entries are not queued in the driver"),
     _ignored(
-        f"{MANIFEST}store.operations.classname",
-        "",
-        "a Hadoop class; here the URL decides the store",
+        f"{MANIFEST}store.operations.classname", "", "a Hadoop class; here the URL decides the store"
     ),
     _ignored(f"{MANIFEST}io.rate", "", "not in any Hadoop release; use `max_requests_per_second`"),
     _ignored(f"{MANIFEST}delete.dir.capacity", "", "not in any Hadoop release"),

@@ -34,13 +34,7 @@ from ray_committer.stores.answers import (
     require_inside,
     whole_number,
 )
-from ray_committer.stores.base import (
-    MOST_FILE_BYTES,
-    FileStatus,
-    StoreCapabilities,
-    StoreSpec,
-    Versions,
-)
+from ray_committer.stores.base import MOST_FILE_BYTES, FileStatus, StoreCapabilities, StoreSpec, Versions
 from ray_committer.stores.state_names import NamedStates
 
 PATH_BYTES = 1024

@@ -23,13 +23,7 @@ import msgspec
 from ray_committer.limits.waiting import RETRY_SECONDS
 from ray_committer.protocol.prepared import prepare
 from ray_committer.stores.addresses import server_address
-from ray_committer.stores.answers import (
-    HttpAnswer,
-    bad_field,
-    decoded,
-    foreign_answer,
-    read_field,
-)
+from ray_committer.stores.answers import HttpAnswer, bad_field, decoded, foreign_answer, read_field
 from ray_committer.stores.base import MOST_FILE_BYTES, FileStatus, StoreSpec
 from ray_committer.stores.deadline import first_deadline
 from ray_committer.stores.hdfs.protocol import (
@@ -96,11 +90,7 @@ class WebHdfsStore(NamedStates):
     """
 
     def __init__(
-        self,
-        spec: StoreSpec,
-        *,
-        retry_seconds: float = RETRY_SECONDS,
-        client: HttpClient | None = None,
+        self, spec: StoreSpec, *, retry_seconds: float = RETRY_SECONDS, client: HttpClient | None = None
     ) -> None:
         self.spec = spec
         self.capabilities = capabilities(spec.storage_options)

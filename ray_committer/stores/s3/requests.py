@@ -11,12 +11,7 @@ import hashlib
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from ray_committer.errors import (
-    SettingsError,
-    StoreRefusedError,
-    StoreUnavailableError,
-    ThrottledError,
-)
+from ray_committer.errors import SettingsError, StoreRefusedError, StoreUnavailableError, ThrottledError
 from ray_committer.stores.answers import (
     CredentialsRefusedError,
     HttpAnswer,

@@ -60,11 +60,7 @@ class S3Store(StoreOperations):
     capabilities = UPLOADS
 
     def __init__(
-        self,
-        spec: StoreSpec,
-        *,
-        retry_seconds: float = RETRY_SECONDS,
-        client: HttpClient | None = None,
+        self, spec: StoreSpec, *, retry_seconds: float = RETRY_SECONDS, client: HttpClient | None = None
     ) -> None:
         if not spec.authority:
             raise StoreRefusedError("s3://: the URL names no bucket", "write s3://bucket/path")

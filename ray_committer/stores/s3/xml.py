@@ -8,13 +8,7 @@ from urllib.parse import unquote_plus
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
-from ray_committer.stores.answers import (
-    HttpAnswer,
-    bad_field,
-    foreign_answer,
-    read_field,
-    whole_number,
-)
+from ray_committer.stores.answers import HttpAnswer, bad_field, foreign_answer, read_field, whole_number
 
 PARTS = ("ListPartsResult", "ListPartsResponse")
 """The name of a listing of parts; the second one is moto's."""
