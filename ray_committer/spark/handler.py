@@ -114,7 +114,6 @@ class CommitHandler:
         return answer
 
     def cancel(self) -> None:
-        """Cancel the commits that are running now."""
         with self._lock:
             running = list(self._running)
         for token in running:

@@ -54,7 +54,6 @@ class ForwardingStore(StoreOperations):
         )
 
     def has(self, operation: Callable[..., Any]) -> bool:
-        """Return whether the wrapped store has an operation of its own."""
         return operation.__name__ not in self._left_out
 
     def _request(

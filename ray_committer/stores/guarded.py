@@ -74,13 +74,10 @@ class GuardedStore(ForwardingStore):
         return aggregate(statistics, self._take_again()) if self._again else statistics
 
     def write_once(self, path: str, data: bytes) -> None:
-        """Write a file; not again if the store does not answer."""
         self._make("op_create", partial(self._store.write, path, data), self._wait_with_others)
 
     def advance(self, path: str, old: StoredState | None, text: str) -> StoredState:
-        """Make the change once; a store that throttles it throttles only this name, so no other request
-        waits.
-        """
+        # A store that throttles this throttles only this name, so no other request waits.
         return self._make("op_rename", partial(self._store.advance, path, old, text), self._wait_alone)
 
     def _request(

@@ -107,7 +107,7 @@ class LocalStore(StoreOperations):
                 raise FileNotFoundError(errno.ENOENT, "was removed at the same time", e.filename) from e
             raise FileExistsError(errno.EEXIST, "a file is in the way", e.filename) from e
 
-    def rename(self, source: str, dest: str, version: str | None = None) -> None:  # noqa: ARG002
+    def rename(self, source: str, dest: str, version: str | None = None) -> None:
         _remove_stale_checksum(dest)  # before the rename: a crash would leave it
         try:
             self._rename(source, dest)
@@ -119,12 +119,7 @@ class LocalStore(StoreOperations):
             self._rename(source, dest)
 
     def replace(
-        self,
-        source: str,
-        dest: str,
-        version: str | None = None,  # noqa: ARG002
-        *,
-        old: str | None = None,  # noqa: ARG002
+        self, source: str, dest: str, version: str | None = None, *, old: str | None = None
     ) -> None:
         _remove_checksum(dest)
         os.replace(source, dest)
@@ -144,7 +139,6 @@ class LocalStore(StoreOperations):
         return StoredState(text)
 
     def move_directory(self, source: str, dest: str) -> None:
-        """Rename a directory with all it holds."""
         try:
             os.rename(source, dest)
         except OSError as e:
@@ -194,7 +188,6 @@ class LocalStore(StoreOperations):
         return True
 
     def sync(self, path: str) -> None:
-        """Force the content of a file, or the names in a directory, to disk."""
         descriptor = os.open(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -204,11 +197,9 @@ class LocalStore(StoreOperations):
             os.close(descriptor)
 
     def first_link(self, paths: Iterable[str]) -> str | None:
-        """The first of `paths` that is a symbolic link."""
         return next(filter(os.path.islink, paths), None)
 
     def real_path(self, path: str) -> str:
-        """Return where `path` is, or would be, without symbolic links."""
         return os.path.realpath(path)
 
     def file_system(self, path: str) -> str:
@@ -241,7 +232,6 @@ class LocalStore(StoreOperations):
                 _unlink(name)
 
     def what_stays(self, directory: str, files: Sequence[str], home: str) -> dict[str, str]:
-        """Say what the kernel will not let this process rename to below `home`."""
         if os.path.isdir(directory) and self.file_system(directory) != self.file_system(home):
             return {directory: f"is on another file system or mount than {home}"}
         return what_stays(directory, files)
@@ -253,15 +243,12 @@ class LocalStore(StoreOperations):
         return self._links
 
     def denied_links(self, paths: Sequence[str]) -> list[str]:
-        """Return the files among `paths` that this process has no permission to link."""
         return denied_links(paths)
 
     def network_file_system(self, path: str) -> str | None:
-        """Return the type of the network file system of the nearest existing directory; None if none."""
         return self._mounts.kind(path)
 
     def revalidate(self, path: str) -> None:
-        """Make the next listing of a directory on a network file system show the changes of others."""
         look_anew(path)
 
     def _remove_but_for_names(self, path: str) -> bool:

@@ -16,9 +16,7 @@ LOOKS = 8
 
 
 class NamedStates(StoreOperations):
-    """The operations on states and directories of a store whose `rename` replaces neither files nor
-    directories.
-    """
+    """The operations on states and directories of a store whose `rename` replaces neither."""
 
     def read_state(self, path: str) -> StoredState | None:
         return read_state_name(self.list_status, path)
@@ -28,7 +26,6 @@ class NamedStates(StoreOperations):
         return StoredState(text)
 
     def move_directory(self, source: str, dest: str) -> None:
-        """Rename a directory with all it holds; never into another."""
         self.rename(source, dest)
 
 

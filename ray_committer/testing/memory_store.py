@@ -98,8 +98,6 @@ class MemoryStore(StoreOperations):
         self._directories = {"/"}
 
     def has(self, operation: Callable[..., Any]) -> bool:
-        """Return whether there is an operation; the operations on directories need
-        `real_directories`."""
         is_left_out = operation in (StoreOperations.move_directory, StoreOperations.set_aside)
         return super().has(operation) and (self.real_directories or not is_left_out)
 
@@ -197,7 +195,6 @@ class MemoryStore(StoreOperations):
             return StoredState(text, str(self._files[path].generation))
 
     def move_directory(self, source: str, dest: str) -> None:
-        """Rename a directory with its whole content."""
         with self._lock:
             if not self.real_directories:
                 raise _error(OSError, errno.ENOTSUP, source)
@@ -209,7 +206,6 @@ class MemoryStore(StoreOperations):
             self._directories = {moved(name, source, dest) for name in self._directories}
 
     def set_aside(self, path: str, place: str) -> None:
-        """Rename a file, or whatever is at `path` now, to a name that is reserved for it."""
         with self._lock:
             is_file = path in self._files or not self._is_directory(path)
         rename = self.rename if is_file else self.move_directory
@@ -222,7 +218,6 @@ class MemoryStore(StoreOperations):
             return self._files.pop(path, None) is not None
 
     def delete_version(self, path: str, version: str | None) -> bool:
-        """Delete a file if it has this version."""
         with self._lock:
             file = self._files.get(path)
             if file is not None and version not in (str(file.generation), self._version_of(file)):
@@ -230,7 +225,6 @@ class MemoryStore(StoreOperations):
             return self.delete_file(path)
 
     def delete_listed(self, directories: Sequence[str], holds: Callable[[], bool]) -> bool:
-        """Delete what was listed below some directories before `holds` was asked."""
         with self._lock:
             listed = {name: file for name, file in self._files.items() if _is_in(name, directories)}
             marks = {name for name in self._directories if _is_in(name, directories)}

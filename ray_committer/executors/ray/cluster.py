@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import ray
 import ray.util.client
@@ -16,6 +17,15 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from ray_committer.errors import RayLostError, RayNotAvailableError
 from ray_committer.version import __version__
+
+Actor = Any  # type: ignore[explicit-any]
+"""The handle of an actor: each method of its class has ``remote`` and ``options``."""
+Method = Any  # type: ignore[explicit-any]
+"""A method of such a handle."""
+Ref = Any  # type: ignore[explicit-any]
+"""The reference to the result of a call."""
+Fetched = Any  # type: ignore[explicit-any]
+"""The value of a reference; its type is not known."""
 
 NAMESPACE = "ray_committer"
 CLIENT_SCHEME = "ray://"

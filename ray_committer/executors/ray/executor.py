@@ -7,6 +7,7 @@ import threading
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import cast
 
 import ray
 
@@ -26,7 +27,6 @@ from ray_committer.options import CommitOptions
 from ray_committer.version import __version__
 
 _log = logging.getLogger(__name__)
-
 
 ANSWER_SECONDS = 0.5
 """How long to wait for the answer of workers that are ready."""
@@ -62,15 +62,13 @@ class RayPool:
             raise
 
     def require_open(self) -> None:
-        """Refuse a commit on a closed pool: nothing would end its workers."""
-        if self._closed:
+        if self._closed:  # nothing would end its workers
             raise RayNotAvailableError(
                 "the given commit_pool is closed, and its workers have ended",
                 "commit inside its `with` block, or use another executor",
             )
 
     def readiness(self) -> Readiness:
-        """Ask all workers; never fails, and waits for a moment at most."""
         try:
             asked = [worker.actor.check_version.remote(__version__) for worker in self.pool.workers]
             answered, starting = ray.wait(asked, num_returns=len(asked), timeout=ANSWER_SECONDS)
@@ -85,7 +83,6 @@ class RayPool:
         return Readiness.TOO_FEW if grown else Readiness.READY
 
     def close(self) -> None:
-        """End the workers, and Ray if it was started for them; idempotent."""
         self._closed = True
         if ray.is_initialized():
             self.pool.close()
@@ -127,7 +124,7 @@ class RayExecutor:
         self._key = self._shared_pool.new_key() if self._shared_pool else uuid.uuid4().hex
         self._lock = threading.Lock()
         self._job: PoolJob | None = None
-        self._directories: HostedDirectories | None = None
+        self._directories: Directories | None = None
         self._sink: EventSink = ignore
         self.width = self._shared_pool.size if self._shared_pool else pool_size(options)
         self.threads = options.worker_threads
@@ -144,7 +141,7 @@ class RayExecutor:
     def directories(self) -> Directories:
         if self._directories is None:
             host = self._workers().pool.host
-            self._directories = HostedDirectories(host.actor, self._key)
+            self._directories = cast("Directories", HostedDirectories(host.actor, self._key))
         return self._directories
 
     def listen(self, sink: EventSink) -> None:

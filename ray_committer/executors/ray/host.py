@@ -7,16 +7,16 @@ the workers, so a commit on a warm pool starts no process for it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 import ray
 from ray.exceptions import GetTimeoutError
 
 from ray_committer.errors import RayNotAvailableError
-from ray_committer.executors.ray.cluster import calls, on_drivers_node
-from ray_committer.executors.ray.handles import Actor, Ref
+from ray_committer.executors.ray.cluster import Actor, Ref, calls, on_drivers_node
 from ray_committer.executors.ray.remote import CommitHostActor
 from ray_committer.limits.ratelimit import LEASE_SECONDS, Grant, LimitStatistics, RateLimit
 from ray_committer.options import CommitOptions
@@ -29,12 +29,8 @@ class Host:
     """The host's actor, which Ray starts again, empty, if it is lost."""
 
     def __init__(self, actor: Actor = None) -> None:
-        self.actor = (
-            actor
-            or CommitHostActor.options(
-                **HOST, max_concurrency=16, scheduling_strategy=on_drivers_node()
-            ).remote()
-        )
+        options = {**HOST, "max_concurrency": 16, "scheduling_strategy": on_drivers_node()}
+        self.actor = actor or CommitHostActor.options(**options).remote()
 
     def wait_until_ready(self, seconds: float) -> None:
         """Wait until the actor has started, because no lease should have to cover that time."""
@@ -54,7 +50,6 @@ class Host:
         self.actor.end.options(max_task_retries=0).remote(key)
 
     def close(self) -> None:
-        """End the actor."""
         ray.kill(self.actor)
 
 
@@ -99,7 +94,6 @@ class DriverLimit:
         self._shared: HostedLimit | None = None
 
     def share(self, limit: HostedLimit) -> None:
-        """Use this limit from now on."""
         self._shared = limit
 
     def grant(self, holder: str, used: int) -> Grant:
@@ -124,7 +118,7 @@ class DriverLimit:
 
 
 class HostedDirectories:
-    """`Directories` of the commit `key`; pickles, so that workers can get a copy.
+    """`Directories` of the commit `key`, on its host; pickles, so that workers can get a copy.
 
     A copy knows the `life` of the host that it was made for, and any later host refuses it.
     """
@@ -139,35 +133,10 @@ class HostedDirectories:
         with calls():
             self._life = ray.get(self._actor.life.remote())
 
-    def forget(self) -> None:
-        self._call("forget")
-
-    def collect(self, batch: int, directories: Sequence[str], files: bytes) -> None:
-        self._call("collect", batch, directories, files)
-
-    def plan(self) -> int:
-        return cast("int", self._call("plan"))
-
-    def claim(self, limit: int) -> list[str]:
-        return cast("list[str]", self._call("claim", limit))
-
-    def finish(self, made: Sequence[str]) -> None:
-        self._call("finish", made)
-
-    def release(self) -> int:
-        return cast("int", self._call("release"))
-
-    def repeated(self) -> frozenset[bytes]:
-        return cast("frozenset[bytes]", self._call("repeated"))
-
-    def written(self, files: bytes) -> frozenset[bytes]:
-        return cast("frozenset[bytes]", self._call("written", files))
-
-    def find(self, wanted: frozenset[bytes]) -> list[str]:
-        return cast("list[str]", self._call("find", wanted))
-
-    def share(self, number: int, shares: int) -> list[str]:
-        return cast("list[str]", self._call("share", number, shares))
+    def __getattr__(self, method: str) -> Callable[..., object]:  # type: ignore[explicit-any]
+        if method.startswith("_"):  # pickle looks for some, before this has its attributes
+            raise AttributeError(method)
+        return partial(self._call, method)
 
     def _call(self, method: str, *arguments: object) -> object:
         with calls():

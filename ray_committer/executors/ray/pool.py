@@ -14,8 +14,7 @@ import uuid
 
 import ray
 
-from ray_committer.executors.ray.cluster import near, worker_nodes
-from ray_committer.executors.ray.handles import Actor
+from ray_committer.executors.ray.cluster import Actor, near, worker_nodes
 from ray_committer.executors.ray.host import Host
 from ray_committer.executors.ray.remote import CommitWorkerActor
 from ray_committer.options import CommitOptions
@@ -49,12 +48,10 @@ class WorkerPool:
         self._workers = self._spawn(size)
 
     def new_key(self) -> str:
-        """Return a key for a commit on the host and the workers."""
         return uuid.uuid4().hex
 
     @property
     def workers(self) -> list[PoolWorker]:
-        """The current workers."""
         with self._lock:
             return list(self._workers)
 
@@ -70,7 +67,6 @@ class WorkerPool:
             self._workers[self._workers.index(lost)] = self._spawn(1)[0]
 
     def close(self) -> None:
-        """End all workers, and the host."""
         for worker in self.workers:
             ray.kill(worker.actor)
         self.host.close()

@@ -16,8 +16,7 @@ from ray_committer.errors import CommitStateUnknownError, RayNotAvailableError
 from ray_committer.events import EventSink, ShardRequeued, WorkerLost, WorkerStarted
 from ray_committer.executors.base import OpenResources, Place, Result, ResultRef, Supplied, Work
 from ray_committer.executors.ray import cluster
-from ray_committer.executors.ray.cluster import calls
-from ray_committer.executors.ray.handles import Actor, Fetched, Method, Ref
+from ray_committer.executors.ray.cluster import Fetched, Method, Ref, calls
 from ray_committer.executors.ray.host import HostedLimit
 from ray_committer.executors.ray.pool import PoolWorker, WorkerPool
 from ray_committer.executors.ray.processes import stage_of
@@ -64,21 +63,6 @@ class _Running:
     slot: _Slot
     item: object
     ref: Ref
-
-
-_Call = Callable[[Method, str, Ref, object], tuple[Ref, Ref]]
-"""Calls a worker for a commit, with work and an item; returns the references of both results."""
-
-
-def _call_run(run: Method, key: str, work: Ref, item: object) -> tuple[Ref, Ref]:
-    if isinstance(item, Supplied):
-        return run.remote(key, work, item.item, *item.refs), None
-    return run.remote(key, work, item), None
-
-
-def _call_with_ref(run: Method, key: str, work: Ref, item: object) -> tuple[Ref, Ref]:
-    result, ref = run.remote(key, work, item)
-    return result, ref
 
 
 class PoolJob:
@@ -142,33 +126,23 @@ class PoolJob:
 
     def run(self, work: Work[Result], items: Iterable[object]) -> Iterator[Result]:
         """Run work over items, each at least once; yield every result once."""
-        name = self._task_name(work)
-        for result, _ in self._run(work, items, _call_run, lambda actor: actor.run.options(name=name)):
+        for result, _ in self._run(work, items, "run"):
             yield result
 
     def run_with_ref(
         self, work: Work[tuple[Result, bytes]], items: Iterable[object]
     ) -> Iterator[tuple[Result, ResultRef]]:
         """`run` for work with two results; the second one is not fetched."""
-        name = self._task_name(work)
-        return self._run(
-            work,
-            items,
-            _call_with_ref,
-            lambda actor: actor.run_with_ref.options(name=name, num_returns=2),
-        )
-
-    def _task_name(self, work: Work[object]) -> str:
-        return f"{stage_of(work)} of {self._about}"
+        return self._run(work, items, "run_with_ref", results=2)
 
     def _run(
-        self, work: Work[object], items: Iterable[object], call: _Call, method: Callable[[Actor], Method]
+        self, work: Work[object], items: Iterable[object], method: str, *, results: int = 1
     ) -> Iterator[tuple[Fetched, Ref]]:
         with calls():
             # Once per stage and not per call: the work carries the job's context, and each item only its
             # own share.
             shared_work = ray.put(work)
-        waiting = iter(items)
+        name, waiting = f"{stage_of(work)} of {self._about}", iter(items)
         again: deque[object] = deque()
         running: dict[Ref, _Running] = {}
         # `options` copies the remote method, and a handle may be called thousands of times.
@@ -177,8 +151,11 @@ class PoolJob:
         def begin(slot: _Slot, item: object) -> None:
             number = slot.worker.number
             if number not in methods:
-                methods[number] = method(slot.worker.actor)
-            result, ref = call(methods[number], self._key, shared_work, item)
+                method_of_actor = getattr(slot.worker.actor, method)
+                methods[number] = method_of_actor.options(name=name, num_returns=results)
+            arguments = (item.item, *item.refs) if isinstance(item, Supplied) else (item,)
+            refs = methods[number].remote(self._key, shared_work, *arguments)
+            result, ref = refs if results > 1 else (refs, None)
             running[result] = _Running(slot, item, ref)
 
         try:
@@ -209,7 +186,6 @@ class PoolJob:
                 ray.wait(list(running), num_returns=len(running))
 
     def cancel(self) -> None:
-        """Ask every worker to stop its work at the next step."""
         # Without waiting for an answer: a worker that hangs in a request must not hold the others'
         # cancellation.
         for worker in self.pool.workers:

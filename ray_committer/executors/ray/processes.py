@@ -87,7 +87,6 @@ class CommitWorker:
         return cast("Place", self._resources[key].place)
 
     def check_version(self, version: str) -> None:
-        """Raise `RayNotAvailableError` if the driver runs another `version` of this package."""
         _check_version(version)
 
     def run(
@@ -111,7 +110,6 @@ class CommitWorker:
         return (seconds, requests, result), kept
 
     def cancel(self, key: str) -> None:
-        """Let a commit's running work stop at its next step."""
         if key in self._resources:
             self._resources[key].cancel()
 
@@ -122,7 +120,6 @@ class CommitWorker:
             self.close(key)
 
     def close(self, key: str) -> None:
-        """Release a commit's resources; idempotent."""
         resources = self._resources.pop(key, None)
         if resources is not None:
             resources.close()

@@ -13,8 +13,7 @@ from contextlib import suppress
 
 import ray
 
-from ray_committer.executors.ray.cluster import NAMESPACE
-from ray_committer.executors.ray.handles import Actor
+from ray_committer.executors.ray.cluster import NAMESPACE, Actor
 from ray_committer.executors.ray.processes import CommitHost
 from ray_committer.limits import waiting
 from ray_committer.limits.permits import PATIENCE_SECONDS

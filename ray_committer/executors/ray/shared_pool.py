@@ -17,8 +17,7 @@ from ray.exceptions import RayError
 
 from ray_committer.errors import RayLostError, RayNotAvailableError
 from ray_committer.executors.ray import cluster
-from ray_committer.executors.ray.cluster import NAMESPACE, calls, near, worker_nodes
-from ray_committer.executors.ray.handles import Actor
+from ray_committer.executors.ray.cluster import NAMESPACE, Actor, calls, near, worker_nodes
 from ray_committer.executors.ray.host import HOST, Host
 from ray_committer.executors.ray.pool import CALLS_AT_ONCE, PoolWorker
 from ray_committer.executors.ray.remote import CommitWorkerActor, SharedCommitHostActor

@@ -61,10 +61,10 @@ class Anonymous:
             self.shown = "a request without credentials"
             self.advice = "give a key, a SAS or an identity as a storage option"
 
-    def renew(self, refused: Mapping[str, str]) -> bool:  # noqa: ARG002
+    def renew(self, refused: Mapping[str, str]) -> bool:
         return False
 
-    def headers(self, method: str, url: str, headers: dict[str, str]) -> dict[str, str]:  # noqa: ARG002
+    def headers(self, method: str, url: str, headers: dict[str, str]) -> dict[str, str]:
         return headers
 
 
@@ -91,7 +91,7 @@ class SharedKey:
         headers["Authorization"] = f"SharedKey {self.account}:{base64.b64encode(signature).decode()}"
         return headers
 
-    def renew(self, refused: Mapping[str, str]) -> bool:  # noqa: ARG002
+    def renew(self, refused: Mapping[str, str]) -> bool:
         return False
 
 
@@ -130,7 +130,7 @@ class Bearer:
         self._token = ""
         self._expires = 0.0
 
-    def headers(self, method: str, url: str, headers: dict[str, str]) -> dict[str, str]:  # noqa: ARG002
+    def headers(self, method: str, url: str, headers: dict[str, str]) -> dict[str, str]:
         headers["Authorization"] = f"Bearer {self.token()}"
         return headers
 

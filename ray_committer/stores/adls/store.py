@@ -100,7 +100,7 @@ class AdlsStore(NamedStates):
         _checked(self._http.path("PUT", path, {"resource": "file"}), path)
         return ""
 
-    def append_part(self, path: str, file: str, start: int, data: bytes, *, is_last: bool) -> None:  # noqa: ARG002
+    def append_part(self, path: str, file: str, start: int, data: bytes, *, is_last: bool) -> None:
         """Append, then flush; a server that refuses to append twice has the bytes, which the flush, by
         its position, proves."""
         query = {"action": "append", "position": str(start)}
@@ -138,7 +138,6 @@ class AdlsStore(NamedStates):
         return not _is_nothing(answer) and bool(_checked(answer, path))
 
     def delete_version(self, path: str, version: str | None) -> bool:
-        """Delete a file if it has this etag."""
         answer = self._http.path("DELETE", path, headers={"If-Match": quoted_etag(version or "")})
         return not _is_nothing(answer) and bool(_checked(answer, path))
 

@@ -162,7 +162,7 @@ class GcsBucket:
     def download(self, name: str) -> tuple[bytes, str]:
         """The content of an object and its generation."""
         url = f"{self._objects}/{quoted(name)}{self._query(alt='media')}"
-        answer = self._request("GET", url, name, most_bytes=MOST_FILE_BYTES)
+        answer = _checked(self._ask("GET", url, name, most_bytes=MOST_FILE_BYTES), name)
         generation = answer.headers.get("x-goog-generation")
         if generation is None:
             raise foreign_answer(answer, f"/{name}")
@@ -184,7 +184,7 @@ class GcsBucket:
     def begin_upload(self, name: str) -> str:
         """Begin an upload in parts; return its session, which alone authorizes them."""
         query = self._query(uploadType="resumable", name=name)
-        answer = self._request("POST", self._uploads + query, name, data=b"{}")
+        answer = _checked(self._ask("POST", self._uploads + query, name, data=b"{}"), name)
         location = urlsplit(answer.headers.get("location", "")).query
         session = dict(parse_qsl(location)).get("upload_id", "")
         if not session:
@@ -229,8 +229,7 @@ class GcsBucket:
 
     def delete(self, name: str, generation: str | None = None) -> bool:
         """Delete an object; False if there is none, ``FileExistsError`` if its `generation` differs."""
-        answer = self._ask("DELETE", self._deletion(name, generation), name)
-        return answer.status != 404 and bool(_checked(answer, name))
+        return _was_there(self._ask("DELETE", self._deletion(name, generation), name), name)
 
     def delete_unless_new(self, name: str, generation: str | None) -> bool:
         """`delete`, but leave an object of another generation, if one is given, and return False."""
@@ -277,7 +276,7 @@ class GcsBucket:
             wanted["includeFoldersAsPrefixes"] = "true"
         tokens = PageTokens(f"/{prefix}")
         while True:
-            answer = self._request("GET", self._objects + self._query(**wanted), prefix)
+            answer = _checked(self._ask("GET", self._objects + self._query(**wanted), prefix), prefix)
             page = decoded(answer, GcsPage, f"/{prefix}")
             require_inside((listed_object.name for listed_object in page.items), prefix, "name")
             require_inside(page.prefixes, prefix, "prefixes")
@@ -288,35 +287,33 @@ class GcsBucket:
 
     def is_hierarchical(self) -> bool:
         """Return whether the bucket has folders; ``OSError`` if that is not readable."""
-        answer = self._request("GET", f"{self._bucket}/storageLayout{self._query()}", "")
-        return decoded(answer, _Layout, "/").hierarchical_namespace.enabled
+        answer = self._ask("GET", f"{self._bucket}/storageLayout{self._query()}", "")
+        return decoded(_checked(answer, ""), _Layout, "/").hierarchical_namespace.enabled
 
     def settings(self) -> GcsSettings:
         """Return the settings that cost money; ``PermissionError`` if they are not readable."""
         query = self._query(fields="softDeletePolicy,versioning")
-        return decoded(self._request("GET", self._bucket + query, ""), GcsSettings, "/")
+        return decoded(_checked(self._ask("GET", self._bucket + query, ""), ""), GcsSettings, "/")
 
     def has_folder(self, name: str) -> bool:
-        answer = self._ask("GET", self._folder(name), name)
-        return answer.status != 404 and bool(_checked(answer, name))
+        return _was_there(self._ask("GET", self._folder(name), name), name)
 
     def create_folder(self, name: str) -> None:
         """Make a folder and those above it; ``FileExistsError`` if it is there."""
         query = self._query(recursive="true")
         data = msgspec.json.encode({"name": name})
-        self._request("POST", f"{self._bucket}/folders{query}", name, data=data)
+        _checked(self._ask("POST", f"{self._bucket}/folders{query}", name, data=data), name)
 
     def delete_folder(self, name: str) -> bool:
         """Delete an empty folder; False if there is none. ``FileExistsError`` if it is not empty."""
-        answer = self._ask("DELETE", self._folder(name), name)
-        return answer.status != 404 and bool(_checked(answer, name))
+        return _was_there(self._ask("DELETE", self._folder(name), name), name)
 
     def list_folders(self, prefix: str) -> Iterator[str]:
         """Return the names of all folders that begin with `prefix`, however deep."""
         wanted, tokens = {"prefix": prefix}, PageTokens(f"/{prefix}")
         while True:
-            answer = self._request("GET", f"{self._bucket}/folders{self._query(**wanted)}", prefix)
-            page = decoded(answer, _Folders, f"/{prefix}")
+            answer = self._ask("GET", f"{self._bucket}/folders{self._query(**wanted)}", prefix)
+            page = decoded(_checked(answer, prefix), _Folders, f"/{prefix}")
             require_inside((folder.name for folder in page.items), prefix, "name")
             yield from (folder.name for folder in page.items)
             if not page.next_page_token:
@@ -333,18 +330,6 @@ class GcsBucket:
     def _query(self, **parameters: str) -> str:
         wanted = {**parameters, **self._payer}
         return f"?{urlencode(wanted, quote_via=quote, safe='')}" if wanted else ""
-
-    def _request(
-        self,
-        method: str,
-        url: str,
-        name: str,
-        *,
-        data: bytes | None = None,
-        most_bytes: int = MOST_BYTES,
-    ) -> HttpAnswer:
-        """Make a request that must succeed."""
-        return _checked(self._ask(method, url, name, data=data, most_bytes=most_bytes), name)
 
     def _ask(
         self,
@@ -414,6 +399,10 @@ def _checked(answer: HttpAnswer, name: str, dest: str | None = None) -> HttpAnsw
         return answer
     other_path = None if dest is None else f"/{dest}"
     raise OSError(_NUMBERS.get(answer.status, errno.EIO), _said(answer), f"/{name}", None, other_path)
+
+
+def _was_there(answer: HttpAnswer, name: str) -> bool:
+    return answer.status != 404 and bool(_checked(answer, name))
 
 
 def _said(answer: HttpAnswer) -> str:

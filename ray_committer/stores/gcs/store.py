@@ -15,6 +15,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from typing import TypeVar
@@ -57,14 +58,7 @@ FLAT = StoreCapabilities(
     has_directories=False,
     versions=Versions.LISTED,
 )
-HIERARCHICAL = StoreCapabilities(
-    listing_is_cheap=False,
-    max_path_length=1 + 1024,
-    max_name_length=512,
-    refused_characters="\r\n",
-    rename_makes_parents=True,
-    versions=Versions.LISTED,
-)
+HIERARCHICAL = replace(FLAT, max_name_length=512, has_directories=True, rename_makes_parents=True)
 
 
 class GcsStore(StoreOperations):
@@ -153,12 +147,9 @@ class GcsStore(StoreOperations):
         return self._bucket.delete(path[1:])
 
     def delete_version(self, path: str, version: str | None) -> bool:
-        """Delete an object if it has this generation."""
         return self._bucket.delete(path[1:], version)
 
     def delete_listed(self, directories: Sequence[str], holds: Callable[[], bool]) -> bool:
-        """Delete exactly the generations that were listed below some directories before `holds` was
-        called."""
         pages = (page for path in directories for page in self._bucket.pages(_prefix(path)))
         listed = {item.name: item.generation for page in pages for item in page.items}
         folders = [folder for path in directories for folder in self._folders(path)]

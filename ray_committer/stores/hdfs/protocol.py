@@ -1,18 +1,18 @@
-"""The common parts of HDFS over RPC and WebHDFS: limits, permissions, listings, and errors by the names
-of the Java exceptions.
-"""
+"""What HDFS over RPC and WebHDFS do alike: limits, permissions, and errors by the names of the Java
+exceptions."""
 
 from __future__ import annotations
 
 import errno
 import os
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from ray_committer.errors import StoreRefusedError, StoreUnavailableError, ThrottledError
-from ray_committer.stores.base import FileStatus, StoreCapabilities
+from ray_committer.stores.base import FileStatus, StoreCapabilities, StoreSpec
+from ray_committer.stores.state_names import NamedStates
 
 CAPABILITIES = StoreCapabilities(
     listing_is_cheap=True,
@@ -48,6 +48,80 @@ _BY_TEXT = {
 }
 _TOO_BUSY = ("RetriableException", "CallQueueOverflowException")
 _NOT_SERVING = ("StandbyException", "ObserverRetryOnActiveException", "SafeModeException")
+
+
+class NameNodeStore(NamedStates):
+    """The operations of a NameNode that both stores build on the same few requests."""
+
+    def __init__(self, spec: StoreSpec) -> None:
+        self.spec = spec
+        self.capabilities = capabilities(spec.storage_options)
+        self._file_mode, self._directory_mode = permissions(spec.storage_options)
+
+    def list_files(self, path: str) -> list[FileStatus]:
+        return files_below(self.list_status, path)
+
+    def mkdirs(self, path: str) -> None:
+        try:
+            self._make_directory(path)
+        except NotADirectoryError as e:
+            raise FileExistsError(errno.EEXIST, "a file is in the way", path) from e
+
+    def rename(self, source: str, dest: str, version: str | None = None) -> None:
+        self._rename(source, dest, overwrite=False)
+
+    def replace(
+        self, source: str, dest: str, version: str | None = None, *, old: str | None = None
+    ) -> None:
+        try:
+            self._rename(source, dest, overwrite=True)
+        except FileNotFoundError as e:
+            # It may have been made, then repeated: clients of RPC and WebHDFS, and gateways, repeat a
+            # request when a connection breaks.
+            raise StoreUnavailableError(e.filename, f"replace: {e.strerror}") from e
+
+    def set_aside(self, path: str, place: str) -> None:
+        self.rename(path, place)
+
+    def delete_file(self, path: str) -> bool:
+        return self._delete(path, recursive=False)
+
+    def delete_directory(self, path: str) -> bool:
+        return self._delete(path, recursive=True)
+
+    def remove_empty_directory(self, path: str) -> bool:
+        status = self.get_status(path)
+        if status is None:
+            return False
+        if not status.is_directory:
+            raise not_a_directory(path)
+        try:
+            return self._delete(path, recursive=False)
+        except OSError as e:
+            if e.errno == errno.ENOTEMPTY:
+                return False
+            raise
+
+    def what_stays(self, directory: str, files: Sequence[str], home: str) -> dict[str, str]:
+        """Say whether no file can be taken out of a directory: the NameNode checks the permission to
+        delete a name before it looks whether there is one."""
+        try:
+            self.delete_file(f"{directory}/.removable-{uuid.uuid4().hex}")
+        except PermissionError as e:
+            why = (e.strerror or "").partition(", inode=")[0]  # it names the name that is not there
+            return {directory: f"this user has no permission to remove files from it ({why})"}
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+        return {}
+
+    def _make_directory(self, path: str) -> None:
+        raise NotImplementedError
+
+    def _rename(self, source: str, dest: str, *, overwrite: bool) -> None:
+        raise NotImplementedError
+
+    def _delete(self, path: str, *, recursive: bool) -> bool:
+        raise NotImplementedError
 
 
 def remote_error(exception: str, message: str, path: str, dest: str | None = None) -> OSError:
@@ -105,30 +179,9 @@ def files_below(list_status: Callable[[str], list[FileStatus]], path: str) -> li
     return files
 
 
-def denied_removals(delete_file: Callable[[str], object], directory: str) -> dict[str, str]:
-    """Say whether no file can be taken out of a directory: the NameNode checks the permission to delete
-    a name before it looks whether there is one. The answer is by the directory's path."""
-    try:
-        delete_file(f"{directory}/.removable-{uuid.uuid4().hex}")
-    except PermissionError as e:
-        why = (e.strerror or "").partition(", inode=")[0]  # it names the name that is not there
-        return {directory: f"this user has no permission to remove files from it ({why})"}
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
-    return {}
-
-
 def not_a_directory(path: str) -> NotADirectoryError:
     """Make the error for a file in place of a directory, which HDFS itself would list or delete."""
     return NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
-
-
-def unknown_replace(error: FileNotFoundError) -> StoreUnavailableError:
-    """Make the error for a replacement whose source is missing: it may have been made, then repeated.
-
-    Clients of RPC and WebHDFS, and gateways, repeat a request when a connection breaks.
-    """
-    return StoreUnavailableError(error.filename, f"replace: {error.strerror}")
 
 
 def _number(name: str, text: str) -> int | None:

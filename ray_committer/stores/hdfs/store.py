@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import islice
 from typing import ParamSpec, TypeVar
 
@@ -19,16 +19,7 @@ from ray_committer.limits.waiting import RETRY_SECONDS
 from ray_committer.stores.addresses import without_password
 from ray_committer.stores.base import FileStatus, StoreSpec
 from ray_committer.stores.deadline import DEADLINE_SECONDS, DeadlineThreads, first_deadline
-from ray_committer.stores.hdfs.protocol import (
-    capabilities,
-    denied_removals,
-    files_below,
-    not_a_directory,
-    permissions,
-    remote_error,
-    unknown_replace,
-)
-from ray_committer.stores.state_names import NamedStates
+from ray_committer.stores.hdfs.protocol import NameNodeStore, not_a_directory, remote_error
 
 DEFAULT_PORT = 8020
 LISTED_AT_ONCE = 1000
@@ -50,7 +41,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class HdfsStore(NamedStates):
+class HdfsStore(NameNodeStore):
     """`StoreOperations` on ``hdfs://``; 0.06 to 0.1 milliseconds of CPU per rename.
 
     `storage_options` are Hadoop's own settings; the files in ``HADOOP_CONF_DIR`` are also read.
@@ -63,13 +54,11 @@ class HdfsStore(NamedStates):
         retry_seconds: float = RETRY_SECONDS,
         deadline_seconds: float = DEADLINE_SECONDS,
     ) -> None:
-        self.spec = spec
-        self.capabilities = capabilities(spec.storage_options)
+        super().__init__(spec)
         self._client = _open(spec)
         self._threads = DeadlineThreads(
             deadline_seconds, first_seconds=min(deadline_seconds, first_deadline(retry_seconds))
         )
-        self._file_mode, self._directory_mode = permissions(spec.storage_options)
 
     def get_status(self, path: str) -> FileStatus | None:
         try:
@@ -87,9 +76,6 @@ class HdfsStore(NamedStates):
             raise not_a_directory(path)
         return listed
 
-    def list_files(self, path: str) -> list[FileStatus]:
-        return files_below(self.list_status, path)
-
     def read(self, path: str) -> bytes:
         data: bytes = self._call(path, lambda: self._client.read(path).read())
         return data
@@ -97,66 +83,18 @@ class HdfsStore(NamedStates):
     def write(self, path: str, data: bytes) -> None:
         self._call(path, self._write, path, data)
 
-    def mkdirs(self, path: str) -> None:
-        try:
-            self._call(path, self._client.mkdirs, path, self._directory_mode, create_parent=True)
-        except NotADirectoryError as e:
-            raise FileExistsError(errno.EEXIST, "a file is in the way", path) from e
-
-    def rename(self, source: str, dest: str, version: str | None = None) -> None:  # noqa: ARG002
-        self._call(source, self._client.rename, source, dest)
-
-    def replace(
-        self,
-        source: str,
-        dest: str,
-        version: str | None = None,  # noqa: ARG002
-        *,
-        old: str | None = None,  # noqa: ARG002
-    ) -> None:
-        try:
-            self._call(source, self._client.rename, source, dest, overwrite=True)
-        except FileNotFoundError as e:
-            raise unknown_replace(e) from e
-
-    def set_aside(self, path: str, place: str) -> None:
-        self.rename(path, place)
-
-    def delete_file(self, path: str) -> bool:
-        return self._delete(path, recursive=False)
-
-    def delete_directory(self, path: str) -> bool:
-        return self._delete(path, recursive=True)
-
-    def remove_empty_directory(self, path: str) -> bool:
-        status = self.get_status(path)
-        if status is None:
-            return False
-        if not status.is_directory:
-            raise not_a_directory(path)
-        try:
-            return self._delete(path, recursive=False)
-        except OSError as e:
-            if e.errno == errno.ENOTEMPTY:
-                return False
-            raise
-
-    def what_stays(
-        self,
-        directory: str,
-        files: Sequence[str],  # noqa: ARG002
-        home: str,  # noqa: ARG002
-    ) -> dict[str, str]:
-        """Say whether this user can take files out of a directory; this client shows no encryption
-        zones."""
-        return denied_removals(self.delete_file, directory)
-
     def _write(self, path: str, data: bytes) -> None:
         options = hdfs_native.WriteOptions(
             permission=self._file_mode, overwrite=True, create_parent=False
         )
         with self._client.create(path, options) as file:
             file.write(data)
+
+    def _make_directory(self, path: str) -> None:
+        self._call(path, self._client.mkdirs, path, self._directory_mode, create_parent=True)
+
+    def _rename(self, source: str, dest: str, *, overwrite: bool) -> None:
+        self._call(source, self._client.rename, source, dest, overwrite=overwrite)
 
     def _delete(self, path: str, *, recursive: bool) -> bool:
         was_there: bool = self._call(path, self._client.delete, path, recursive=recursive)

@@ -26,17 +26,8 @@ from ray_committer.stores.addresses import server_address
 from ray_committer.stores.answers import HttpAnswer, bad_field, decoded, foreign_answer, read_field
 from ray_committer.stores.base import MOST_FILE_BYTES, FileStatus, StoreSpec
 from ray_committer.stores.deadline import first_deadline
-from ray_committer.stores.hdfs.protocol import (
-    capabilities,
-    denied_removals,
-    files_below,
-    not_a_directory,
-    permissions,
-    remote_error,
-    unknown_replace,
-)
+from ray_committer.stores.hdfs.protocol import NameNodeStore, not_a_directory, remote_error
 from ray_committer.stores.http import MOST_BYTES, HttpClient
-from ray_committer.stores.state_names import NamedStates
 
 _IN_URLS = "%!#$&'()*+,/:;=?@[]~"
 _REDIRECTED = (301, 302, 307, 308)
@@ -83,7 +74,7 @@ class _Failure(msgspec.Struct, rename="pascal"):
 prepare(_File, _Listing, _Done, _Failure)
 
 
-class WebHdfsStore(NamedStates):
+class WebHdfsStore(NameNodeStore):
     """`StoreOperations` on ``webhdfs://``, or on ``hdfs://`` with the option `webhdfs_url`.
 
     Other options: `user` (default: this process's user), or `delegation_token` instead.
@@ -92,8 +83,7 @@ class WebHdfsStore(NamedStates):
     def __init__(
         self, spec: StoreSpec, *, retry_seconds: float = RETRY_SECONDS, client: HttpClient | None = None
     ) -> None:
-        self.spec = spec
-        self.capabilities = capabilities(spec.storage_options)
+        super().__init__(spec)
         self._client = client or HttpClient(first_seconds=first_deadline(retry_seconds))
         options = spec.storage_options
         url = str(options.get("webhdfs_url") or f"http://{spec.authority}")
@@ -101,7 +91,6 @@ class WebHdfsStore(NamedStates):
         server_address(f"{spec.scheme}://...", named, url, path=True, user=True)
         self._root = f"{url.rstrip('/')}/webhdfs/v1"
         self._who = _who(options)
-        self._file_mode, self._directory_mode = (f"{bits:o}" for bits in permissions(options))
 
     def get_status(self, path: str) -> FileStatus | None:
         try:
@@ -121,9 +110,6 @@ class WebHdfsStore(NamedStates):
                 raise bad_field(path, "pathSuffix", status.path_suffix)
         above = path.rstrip("/")
         return [_status(f"{above}/{status.path_suffix}", status) for status in listed]
-
-    def list_files(self, path: str) -> list[FileStatus]:
-        return files_below(self.list_status, path)
 
     def read(self, path: str) -> bytes:
         numbered = path if _PLAIN.fullmatch(path) else self._numbered(path)
@@ -145,83 +131,37 @@ class WebHdfsStore(NamedStates):
         if plain != name:
             self.replace(f"{above}/{plain}", path)
 
-    def mkdirs(self, path: str) -> None:
-        try:
-            self._ask(_Done, "PUT", "MKDIRS", path, permission=self._directory_mode)
-        except NotADirectoryError as e:
-            raise FileExistsError(errno.EEXIST, "a file is in the way", path) from e
-
-    def rename(self, source: str, dest: str, version: str | None = None) -> None:  # noqa: ARG002
-        self._rename(source, destination=dest, renameoptions="NONE")
-
-    def replace(
-        self,
-        source: str,
-        dest: str,
-        version: str | None = None,  # noqa: ARG002
-        *,
-        old: str | None = None,  # noqa: ARG002
-    ) -> None:
-        try:
-            self._rename(source, destination=dest, renameoptions="OVERWRITE")
-        except FileNotFoundError as e:
-            raise unknown_replace(e) from e
-
-    def set_aside(self, path: str, place: str) -> None:
-        self.rename(path, place)
-
-    def delete_file(self, path: str) -> bool:
-        return self._delete(path, recursive="false")
-
-    def delete_directory(self, path: str) -> bool:
-        return self._delete(path, recursive="true")
-
-    def remove_empty_directory(self, path: str) -> bool:
-        status = self.get_status(path)
-        if status is None:
-            return False
-        if not status.is_directory:
-            raise not_a_directory(path)
-        try:
-            return self._delete(path, recursive="false")
-        except OSError as e:
-            if e.errno == errno.ENOTEMPTY:
-                return False
-            raise
-
-    def what_stays(
-        self,
-        directory: str,
-        files: Sequence[str],  # noqa: ARG002
-        home: str,
-    ) -> dict[str, str]:
-        """Say whether this user can take files out of a directory, and whether it is in another
-        encryption zone than `home`."""
+    def what_stays(self, directory: str, files: Sequence[str], home: str) -> dict[str, str]:
+        """Say also whether a directory is in another encryption zone than `home`."""
         try:
             zones = {self._is_encrypted(path) for path in (directory, home)}
         except (FileNotFoundError, NotADirectoryError):
             return {}
         if len(zones) > 1:
             return {directory: f"is in another encryption zone than {home}"}
-        return denied_removals(self.delete_file, directory)
+        return super().what_stays(directory, files, home)
 
     def _is_encrypted(self, path: str) -> bool:
         """Return whether a directory is in an encryption zone; one zone is never below another."""
         return self._ask(_File, "GET", "GETFILESTATUS", path).file_status.enc_bit
 
-    def _rename(self, source: str, **options: str) -> None:
-        answer = self._call("PUT", "RENAME", source, **options)
+    def _make_directory(self, path: str) -> None:
+        self._ask(_Done, "PUT", "MKDIRS", path, permission=f"{self._directory_mode:o}")
+
+    def _rename(self, source: str, dest: str, *, overwrite: bool) -> None:
+        how = "OVERWRITE" if overwrite else "NONE"
+        answer = self._call("PUT", "RENAME", source, destination=dest, renameoptions=how)
         # HttpFS answers with a body, also to a rename that it did not make.
         if answer.body and not decoded(answer, _Done, source).boolean:  # the NameNode's body is empty
-            text = "the server did not rename it"
-            raise OSError(errno.EIO, text, source, None, options["destination"])
+            raise OSError(errno.EIO, "the server did not rename it", source, None, dest)
 
-    def _delete(self, path: str, *, recursive: str) -> bool:
-        return self._ask(_Done, "DELETE", "DELETE", path, recursive=recursive).boolean
+    def _delete(self, path: str, *, recursive: bool) -> bool:
+        how = "true" if recursive else "false"
+        return self._ask(_Done, "DELETE", "DELETE", path, recursive=how).boolean
 
     def _create(self, named: str, path: str, data: bytes) -> None:
         """Write a file at `path`, which the servers get under the name `named`."""
-        options = {"overwrite": "true", "createparent": "false", "permission": self._file_mode}
+        options = {"overwrite": "true", "createparent": "false", "permission": f"{self._file_mode:o}"}
         answer = self._send("PUT", self._url("CREATE", named, **options), path)
         if answer.status not in _REDIRECTED:
             raise foreign_answer(answer, path)

@@ -252,7 +252,6 @@ class S3Store(StoreOperations):
         return min(met, default=None)
 
     def settings(self) -> S3Settings:
-        """Return what the bucket is set to."""
         return S3Settings(self._bucket)
 
     def list_prefix(self, path: str) -> list[FileStatus]:
