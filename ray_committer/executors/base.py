@@ -28,10 +28,8 @@ ResultRef = object
 
 @dataclass(frozen=True, slots=True)
 class Supplied(Generic[Item]):
-    """An item and earlier results for it: the work is called with ``(resources, item, *results)``.
-
-    If a result was lost with its node and cannot be made again, the work gets None instead.
-    """
+    """An item and earlier results for it: the work is called with ``(resources, item, *results)``. If a
+    result was lost with its node and cannot be made again, the work gets None instead."""
 
     item: Item
     refs: tuple[ResultRef, ...]
@@ -68,10 +66,8 @@ OpenResources = Callable[[Permits], Resources]
 
 
 class WorkExecutor(Protocol):
-    """Runs work over items; results come in no order, and the number of items in progress is limited.
-
-    An exception of the work is raised to the caller after the items in progress have ended.
-    """
+    """Runs work over items; results come in no order, and the number of items in progress is limited. An
+    exception of the work is raised to the caller after the items in progress have ended."""
 
     name: str
     width: int

@@ -56,9 +56,7 @@ def open_pool(options: CommitOptions, shared: str | None = None) -> CommitPool:
 
 def open_pool_ahead(options: CommitOptions, about: str) -> CommitPool | None:
     """Start commit workers on Ray for a job whose tasks still run; None if there is no room beside them.
-
-    `about` is the text that Ray shows for the commit.
-    """
+    `about` is the text that Ray shows for the commit."""
     from ray_committer.executors.ray.executor import RayPool, has_room
 
     if not has_room(options):

@@ -53,11 +53,8 @@ HIGHEST_RATE = 100_000.0  # if no limit was set; more than any store accepts
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Permits for `requests` requests (None: any number).
-
-    They are valid from `wait_seconds` until `lease_seconds` after the request for them, by the clock of
-    the process that asked.
-    """
+    """Permits for `requests` requests (None: any number). They are valid from `wait_seconds` until
+    `lease_seconds` after the request for them, by the clock of the process that asked."""
 
     requests: int | None
     wait_seconds: float
@@ -205,10 +202,8 @@ class LimitAuthority(Protocol):
 
 
 class RateLimit:
-    """`LimitAuthority` with a token bucket, whose rate follows the store's answers; safe for threads.
-
-    It never waits: it returns how long the caller must wait.
-    """
+    """`LimitAuthority` with a token bucket, whose rate follows the store's answers; safe for threads. It
+    never waits: it returns how long the caller must wait."""
 
     def __init__(self, limit: float | None = None, *, clock: Clock = time.monotonic) -> None:
         self._limit = limit

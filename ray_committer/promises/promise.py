@@ -41,10 +41,8 @@ class WeakPromiseError(BrokenPromiseError):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What a store has that makes a promise.
-
-    `otherwise` says what such a store does instead, and `advice` what its user has to know about it.
-    """
+    """What a store has that makes a promise. `otherwise` says what such a store does instead, and
+    `advice` what its user has to know about it."""
 
     holds: Callable[[StoreOperations], bool]
     otherwise: str

@@ -24,10 +24,8 @@ if TYPE_CHECKING:
 def examine_ray(
     scratch: Scratch, spec: StoreSpec, executor: ExecutorName, options: CommitOptions
 ) -> list[Line]:
-    """Ask every node of the cluster, if a large commit with this `executor` would use one.
-
-    A missing cluster is a failure only if Ray was requested by name.
-    """
+    """Ask every node of the cluster, if a large commit with this `executor` would use one. A missing
+    cluster is a failure only if Ray was requested by name."""
     name, reason = executor, "it was not requested"
     if executor == "auto":
         name, reason = choose_name(

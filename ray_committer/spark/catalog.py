@@ -28,10 +28,8 @@ MANY = 20
 
 
 class SparkTable(Catalog):
-    """A table of the session's own catalog, ``spark_catalog``.
-
-    `CatalogTableError` if it does not exist, or is a view; `CatalogError` if the catalog fails.
-    """
+    """A table of the session's own catalog, ``spark_catalog``. `CatalogTableError` if it does not exist,
+    or is a view; `CatalogError` if the catalog fails."""
 
     def __init__(self, spark: SparkSession, table: str) -> None:
         self.table = table

@@ -104,9 +104,7 @@ class CommitHandler:
 
     def abortJob(self, request_json: str) -> str:  # noqa: N802 - the name in Java
         """Abort the job, unless its commit is recorded: then the answer shows how to finish it.
-
-        `last_error` keeps the error that made the job fail.
-        """
+        `last_error` keeps the error that made the job fail."""
         # Spark aborts a job after its commit failed: the user wants the error of the commit.
         failure = self.last_error
         answer = self._answer(self._abort, request_json)

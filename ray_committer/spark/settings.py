@@ -56,10 +56,8 @@ def driver_conf(
     commit: str = "ray",
     command: str | None = None,
 ) -> dict[str, str]:
-    """Return the settings of a driver that writes to `dest`, in a readable order.
-
-    A driver without Python starts `command`. `StoreRefusedError` if the store is not supported.
-    """
+    """Return the settings of a driver that writes to `dest`, in a readable order. A driver without
+    Python starts `command`. `StoreRefusedError` if the store is not supported."""
     conf = {JAR_KEY: jar_path(), PROTOCOL_KEY: PROTOCOL_CLASS}
     if commit != "ray":
         conf[MODE_KEY] = commit

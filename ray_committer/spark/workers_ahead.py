@@ -33,10 +33,8 @@ OpenPool = Callable[[CommitOptions, str], CommitPool | None]
 
 @dataclass(slots=True)
 class _Job:
-    """A job that is set up, and its workers if they were asked for.
-
-    has_left: the job is being committed, or has ended, so workers that start later are not used.
-    """
+    """A job that is set up, and its workers if they were asked for. has_left: the job is being
+    committed, or has ended, so workers that start later are not used."""
 
     options: CommitOptions
     about: str
@@ -46,10 +44,8 @@ class _Job:
 
 
 class WorkersAhead:
-    """The workers for the jobs of one driver, which are committed by `executor`; thread-safe.
-
-    If the executor is a pool, it has its workers already.
-    """
+    """The workers for the jobs of one driver, which are committed by `executor`; thread-safe. If the
+    executor is a pool, it has its workers already."""
 
     def __init__(
         self, executor: ExecutorName | CommitPool, open_pool: OpenPool = open_pool_ahead

@@ -36,9 +36,7 @@ def server_address(
     shown: str, named: str, address: str, *, path: bool = False, user: bool = False
 ) -> SplitResult:
     """Split the URL of a server that an option or a variable, `named`, gives for the store `shown`.
-
-    `SettingsError` without that URL if it is none, or has a `path` or `user` that is not allowed.
-    """
+    `SettingsError` without that URL if it is none, or has a `path` or `user` that is not allowed."""
     try:
         url = urlsplit(address)
         is_whole = bool(url.hostname) and url.port != 0

@@ -124,10 +124,8 @@ class StoreOperations(ABC):
     capabilities: StoreCapabilities
 
     def has(self, operation: Callable[..., Any]) -> bool:
-        """Return whether the store has an operation, such as `StoreOperations.sync`, of its own.
-
-        A default needs no such question, but some work can be spared.
-        """
+        """Return whether the store has an operation, such as `StoreOperations.sync`, of its own. A
+        default needs no such question, but some work can be spared."""
         return getattr(type(self), operation.__name__) is not operation
 
     @operation("op_get_file_status", required=True)
@@ -261,10 +259,8 @@ class StoreOperations(ABC):
 
     @operation("op_create")
     def append_part(self, path: str, file: str, start: int, data: bytes, *, is_last: bool) -> None:
-        """Append the bytes that begin at `start`, at least one; idempotent.
-
-        Parts are appended in their order. All but the last have a multiple of 256 KiB; the file is
-        complete after the last one."""
+        """Append the bytes that begin at `start`, at least one; idempotent. Parts are appended in their
+        order. All but the last have a multiple of 256 KiB; the file is complete after the last one."""
         raise unsupported("append_part", path)
 
     @operation("op_create")
@@ -391,10 +387,7 @@ class StoreOperations(ABC):
     @operation(None)
     def check_renames(self, directory: str) -> None:
         """Try in a directory whether a file can be renamed, and never over another, where that depends
-        on the file system.
-
-        `StoreRefusedError` if it can neither be renamed that way nor linked.
-        """
+        on the file system. `StoreRefusedError` if it can neither be renamed that way nor linked."""
 
     @operation(None)
     def links_files(self, directory: str) -> bool:

@@ -22,20 +22,15 @@ LEAST_SECONDS = 1.0
 
 
 def first_deadline(retry_seconds: float) -> float:
-    """Return the deadline of requests to a store that has answered none yet.
-
-    All that are made in `retry_seconds` end within this time, also if the store accepts connections and
-    stays silent.
-    """
+    """Return the deadline of requests to a store that has answered none yet. All that are made in
+    `retry_seconds` end within this time, also if the store accepts connections and stays silent."""
     seconds = max(LEAST_SECONDS, retry_seconds)
     return seconds / math.ceil(seconds / DEADLINE_SECONDS)
 
 
 class DeadlineThreads:
-    """Makes calls for any number of threads, each call in an idle daemon thread or a new one.
-
-    The daemon threads end with this object. Until one call has ended, each has at most `first_seconds`.
-    """
+    """Makes calls for any number of threads, each call in an idle daemon thread or a new one. The daemon
+    threads end with this object. Until one call has ended, each has at most `first_seconds`."""
 
     def __init__(self, seconds: float, *, first_seconds: float | None = None) -> None:
         self._all_seconds = seconds

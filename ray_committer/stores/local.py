@@ -129,9 +129,7 @@ class LocalStore(StoreOperations):
 
     def advance(self, path: str, old: StoredState | None, text: str) -> StoredState:
         """Rename the state; with a link and an unlink, two processes could each succeed with the link.
-
-        Nothing has the new name, so a rename without replacing does the same, if there is one.
-        """
+        Nothing has the new name, so a rename without replacing does the same, if there is one."""
         source, dest = state_rename(path, old, text)
         if self._links or not renamed_by_flag(source, dest):
             self._links = True
@@ -147,10 +145,8 @@ class LocalStore(StoreOperations):
             raise
 
     def set_aside(self, path: str, place: str) -> None:
-        """Rename a file to a name that is reserved for it; its checksum goes before that.
-
-        It is renamed, too, before it is removed: by now it may belong to a file of a later job.
-        """
+        """Rename a file to a name that is reserved for it; its checksum goes before that. It is renamed,
+        too, before it is removed: by now it may belong to a file of a later job."""
         if os.path.isfile(checksum := _checksum_path(path)):
             with suppress(FileNotFoundError):
                 os.rename(checksum, _checksum_path(place))

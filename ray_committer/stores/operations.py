@@ -43,9 +43,7 @@ def operation(
     required: bool = False,
 ) -> Callable[[F], F]:
     """Declare a method of `StoreOperations`; a class without a `required` one cannot be instantiated.
-
-    Python checks that, not mypy, which does not see the methods that `ForwardingStore` makes.
-    """
+    Python checks that, not mypy, which does not see the methods that `ForwardingStore` makes."""
 
     def declare(default: F) -> F:
         name = default.__name__

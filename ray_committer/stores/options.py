@@ -37,10 +37,8 @@ def _is_flag(value: object) -> bool:
 
 
 def refuse_unknown(spec: StoreSpec, shown: str) -> None:
-    """`SettingsError` names the first storage option that the store does not know; `shown` is its URL.
-
-    A store of another package knows its own options.
-    """
+    """`SettingsError` names the first storage option that the store does not know; `shown` is its URL. A
+    store of another package knows its own options."""
     for name in spec.storage_options:
         if not is_known(spec.scheme, name):
             known = STORES[spec.scheme].options

@@ -25,10 +25,8 @@ _VERSION = "?versionid="
 
 
 def open_output(store: StoreOperations, path: str) -> BinaryIO:
-    """Create `path` and return it open for writing; a local file must not exist.
-
-    `PathError` if it would get another name; `StoreRefusedError` if fsspec cannot open such a store.
-    """
+    """Create `path` and return it open for writing; a local file must not exist. `PathError` if it would
+    get another name; `StoreRefusedError` if fsspec cannot open such a store."""
     if store.spec.scheme == "file":
         return io.BufferedWriter(_NamedFile(path, "xb"))
     if store.has(StoreOperations.begin_file):
@@ -108,10 +106,8 @@ def copy_file(store: StoreOperations, source: str, dest: str) -> int:
 
 
 def file_system(spec: StoreSpec, action: str) -> Any:
-    """Return fsspec's file system for a store; `StoreRefusedError` if it is not installed here.
-
-    `action` says in the error what cannot be done.
-    """
+    """Return fsspec's file system for a store; `StoreRefusedError` if it is not installed here. `action`
+    says in the error what cannot be done."""
     from fsspec.core import url_to_fs  # slow to import, and not needed for local files
 
     try:

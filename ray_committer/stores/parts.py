@@ -24,10 +24,8 @@ def part_bytes(parts: int) -> int:
 
 
 class PartedFile(io.BufferedIOBase):
-    """One file that is written in parts by other threads; a failed one is raised by a later call.
-
-    The last part is sent when the file is closed, and is not empty unless the file is.
-    """
+    """One file that is written in parts by other threads; a failed one is raised by a later call. The
+    last part is sent when the file is closed, and is not empty unless the file is."""
 
     def __init__(self, store: StoreOperations, path: str) -> None:
         self._store, self.path = store, path

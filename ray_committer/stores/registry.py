@@ -111,7 +111,9 @@ def resolve_destination(
         _refuse_secrets(scheme, location.authority, shown)
     options = with_flags(scheme, storage_options or {})
     # One spelling for one place: jobs that write to the same directory must find each other.
-    spec = StoreSpec(scheme, _normal_authority(scheme, location.authority, options), options)
+    is_azure, authority = scheme == "abfs", location.authority
+    normal = normal_authority(authority, options, os.environ) if is_azure else authority
+    spec = StoreSpec(scheme, normal, options)
     _check_supported(spec, shown)
     return spec, location.path
 
@@ -194,10 +196,8 @@ def shown_url(spec: StoreSpec, path: str) -> str:
 
 
 def located(spec: StoreSpec, text: str) -> str:
-    """Make a URL of the path with which a text begins, for a reader who has several stores.
-
-    The path stays as it is, unquoted.
-    """
+    """Make a URL of the path with which a text begins, for a reader who has several stores. The path
+    stays as it is, unquoted."""
     return f"{shown_url(spec, '')}{text}" if text.startswith("/") else text
 
 
@@ -244,24 +244,14 @@ def _open(spec: StoreSpec, shown: str, retry_seconds: float) -> StoreOperations:
     if entry_point is not None:
         return _open_own(entry_point, spec, shown)
     try:
-        return _open_remote(spec, retry_seconds)
+        module, _, name = STORES[spec.scheme].opened_by.partition(":")
+        opened: StoreOperations = getattr(import_module(module), name)(spec, retry_seconds=retry_seconds)
+        return opened
     except ModuleNotFoundError as e:
         raise StoreRefusedError(
             f"{shown}: {e.name} is not installed on {platform.node()}",
             f"install ray-committer[{STORES[spec.scheme].extra}] on all nodes",
         ) from e
-
-
-def _open_remote(spec: StoreSpec, retry_seconds: float) -> StoreOperations:
-    """Open a store whose client is imported only where it is used."""
-    module, _, name = STORES[spec.scheme].opened_by.partition(":")
-    opened: StoreOperations = getattr(import_module(module), name)(spec, retry_seconds=retry_seconds)
-    return opened
-
-
-def _normal_authority(scheme: str, authority: str, options: Mapping[str, Any]) -> str:
-    """Return one name for one place, however the URL and the options spell it."""
-    return normal_authority(authority, options, os.environ) if scheme == "abfs" else authority
 
 
 @lru_cache

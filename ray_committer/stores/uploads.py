@@ -41,9 +41,7 @@ class UploadedParts:
 
 class BucketSettings(Protocol):
     """What a bucket is set to, one request each; only ``ray-committer doctor`` asks for it.
-
-    ``PermissionError`` if a setting cannot be read.
-    """
+    ``PermissionError`` if a setting cannot be read."""
 
     def encryption(self) -> str | None:
         """The encryption that new objects get, as the store names it; None if the bucket has none."""

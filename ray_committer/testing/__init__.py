@@ -2,6 +2,7 @@
 
 from ray_committer.testing.chaos_executor import Chaos, ChaosExecutor, WorkerDied
 from ray_committer.testing.faults import (
+    LinkingStore,
     SimulatedCrash,
     StoreCall,
     WrappedStore,
@@ -13,7 +14,6 @@ from ray_committer.testing.faults import (
     together,
 )
 from ray_committer.testing.harness import chaos_executor, run_abort, run_commit, visible_files, write_job
-from ray_committer.testing.linking_store import LinkingStore
 from ray_committer.testing.memory_store import Identity, MemoryStore
 from ray_committer.testing.store_contract import StoreContract
 

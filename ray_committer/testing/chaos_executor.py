@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from itertools import islice
 from random import Random
-from typing import Any, Generic
+from typing import Any
 
 from ray_committer.executors.base import Item, Result, Work, call
 from ray_committer.executors.inline import InlineExecutor
@@ -105,7 +106,7 @@ class ChaosExecutor(InlineExecutor):
         for worker in tuple(self._workers):
             worker.resources.cancel()
 
-    def _run(self, work: Work[Result], item: Item) -> _Outcome[Result]:
+    def _run(self, work: Work[Result], item: Item) -> Future[Result]:
         chaos = self._random.choice(self._kinds)
         # Drawn all the same, so that the later draws do not depend on how many workers are left.
         if chaos is Chaos.WORKER_LOST and not self._lives:
@@ -122,7 +123,7 @@ class ChaosExecutor(InlineExecutor):
         first, second = (_try(work, self._worker(), item) for _ in range(2))
         return first if chaos is Chaos.TWICE_IN_A_ROW else second
 
-    def _lose_worker(self, work: Work[Result], item: Item) -> _Outcome[Result]:
+    def _lose_worker(self, work: Work[Result], item: Item) -> Future[Result]:
         """Let the worker die at one of its next store calls, or with its result."""
         self._lives -= 1
         victim = self._worker()
@@ -137,12 +138,12 @@ class ChaosExecutor(InlineExecutor):
             self._workers.remove(victim)
         return _try(work, self._worker(), item)
 
-    def _run_twice_at_once(self, work: Work[Result], item: Item) -> list[_Outcome[Result]]:
+    def _run_twice_at_once(self, work: Work[Result], item: Item) -> list[Future[Result]]:
         """Run on two workers in two threads; raise the death of the whole process here."""
         first = self._worker()
         workers = [first, self._worker(other_than=first)]
         turns = _Turns(self._random)
-        outcomes: dict[int, _Outcome[Result] | BaseException] = {}
+        outcomes: dict[int, Future[Result] | BaseException] = {}
 
         def run(number: int) -> None:
             turns.start(number)
@@ -233,32 +234,16 @@ class _Turns:
         self._changed.notify_all()
 
 
-@dataclass(frozen=True, slots=True)
-class _Outcome(Generic[Result]):
-    """What a run returned, or the error that it raised."""
-
-    returned: Callable[[], Result]
-
-    def result(self) -> Result:
-        return self.returned()
-
-
-def _try(work: Work[Result], worker: _Mortal, item: Item) -> _Outcome[Result]:
+def _try(work: Work[Result], worker: _Mortal, item: Item) -> Future[Result]:
+    outcome: Future[Result] = Future()
     try:
-        result = call(work, worker.resources, item)
+        outcome.set_result(call(work, worker.resources, item))
     except Exception as e:  # noqa: BLE001 - raised again when the result is asked for
-        return _Outcome(_raiser(e))
-    return _Outcome(lambda: result)
+        outcome.set_exception(e)
+    return outcome
 
 
-def _raiser(error: Exception) -> Callable[[], Any]:
-    def raise_error() -> Any:
-        raise error
-
-    return raise_error
-
-
-def _survived(outcome: _Outcome[Result] | BaseException) -> _Outcome[Result]:
+def _survived(outcome: Future[Result] | BaseException) -> Future[Result]:
     if isinstance(outcome, BaseException):
         raise outcome
     return outcome

@@ -13,16 +13,35 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ray_committer.errors import ThrottledError
 from ray_committer.limits import waiting
 from ray_committer.protocol.actions import CompleteUpload
-from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.stores.base import FileStatus, StoreOperations, StoreSpec
 from ray_committer.stores.forwarding import ForwardingStore
+from ray_committer.stores.local import LocalStore
+from ray_committer.stores.local_renames import link_and_unlink
 from ray_committer.stores.operations import Operation
-from ray_committer.testing.linking_store import BETWEEN
+
+BETWEEN: ContextVar[Callable[[str], None]] = ContextVar("between", default=lambda _: None)
+"""Is called by a `LinkingStore` between the two steps of a rename, with its source."""
+
+
+class LinkingStore(LocalStore):
+    """A `LocalStore` whose kernel cannot rename without replacing, as on NFS and many other mounts: it
+    renames files by a link and an unlink. A `WrappedStore` calls its hooks between these two, for a call
+    ``unlink``."""
+
+    def __init__(self, spec: StoreSpec) -> None:
+        super().__init__(spec, rename=_rename_in_two_steps)
+
+
+def _rename_in_two_steps(source: str, dest: str) -> None:
+    link_and_unlink(source, dest, between=partial(BETWEEN.get(), source))
 
 
 class SimulatedCrash(BaseException):
@@ -31,10 +50,8 @@ class SimulatedCrash(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class StoreCall:
-    """One request: the name of the `StoreOperations` method and its paths.
-
-    `number` counts the calls of one `WrappedStore` from 1; it does not matter for equality.
-    """
+    """One request: the name of the `StoreOperations` method and its paths. `number` counts the calls of
+    one `WrappedStore` from 1; it does not matter for equality."""
 
     operation: str
     paths: tuple[str, ...]
@@ -169,9 +186,7 @@ def throttle(first: int, calls: int, *, retry_after_seconds: float | None = None
 
 def throttle_above(requests_a_second: int, *, clock: Callable[[], float] = time.monotonic) -> Hook:
     """Refuse, as `before` hook, more than `requests_a_second` in any second, with the time to wait.
-
-    Refused requests do not count.
-    """
+    Refused requests do not count."""
     served: deque[float] = deque(maxlen=requests_a_second)
 
     def hook(call: StoreCall) -> None:

@@ -45,10 +45,8 @@ def run_commit(
     state: JobStatus | None = None,
     on_event: EventSink = ignore,
 ) -> CommitResult:
-    """Commit `job` on `store`, by default inline, so that the order of the calls is fixed.
-
-    `state` is the state of the job, if the caller has read it already.
-    """
+    """Commit `job` on `store`, by default inline, so that the order of the calls is fixed. `state` is
+    the state of the job, if the caller has read it already."""
     options = options or CommitOptions()
     return commit_job(
         replace(_context(store, job, options, executor), emit=on_event),

@@ -197,11 +197,8 @@ class _Directories:
 
 
 def _common(schema: pa.Schema, second: pa.Schema) -> pa.Schema | None:
-    """Return the schema that tables of both have in one file; None if there is none.
-
-    Columns without any value have no type in Arrow, and take the type of the other. Their order is the
-    first one's.
-    """
+    """Return the schema that tables of both have in one file; None if there is none. Columns without any
+    value have no type in Arrow, and take the type of the other. Their order is the first one's."""
     if schema == second:
         return schema
     if sorted(schema.names) != sorted(second.names):

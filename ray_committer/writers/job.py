@@ -53,10 +53,8 @@ _OF_PARTITIONS = (WriteMode.ERROR_PARTITIONS, WriteMode.OVERWRITE_PARTITIONS)
 
 @dataclass(frozen=True, slots=True)
 class ArrowJob:
-    """A job that was set up, as it is sent to its tasks.
-
-    `schema`, if it is known, is the schema of the file that the first task writes even without rows.
-    """
+    """A job that was set up, as it is sent to its tasks. `schema`, if it is known, is the schema of the
+    file that the first task writes even without rows."""
 
     dest: str
     job_id: str
@@ -86,10 +84,8 @@ def start(
     storage_options: StorageOptions | None = None,
     schema: pa.Schema | None = None,
 ) -> ArrowJob | None:
-    """Check what can be checked, then set up a job with a new id at `dest`, before its tasks run.
-
-    None if there is nothing to do, because the mode is IGNORE and `dest` holds data.
-    """
+    """Check what can be checked, then set up a job with a new id at `dest`, before its tasks run. None
+    if there is nothing to do, because the mode is IGNORE and `dest` holds data."""
     if schema is not None:
         layout.check(schema)
     wanted = WriteMode.ERROR if mode is WriteMode.IGNORE else mode
@@ -110,10 +106,8 @@ def start(
 
 
 def write_attempt(job: ArrowJob, task: int, tables: Iterable[pa.Table]) -> CommittedTask:
-    """Run one task attempt: write its tables and save its manifest; return its name and digest.
-
-    A task without rows also has a manifest.
-    """
+    """Run one task attempt: write its tables and save its manifest; return its name and digest. A task
+    without rows also has a manifest."""
     with task_attempt(
         job.dest,
         job.job_id,
@@ -202,10 +196,8 @@ def _holds_data(dest: str, options: CommitOptions, storage_options: StorageOptio
 
 
 def abort(job: ArrowJob, error: BaseException | None = None) -> bool:
-    """Abort a job whose write failed; nothing is deleted after its commit has begun.
-
-    Users must see the write's own `error`: a failure of the abort is logged, and added to it as a note.
-    """
+    """Abort a job whose write failed; nothing is deleted after its commit has begun. Users must see the
+    write's own `error`: a failure of the abort is logged, and added to it as a note."""
     try:
         abort_job(
             job.dest,

@@ -148,11 +148,8 @@ def _write_mode(mode: str, layout: FileLayout) -> WriteMode:
 
 
 def _of_rows(schema: object) -> pa.Schema | None:
-    """Return the schema of the rows; None if it is not known.
-
-    If Ray Data fuses a write with a read, it gives the schema of the files to read (``__path``,
-    ``__file_size``) instead.
-    """
+    """Return the schema of the rows; None if it is not known. If Ray Data fuses a write with a read, it
+    gives the schema of the files to read (``__path``, ``__file_size``) instead."""
     if not isinstance(schema, pa.Schema) or any(name.startswith("__") for name in schema.names):
         return None
     return schema if schema.names else None

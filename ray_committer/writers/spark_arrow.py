@@ -78,10 +78,8 @@ def write_transactional(
 
 
 def _in_session(df: DataFrame, options: CommitOptions) -> tuple[CommitOptions, set[str]]:
-    """The options of a write in its session of Spark, and the jobs of that session under the run id.
-
-    A Connect session does not show which batch of a stream it works on.
-    """
+    """The options of a write in its session of Spark, and the jobs of that session under the run id. A
+    Connect session does not show which batch of a stream it works on."""
     spark: Any = df.sparkSession
     if options.run_id is None or not hasattr(spark, "_jsparkSession"):
         return options, set()

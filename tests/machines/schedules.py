@@ -24,8 +24,7 @@ from ray_committer.protocol.paths import join
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.registry import open_store, resolve_destination
-from ray_committer.testing.faults import StoreCall, WrappedStore
-from ray_committer.testing.linking_store import LinkingStore
+from ray_committer.testing.faults import LinkingStore, StoreCall, WrappedStore
 from tests.machines.operations import OLD, VACUUM, Files, Job, Operation, pairs, prepare
 from tests.machines.processes import OPENED, STOPPED, Child, Stop, Told, attempt, done, start
 from tests.machines.serial_oracle import judge

@@ -19,7 +19,7 @@ from ray_committer.stores.base import StoreCapabilities
 PACKAGE = Path(__file__).parents[2] / "ray_committer"
 MAY_ASK = ("stores", "work", "places", "promises")
 """The rooms that may ask; promises say what each kind of store must keep."""
-STORES = ("memory_store.py", "linking_store.py", "faults.py", "store_contract.py")
+STORES = ("memory_store.py", "faults.py", "store_contract.py")
 """The modules of testing that are stores, or say what each kind must keep."""
 NO_KIND = {
     "listing_is_cheap",

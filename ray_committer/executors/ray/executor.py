@@ -95,10 +95,8 @@ class RayPool:
 
 
 class RayExecutor:
-    """Runs the work of one commit on a Ray cluster; shuts down only a connection that it made.
-
-    Until there is work, no process is started and the driver's own limit covers its requests.
-    """
+    """Runs the work of one commit on a Ray cluster; shuts down only a connection that it made. Until
+    there is work, no process is started and the driver's own limit covers its requests."""
 
     name = "ray"
     starts_workers = True

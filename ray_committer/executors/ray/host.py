@@ -43,10 +43,8 @@ class Host:
             ) from e
 
     def end(self, key: str) -> None:
-        """Forget a commit, and give its processes no more leases; does not wait.
-
-        The call is not repeated: a lost host has forgotten everything.
-        """
+        """Forget a commit, and give its processes no more leases; does not wait. The call is not
+        repeated: a lost host has forgotten everything."""
         self.actor.end.options(max_task_retries=0).remote(key)
 
     def close(self) -> None:
@@ -118,10 +116,8 @@ class DriverLimit:
 
 
 class HostedDirectories:
-    """`Directories` of the commit `key`, on its host; pickles, so that workers can get a copy.
-
-    A copy knows the `life` of the host that it was made for, and any later host refuses it.
-    """
+    """`Directories` of the commit `key`, on its host; pickles, so that workers can get a copy. A copy
+    knows the `life` of the host that it was made for, and any later host refuses it."""
 
     def __init__(self, actor: Actor, key: str) -> None:
         self._actor = actor

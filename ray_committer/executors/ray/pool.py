@@ -34,9 +34,7 @@ class PoolWorker:
 
 class WorkerPool:
     """A host and `size` worker actors that live as long as the pool; used by several commits at once.
-
-    `about` is the text that Ray shows beside a worker's number.
-    """
+    `about` is the text that Ray shows beside a worker's number."""
 
     def __init__(self, options: CommitOptions, size: int, about: str = "") -> None:
         self.options = options

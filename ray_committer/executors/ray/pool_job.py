@@ -66,10 +66,8 @@ class _Running:
 
 
 class PoolJob:
-    """Runs the work of one commit (`key`) on the workers of `pool`.
-
-    Several threads may run work at once. They share the slots, and each has its own items in progress.
-    """
+    """Runs the work of one commit (`key`) on the workers of `pool`. Several threads may run work at
+    once. They share the slots, and each has its own items in progress."""
 
     def __init__(
         self,

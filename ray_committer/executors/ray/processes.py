@@ -76,9 +76,7 @@ class CommitWorker:
         version: str,
     ) -> Place:
         """Open the resources of a commit, in which this is the worker `name`; idempotent.
-
-        `RayNotAvailableError` if the driver runs another `version` of this package.
-        """
+        `RayNotAvailableError` if the driver runs another `version` of this package."""
         _check_version(version)
         if key not in self._resources:
             resources = open_resources(Permits(authority, holder))
@@ -228,10 +226,8 @@ _BOUNDARIES = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5
 
 
 class WorkerMetrics:
-    """Exports the `IOStatistics` of results of work at its node's ``/metrics``.
-
-    Ray puts ``ray_`` before each name, so they begin with ``committer``.
-    """
+    """Exports the `IOStatistics` of results of work at its node's ``/metrics``. Ray puts ``ray_`` before
+    each name, so they begin with ``committer``."""
 
     def __init__(self) -> None:
         self._operations = Counter(

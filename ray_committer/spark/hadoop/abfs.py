@@ -46,10 +46,8 @@ _OAUTH = "fs.azure.account.oauth2"
 def abfs_options(
     scheme: str, authority: str, conf: HadoopConf, given: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the storage options for a container, which is named with its account's host.
-
-    If the keys contain no credential, adlfs finds its own.
-    """
+    """Return the storage options for a container, which is named with its account's host. If the keys
+    contain no credential, adlfs finds its own."""
     container = parse_authority(authority)
     options: dict[str, Any] = {}
     if container.host:

@@ -92,10 +92,8 @@ class HadoopConf:
         return None
 
     def required(self, store: str, key: str, *more: str, option: str) -> str:
-        """Return the secret of the first key that is set.
-
-        `SettingsError` if none is set; it names the storage option `option` to give instead.
-        """
+        """Return the secret of the first key that is set. `SettingsError` if none is set; it names the
+        storage option `option` to give instead."""
         value = self.secret(key, *more)
         if value is not None:
             return value

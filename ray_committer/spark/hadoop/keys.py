@@ -166,10 +166,8 @@ _BY_NAME = {key.name: key for key in HADOOP_KEYS}
 
 
 def hadoop_options(settings: Mapping[str, str]) -> dict[str, Any]:
-    """Return the values of `CommitOptions` that Hadoop's settings ask for.
-
-    `SettingsError` if a setting is refused or its value is not valid.
-    """
+    """Return the values of `CommitOptions` that Hadoop's settings ask for. `SettingsError` if a setting
+    is refused or its value is not valid."""
     options: dict[str, Any] = {}
     for key, text in _set_otherwise(settings):
         if key.treatment is Treatment.REFUSED:

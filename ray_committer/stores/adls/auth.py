@@ -13,7 +13,7 @@ import hmac
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import parse_qsl
 
 from azure.core.exceptions import AzureError, ClientAuthenticationError
@@ -32,24 +32,24 @@ _MISREAD = (AttributeError, LookupError, TypeError, ValueError)
 _SIGNED_HEADERS = ("Content-Length", "Content-Type", "If-Match", "If-None-Match", "Range")
 
 
-class Authorization(Protocol):
-    """Authorizes requests; used by many threads. `query` is a SAS to add to URLs, or empty.
+class Authorization:
+    """Authorizes requests; used by many threads. `query` is a SAS to add to URLs, or empty. `shown`
+    names the credentials in errors, and `advice` says what to do if they are refused."""
 
-    `shown` names the credentials in errors, and `advice` says what to do if they are refused.
-    """
-
-    query: str
+    query = ""
     shown: str
     advice: str
 
     def headers(self, method: str, url: str, headers: dict[str, str]) -> dict[str, str]:
         """Return `headers` with what authorizes a request to `url`, which is quoted as it is sent."""
+        return headers
 
     def renew(self, refused: Mapping[str, str]) -> bool:
         """Return whether a request that was refused with these headers can be authorized otherwise."""
+        return False
 
 
-class Anonymous:
+class Anonymous(Authorization):
     """No credential, or a credential in the query."""
 
     def __init__(self, query: str = "") -> None:
@@ -61,17 +61,10 @@ class Anonymous:
             self.shown = "a request without credentials"
             self.advice = "give a key, a SAS or an identity as a storage option"
 
-    def renew(self, refused: Mapping[str, str]) -> bool:
-        return False
 
-    def headers(self, method: str, url: str, headers: dict[str, str]) -> dict[str, str]:
-        return headers
-
-
-class SharedKey:
+class SharedKey(Authorization):
     """Signs each request with the account's key."""
 
-    query = ""
     shown = "the account key"
     advice = "check the key, which may have been replaced, and the clock of this machine"
 
@@ -90,9 +83,6 @@ class SharedKey:
         signature = hmac.new(self._key, text.encode(), hashlib.sha256).digest()
         headers["Authorization"] = f"SharedKey {self.account}:{base64.b64encode(signature).decode()}"
         return headers
-
-    def renew(self, refused: Mapping[str, str]) -> bool:
-        return False
 
 
 def string_to_sign(account: str, method: str, url: str, headers: Mapping[str, str]) -> str:
@@ -113,13 +103,10 @@ def string_to_sign(account: str, method: str, url: str, headers: Mapping[str, st
     )
 
 
-class Bearer:
+class Bearer(Authorization):
     """A token of Microsoft Entra ID, fetched once for all threads and again before it expires.
+    `get_token` is as in ``azure.core.credentials.TokenCredential``."""
 
-    `get_token` is as in ``azure.core.credentials.TokenCredential``.
-    """
-
-    query = ""
     shown = "the token"
     advice = "check the identity, and the tenant of the account"
 
@@ -146,9 +133,7 @@ class Bearer:
 
     def token(self) -> str:
         """Return a token that is valid for a while; the old one until it expires if there is no new one.
-
-        `PermissionError` if the credential is refused, `StoreUnavailableError` if there is no answer.
-        """
+        `PermissionError` if the credential is refused, `StoreUnavailableError` if there is no answer."""
         if self._clock() < self._expires - REFRESH_SECONDS:
             return self._token
         with self._lock:

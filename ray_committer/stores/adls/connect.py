@@ -35,10 +35,8 @@ class Connection(NamedTuple):
 
 
 def connect(options: Mapping[str, Any], account: str, host: str) -> Connection:
-    """Let adlfs resolve `options` for the account that the URL names.
-
-    `StoreRefusedError` if they lead to another account, or would send a token unencrypted.
-    """
+    """Let adlfs resolve `options` for the account that the URL names. `StoreRefusedError` if they lead
+    to another account, or would send a token unencrypted."""
     # fsspec's cache would return an object with the credentials of an earlier call.
     given = {**_for_adlfs(options, account, host), "skip_instance_cache": True}
     if ENDPOINT in options:
@@ -75,9 +73,7 @@ def connect(options: Mapping[str, Any], account: str, host: str) -> Connection:
 
 def reader_options(options: Mapping[str, Any], account: str, host: str) -> dict[str, Any]:
     """Return the options with which adlfs reads from the account that `connect` connects to.
-
-    `StoreRefusedError` if adlfs cannot: it sends a token only to an ``https`` endpoint.
-    """
+    `StoreRefusedError` if adlfs cannot: it sends a token only to an ``https`` endpoint."""
     given = _for_adlfs(options, account, host)
     if ENDPOINT not in options:
         return given
@@ -124,10 +120,8 @@ def _authorization(system: Any, query: str) -> Authorization:
 
 
 class _Tokens:
-    """Tokens of a synchronous or asynchronous credential.
-
-    Keeps adlfs' object, which closes what it has made when it ends.
-    """
+    """Tokens of a synchronous or asynchronous credential. Keeps adlfs' object, which closes what it has
+    made when it ends."""
 
     def __init__(self, system: Any, credential: Any) -> None:
         self._system = system

@@ -51,29 +51,18 @@ class AdlsHttp:
         data: bytes | None = None,
         *,
         shown: str | None = None,
+        of_account: bool = False,
         most_bytes: int = MOST_BYTES,
     ) -> HttpAnswer:
-        """Make a request to the decoded `path`; "" is the container itself. Errors name `shown`."""
-        url = f"{self.connection.dfs}/{self.container}{quote_name(path)}"
-        where = shown or path or "/"
-        return self.url(method, url, query, headers, data, path=where, most_bytes=most_bytes)
+        """Make a request to the decoded `path`; "" is the container itself.
 
-    def url(
-        self,
-        method: str,
-        url: str,
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        data: bytes | None = None,
-        *,
-        path: str,
-        most_bytes: int = MOST_BYTES,
-    ) -> HttpAnswer:
-        """Make a request to a quoted URL; errors name `path`, because the URL may contain a SAS.
-
-        If its token is refused, the request is made once again with a new one.
-        `CredentialsRefusedError` if the service does not accept the credentials at all.
+        Errors name `shown`, because the URL may contain a SAS. If its token is refused, the request is
+        made once again with a new one. `CredentialsRefusedError` if the service does not accept the
+        credentials at all.
         """
+        container = f"{self.connection.dfs}/{self.container}"
+        url = f"{self.connection.blob}/" if of_account else f"{container}{quote_name(path)}"
+        path = shown or path or "/"
         if query:
             url = f"{url}?{urlencode(query, quote_via=quote, safe='')}"
         # Apart from the URL that is signed, which must not contain it.
@@ -99,10 +88,6 @@ class AdlsHttp:
         if answer.status == 401 or error_code(answer) == "AuthenticationFailed":
             raise self._refused(answer, path)
         return answer
-
-    def close(self) -> None:
-        """Close the connections; idempotent."""
-        self._client.close()
 
     def _refused(self, answer: HttpAnswer, path: str) -> CredentialsRefusedError:
         refusal = f"{answer.status} {error_code(answer)}".rstrip()

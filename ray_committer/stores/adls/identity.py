@@ -14,10 +14,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class AzureIdentity:
-    """A credential of ``azure.identity`` by its class and arguments, which may be secret; pickles.
-
-    The credential is created anew for each token; the caller keeps the token until it expires.
-    """
+    """A credential of ``azure.identity`` by its class and arguments, which may be secret; pickles. The
+    credential is created anew for each token; the caller keeps the token until it expires."""
 
     kind: str
     arguments: Mapping[str, Any] = field(repr=False)

@@ -64,7 +64,7 @@ def _by_container(http: AdlsHttp) -> Told:
 
 def _by_account(http: AdlsHttp) -> Told:
     query = {"restype": "account", "comp": "properties"}
-    answer = http.url("GET", f"{http.connection.blob}/", query, path="/")
+    answer = http.path("GET", "/", query, of_account=True)
     return _flag(answer, "x-ms-is-hns-enabled"), answer
 
 

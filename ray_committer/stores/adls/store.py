@@ -160,7 +160,20 @@ class AdlsStore(NamedStates):
         return bool(_checked(answer, path))
 
     def cost_warnings(self) -> list[str]:
-        return cost_warnings(self._http)
+        # An account with a hierarchical namespace has no versioning.
+        query = {"restype": "service", "comp": "properties"}
+        answer = self._http.path("GET", "/", query, of_account=True)
+        if answer.status != 200:
+            raise error_of(answer.status, error_code(answer), "/")
+        policy = _POLICY.search(answer.body)
+        if policy is None or b"<Enabled>true</Enabled>" not in policy[1]:
+            return []
+        days = _DAYS.search(policy[1])
+        kept = f"for {int(days[1])} days" if days else "for a time"
+        return [
+            f"soft delete keeps and bills {kept} what a commit deletes (manifests and replaced data, "
+            f"not renamed files): switch it off if that is much data"
+        ]
 
     def _rename(self, source: str, dest: str, version: str | None, headers: dict[str, str]) -> None:
         headers["x-ms-rename-source"] = self._http.source(source)
@@ -256,21 +269,3 @@ def _checked(answer: HttpAnswer, path: str) -> HttpAnswer:
     if answer.status >= 300:
         raise error_of(answer.status, error_code(answer), path)
     return answer
-
-
-def cost_warnings(http: AdlsHttp) -> list[str]:
-    """Settings of an account that make a commit more expensive; ``PermissionError`` if they are not
-    readable. An account with a hierarchical namespace has no versioning."""
-    query = {"restype": "service", "comp": "properties"}
-    answer = http.url("GET", f"{http.connection.blob}/", query, path="/")
-    if answer.status != 200:
-        raise error_of(answer.status, error_code(answer), "/")
-    policy = _POLICY.search(answer.body)
-    if policy is None or b"<Enabled>true</Enabled>" not in policy[1]:
-        return []
-    days = _DAYS.search(policy[1])
-    kept = f"for {int(days[1])} days" if days else "for a time"
-    return [
-        f"soft delete keeps and bills {kept} what a commit deletes (manifests and replaced data, not "
-        f"renamed files): switch it off if that is much data"
-    ]

@@ -117,10 +117,8 @@ prepare(GcsObject, GcsPage, GcsSettings, _Placed, _Folders, _Layout, _Failure)
 
 
 class GcsBucket:
-    """One bucket, used by many threads; objects and folders are given by their decoded names.
-
-    Errors are Python's own, as stores raise them; they name the object with a slash before it.
-    """
+    """One bucket, used by many threads; objects and folders are given by their decoded names. Errors are
+    Python's own, as stores raise them; they name the object with a slash before it."""
 
     def __init__(
         self, name: str, storage_options: Mapping[str, Any], *, client: HttpClient | None = None
@@ -170,10 +168,8 @@ class GcsBucket:
         return answer.body, generation
 
     def upload(self, name: str, data: bytes, *, generation: str | None = None) -> str:
-        """Put an object in place, and return its generation.
-
-        ``FileExistsError`` unless the object has this `generation`; 0 means that there is no object.
-        """
+        """Put an object in place, and return its generation. ``FileExistsError`` unless the object has
+        this `generation`; 0 means that there is no object."""
         conditions = {"ifGenerationMatch": generation} if generation is not None else {}
         query = self._query(uploadType="media", name=name, fields="generation", **conditions)
         answer = _checked(
@@ -192,10 +188,8 @@ class GcsBucket:
         return session
 
     def put_part(self, name: str, session: str, start: int, data: bytes, *, is_last: bool) -> None:
-        """Send the bytes from `start` on; the object is there after the last ones.
-
-        A repetition first asks how many have arrived, and so does not append them twice.
-        """
+        """Send the bytes from `start` on; the object is there after the last ones. A repetition first
+        asks how many have arrived, and so does not append them twice."""
         end, part = start + len(data), (session, start)
         total = str(end) if is_last else "*"
         kept: int | None = start

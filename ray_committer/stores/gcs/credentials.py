@@ -83,9 +83,7 @@ class GcsCredentials:
 
     def renewed(self, refused: Mapping[str, str], path: str) -> Mapping[str, str] | None:
         """Return headers with another token than in `refused`; None if these credentials have only one.
-
-        A token is fetched once for all threads.
-        """
+        A token is fetched once for all threads."""
         token_source = self._credentials.credentials
         if token_source is None:
             return None

@@ -42,10 +42,8 @@ T = TypeVar("T")
 
 
 class HdfsStore(NameNodeStore):
-    """`StoreOperations` on ``hdfs://``; 0.06 to 0.1 milliseconds of CPU per rename.
-
-    `storage_options` are Hadoop's own settings; the files in ``HADOOP_CONF_DIR`` are also read.
-    """
+    """`StoreOperations` on ``hdfs://``; 0.06 to 0.1 milliseconds of CPU per rename. `storage_options`
+    are Hadoop's own settings; the files in ``HADOOP_CONF_DIR`` are also read."""
 
     def __init__(
         self,

@@ -75,10 +75,8 @@ prepare(_File, _Listing, _Done, _Failure)
 
 
 class WebHdfsStore(NameNodeStore):
-    """`StoreOperations` on ``webhdfs://``, or on ``hdfs://`` with the option `webhdfs_url`.
-
-    Other options: `user` (default: this process's user), or `delegation_token` instead.
-    """
+    """`StoreOperations` on ``webhdfs://``, or on ``hdfs://`` with the option `webhdfs_url`. Other
+    options: `user` (default: this process's user), or `delegation_token` instead."""
 
     def __init__(
         self, spec: StoreSpec, *, retry_seconds: float = RETRY_SECONDS, client: HttpClient | None = None

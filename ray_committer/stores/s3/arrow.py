@@ -25,9 +25,7 @@ def arrow_file_system(spec: StoreSpec) -> Any:
 
 def new_arrow_file_system(spec: StoreSpec) -> Any:
     """Return a `pyarrow.fs.S3FileSystem` for a bucket; its paths begin with the name of the bucket.
-
-    ``ImportError`` without pyarrow. `StoreRefusedError` if readers pay: that client cannot.
-    """
+    ``ImportError`` without pyarrow. `StoreRefusedError` if readers pay: that client cannot."""
     from pyarrow.fs import S3FileSystem
 
     options = spec.storage_options

@@ -112,10 +112,8 @@ class S3Bucket:
         checked(self._ask("DELETE", name, headers=headers), name, "DELETE")
 
     def delete_all(self, named: Sequence[tuple[str, str | None]]) -> None:
-        """Delete at most 1,000 objects in one request, each only if it has the etag that is given.
-
-        An object that is gone, or has another etag, is left out; any other error is raised at the end.
-        """
+        """Delete at most 1,000 objects in one request, each only if it has the etag that is given. An
+        object that is gone, or has another etag, is left out; any other error is raised at the end."""
         body = xml.deletion(named)
         # S3 requires it for this request, whatever else protects the body.
         md5 = b64encode(hashlib.md5(body, usedforsecurity=False).digest()).decode()
@@ -131,10 +129,8 @@ class S3Bucket:
                 raise refusal(200, failure, name, "DELETE")
 
     def pages(self, prefix: str, *, delimiter: str = "", limit: int = PAGE_ITEMS) -> Iterator[xml.Page]:
-        """List the objects whose names begin with `prefix`, a page of `limit` at a time.
-
-        With a `delimiter`, names that contain it after the prefix are replaced by their part up to it.
-        """
+        """List the objects whose names begin with `prefix`, a page of `limit` at a time. With a
+        `delimiter`, names that contain it after the prefix are replaced by their part up to it."""
         query = {"list-type": "2", "prefix": prefix, "max-keys": str(limit), "encoding-type": "url"}
         if delimiter:
             query["delimiter"] = delimiter

@@ -176,10 +176,8 @@ def _not_of_s3(answer: HttpAnswer, path: str) -> OSError:
 
 
 def raise_if_passing(status: int, failure: xml.Failure, path: str) -> None:
-    """Raise for a refusal after which the same request is made again.
-
-    409 says that another request for the object is under way, and not that a condition does not hold.
-    """
+    """Raise for a refusal after which the same request is made again. 409 says that another request for
+    the object is under way, and not that a condition does not hold."""
     if failure.code in _BUSY:
         raise ThrottledError(path)
     # As when there is no answer: what the other request did is not known.

@@ -45,10 +45,8 @@ def signed_headers(
     *,
     now: float | None = None,
 ) -> dict[str, str]:
-    """Return `headers` with those that authorize a request; names are in lower case.
-
-    `path` is quoted, and `query` is as `query_string` makes it. Without `keys` the request is anonymous.
-    """
+    """Return `headers` with those that authorize a request; names are in lower case. `path` is quoted,
+    and `query` is as `query_string` makes it. Without `keys` the request is anonymous."""
     sent = {**headers, "x-amz-content-sha256": payload_hash}
     if keys is None:
         return sent
@@ -81,10 +79,8 @@ def _quote(text: str) -> str:
 
 
 def quoted(name: str) -> str:
-    """Quote an object's name for a URL's path, as it is signed.
-
-    Many names have the directory of a partition, and that alone has characters to be quoted.
-    """
+    """Quote an object's name for a URL's path, as it is signed. Many names have the directory of a
+    partition, and that alone has characters to be quoted."""
     above, slash, last = name.rpartition("/")
     return f"{_quoted_directory(above)}{slash}{last if _PLAIN.fullmatch(last) else _quote(last)}"
 

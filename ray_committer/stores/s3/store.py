@@ -52,10 +52,8 @@ UPLOADS = StoreCapabilities(
 
 
 class S3Store(StoreOperations):
-    """`StoreOperations` on ``s3://`` whose files are uploads.
-
-    Opening it makes no request: a bucket that is missing, or in another region, is refused by the first.
-    """
+    """`StoreOperations` on ``s3://`` whose files are uploads. Opening it makes no request: a bucket that
+    is missing, or in another region, is refused by the first."""
 
     capabilities = UPLOADS
 
