@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """The result of `install` in one session. token: names the session in its settings; who knows it can
+    """The result of `install` in one session. `token` names the session in its settings; who knows it can
     commit with the session's options."""
 
     spark: SparkSession

@@ -33,7 +33,7 @@ OpenPool = Callable[[CommitOptions, str], CommitPool | None]
 
 @dataclass(slots=True)
 class _Job:
-    """A job that is set up, and its workers if they were asked for. has_left: the job is being
+    """A job that is set up, and its workers if they were asked for. With `has_left`, the job is being
     committed, or has ended, so workers that start later are not used."""
 
     options: CommitOptions
