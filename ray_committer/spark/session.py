@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """The result of `install` in one session. `token` names the session in its settings; who knows it can
-    commit with the session's options."""
+    """The result of `install` in one session. `token` names the session in its settings; who knows it
+    can commit with the session's options."""
 
     spark: SparkSession
     handler: CommitHandler
