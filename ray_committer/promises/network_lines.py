@@ -7,7 +7,7 @@ import sys
 import uuid
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ray_committer.errors import RayCommitterError
 from ray_committer.promises.lines import Line, Verdict
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ray_committer.executors.ray.survey import Survey
 
 PROCESSES, NODES = "listings of others", "ray lists what others do"
+
+T = TypeVar("T")
 
 _MAKE = "import sys; open(sys.argv[1], 'x').close()"
 _SECONDS = 60.0
@@ -74,7 +76,7 @@ def examine_nodes(
     blind = [
         f"{answer.node}: {answer.error or answer.answer}"
         for answer in first.answers
-        if _failed(answer.answer)
+        if not isinstance(answer.answer, tuple)
     ]
     blind += [f"this process: {missed}"] if missed else []
     blind += [
@@ -102,17 +104,16 @@ def make_and_list(spec: StoreSpec, directory: str) -> tuple[str, ...] | str:
         _names(store, directory)
         return (name,)
 
-    return _or_words(spec, make)
+    return or_words(spec, make)
 
 
 def list_names(spec: StoreSpec, directory: str) -> tuple[str, ...] | str:
     """On a node: return the names in a directory, or what is wrong."""
-    return _or_words(spec, lambda store: _names(store, directory))
+    return or_words(spec, lambda store: _names(store, directory))
 
 
-def _or_words(
-    spec: StoreSpec, ask: Callable[[StoreOperations], tuple[str, ...]]
-) -> tuple[str, ...] | str:
+def or_words(spec: StoreSpec, ask: Callable[[StoreOperations], T]) -> T | str:
+    """On a node: return what `ask` finds on the store there, or what is wrong."""
     try:
         return ask(open_store(spec))
     except (OSError, RayCommitterError) as e:
@@ -121,10 +122,6 @@ def _or_words(
 
 def _names(store: StoreOperations, directory: str) -> tuple[str, ...]:
     return tuple(status.name for status in store.list_anew(directory))
-
-
-def _failed(answer: object) -> bool:
-    return not isinstance(answer, tuple)
 
 
 def _missed(names: object, wanted: Iterable[str]) -> str:

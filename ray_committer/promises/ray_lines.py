@@ -11,10 +11,9 @@ from ray_committer.errors import RayCommitterError
 from ray_committer.executors.choose import ExecutorName, choose_name, reachable_ray
 from ray_committer.options import CommitOptions
 from ray_committer.promises.lines import Line, Verdict
-from ray_committer.promises.network_lines import examine_nodes
+from ray_committer.promises.network_lines import examine_nodes, or_words
 from ray_committer.promises.scratch import PROOF, Scratch
 from ray_committer.stores.base import StoreSpec
-from ray_committer.stores.registry import open_store
 from ray_committer.version import __version__
 
 if TYPE_CHECKING:
@@ -54,10 +53,7 @@ def survey_lines(cluster: Survey, listings: Sequence[Line] = ()) -> list[Line]:
 
 def read_proof(spec: StoreSpec, path: str) -> bytes | str:
     """On a node: return the content of the doctor's file, or why it cannot be read there."""
-    try:
-        return open_store(spec).read(path)
-    except (OSError, RayCommitterError) as e:
-        return f"{type(e).__name__}: {e}"
+    return or_words(spec, lambda store: store.read(path))
 
 
 def _cluster(cluster: Survey) -> Line:

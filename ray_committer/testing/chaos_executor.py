@@ -56,12 +56,13 @@ class ChaosExecutor(InlineExecutor):
     """A `WorkExecutor` that runs work at least once, in a seeded disorder.
 
     `open_worker` opens a worker's resources on the store that it gets: `store` with a hook that can kill
-    the worker. At most `lost_workers` workers are killed, so a commit on a healthy store ends. The kinds
+    the worker. At most `LOST_WORKERS` workers are killed, so a commit on a healthy store ends. The kinds
     of chaos are drawn from `kinds`; a kind can be in it several times. `happened` records what was done
     to each item, in order.
     """
 
     name = "chaos"
+    width = 3
 
     def __init__(
         self,
@@ -69,16 +70,13 @@ class ChaosExecutor(InlineExecutor):
         open_worker: OpenWorker,
         *,
         seed: int,
-        width: int = 3,
-        lost_workers: int = LOST_WORKERS,
         kinds: Sequence[Chaos] = tuple(Chaos),
     ) -> None:
-        self.width = width
         self.happened: list[Happened] = []
         self._store = store
         self._open_worker = open_worker
         self._random = Random(seed)  # noqa: S311 - repeatable, not secret
-        self._lives = lost_workers
+        self._lives = LOST_WORKERS
         self._kinds = kinds
         self._checks: list[Callable[[Any], object]] = []
         self._workers: list[_Mortal] = []

@@ -73,10 +73,9 @@ def run_abort(store: StoreOperations, job: JobAttempt) -> bool:
     return abort_job(_context(store, job, CommitOptions(), None))
 
 
-def run_undo(store: StoreOperations, job: JobAttempt, *, on_event: EventSink = ignore) -> bool:
+def run_undo(store: StoreOperations, job: JobAttempt) -> bool:
     """Give up the recorded commit of `job`; False if nothing was there."""
-    context = replace(_context(store, job, CommitOptions(), None), emit=on_event)
-    return undo_job(context, read_job(store, job))
+    return undo_job(_context(store, job, CommitOptions(), None), read_job(store, job))
 
 
 def ending(store: StoreOperations) -> EndJob:

@@ -26,6 +26,7 @@ from ray_committer.stores.http import HttpClient
 from ray_committer.stores.s3 import xml
 from ray_committer.stores.s3.connect import Credentials, Place
 from ray_committer.stores.s3.requests import SignedRequests, raise_if_passing
+from ray_committer.stores.uploads import UploadPage
 
 PAGE_ITEMS = 1000
 """The most that the API lists, or deletes, in one request."""
@@ -81,8 +82,8 @@ class S3Bucket:
         pays: bool = False,
     ) -> None:
         self.name = name
-        self._requests = SignedRequests(name, place, credentials, client, pays=pays)
-        self._ask = self._requests.ask
+        self.place = place
+        self._ask = SignedRequests(name, place, credentials, client, pays=pays).ask
 
     def head(self, name: str) -> Mapping[str, str] | None:
         """Return the headers of an object; None if there is none."""
@@ -195,11 +196,6 @@ class S3Bucket:
                 return
             query["part-number-marker"] = markers.follow(page.marker)
 
-    def abort_rules(self) -> list[xml.AbortRule]:
-        """Return the rules that abort uploads which nobody completes."""
-        root = self.setting("lifecycle")
-        return [] if root is None else xml.abort_rules_of(root)
-
     def look(self) -> HttpAnswer:
         """Look at the bucket itself."""
         return self._ask("HEAD", "")
@@ -211,18 +207,13 @@ class S3Bucket:
             return None
         return xml.parsed(checked(answer, "", name), "/", *_SETTINGS[name])
 
-    def shown_place(self) -> str:
-        """Return the region and the address of the bucket, for people."""
-        place = self._requests.place
-        return f"{place.region}, {place.base}"
-
     def abort(self, name: str, upload: str) -> None:
         """Abort an upload; nothing if the store does not have it any more."""
         answer = self._ask("DELETE", name, {"uploadId": upload})
         if not _has_no_upload(answer):
             checked(answer, name, "ABORT")
 
-    def upload_page(self, prefix: str, after: tuple[str, str] | None) -> xml.UploadPage:
+    def upload_page(self, prefix: str, after: tuple[str, str] | None) -> UploadPage:
         """List a page of the pending uploads of names that begin with `prefix`, after a name and an
         upload's id.
 
@@ -236,10 +227,10 @@ class S3Bucket:
             page = self._ask_for_uploads(query, prefix)
         except StoreUnavailableError:
             page = self._ask_for_uploads({**query, "encoding-type": "url"}, prefix)
-        require_inside((upload.name for upload in page.uploads), prefix, "Key")
+        require_inside((upload.path[1:] for upload in page.uploads), prefix, "Key")
         return page
 
-    def _ask_for_uploads(self, query: Mapping[str, str], prefix: str) -> xml.UploadPage:
+    def _ask_for_uploads(self, query: Mapping[str, str], prefix: str) -> UploadPage:
         answer = self._ask("GET", "", query, shown=prefix)
         return xml.upload_page_of(checked(answer, prefix, "UPLOADS"), f"/{prefix}")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from email.utils import parsedate_to_datetime
 
 from ray_committer.stores.answers import read_field, whole_number
@@ -35,7 +34,7 @@ def status_of(entry: xml.Listed) -> FileStatus:
         path=f"/{entry.name}",
         is_directory=False,
         size=entry.size,
-        modified_milliseconds=milliseconds(entry.modified, f"/{entry.name}"),
+        modified_milliseconds=xml.milliseconds(entry.modified, f"/{entry.name}"),
         etag=entry.etag,
         version=entry.etag,
     )
@@ -55,15 +54,6 @@ def status_of_head(path: str, headers: Mapping[str, str]) -> FileStatus:
         version=etag,
         stamp=headers.get(STAMP_HEADER),
     )
-
-
-def milliseconds(moment: str, path: str) -> int | None:
-    """The second of a moment, as milliseconds: a status has no fractions, so listings must have none."""
-    return read_field(_of_moment, moment, "LastModified or Initiated", path) if moment else None
-
-
-def _of_moment(text: str) -> int:
-    return int(datetime.fromisoformat(text).timestamp()) * 1000
 
 
 def _of_date(text: str) -> int:

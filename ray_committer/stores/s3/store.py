@@ -37,8 +37,8 @@ from ray_committer.stores.s3 import xml
 from ray_committer.stores.s3.bucket import PAGE_ITEMS, S3Bucket
 from ray_committer.stores.s3.conditions import check_conditions
 from ray_committer.stores.s3.connect import Credentials, find_place, trusted_certificates
-from ray_committer.stores.s3.statuses import children, listed, milliseconds, status_of, status_of_head
-from ray_committer.stores.uploads import PendingUpload, UploadedParts, UploadPage
+from ray_committer.stores.s3.statuses import children, listed, status_of, status_of_head
+from ray_committer.stores.uploads import UploadedParts, UploadPage
 
 DELETES_AT_ONCE = 4
 
@@ -219,35 +219,23 @@ class S3Store(StoreOperations):
         self._bucket.abort(path[1:], upload)
 
     def list_uploads(self, path: str, after: tuple[str, str] | None = None) -> UploadPage:
-        page = self._bucket.upload_page(_prefix(path), after)
-        uploads = [
-            PendingUpload(
-                f"/{upload.name}",
-                upload.id,
-                milliseconds(upload.began, f"/{upload.name}"),
-                upload.user or None,
-            )
-            for upload in page.uploads
-        ]
-        return UploadPage(uploads, page.markers)
+        return self._bucket.upload_page(_prefix(path), after)
 
     def uploaded_parts(self, path: str, upload: str) -> UploadedParts | None:
         try:
             parts = [part for page in self._bucket.part_pages(path[1:], upload) for part in page.parts]
         except FileNotFoundError:
             return None
-        moments = [moment for _, at in parts if (moment := milliseconds(at, path)) is not None]
+        moments = [moment for _, moment in parts if moment is not None]
         return UploadedParts(sum(size for size, _ in parts), max(moments, default=None))
 
     def abort_days(self, path: str) -> int | None:
-        prefix = _prefix(path)
-        rules = self._bucket.abort_rules()
-        met = [
-            rule.days
-            for rule in rules
-            if prefix.startswith(rule.prefix) or rule.prefix.startswith(prefix)
-        ]
-        return min(met, default=None)
+        prefix, lifecycle = _prefix(path), self._bucket.setting("lifecycle")
+        rules = [] if lifecycle is None else xml.abort_rules_of(lifecycle)
+        met = (
+            rule for rule in rules if prefix.startswith(rule.prefix) or rule.prefix.startswith(prefix)
+        )
+        return min((rule.days for rule in met), default=None)
 
     def settings(self) -> S3Settings:
         return S3Settings(self._bucket)
@@ -308,7 +296,7 @@ class S3Settings:
         return self._text("object-lock", "ObjectLockEnabled") == "Enabled"
 
     def place(self) -> str:
-        return self._bucket.shown_place()
+        return f"{self._bucket.place.region}, {self._bucket.place.base}"
 
     def clock_seconds(self) -> float | None:
         before = time.time()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from urllib.parse import unquote_plus
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
 from ray_committer.stores.answers import HttpAnswer, bad_field, foreign_answer, read_field, whole_number
+from ray_committer.stores.uploads import PendingUpload, UploadPage
 
 PARTS = ("ListPartsResult", "ListPartsResponse")
 """The name of a listing of parts; the second one is moto's."""
@@ -35,29 +37,11 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Upload:
-    """An upload in a listing, when it began, and the user who began it, if the store names one."""
-
-    name: str
-    id: str
-    began: str
-    user: str
-
-
-@dataclass(frozen=True, slots=True)
-class UploadPage:
-    """One page of uploads; `markers` are the name and the id after which the next page begins."""
-
-    uploads: list[Upload]
-    markers: tuple[str, str] | None
-
-
-@dataclass(frozen=True, slots=True)
 class PartsPage:
     """One page of an upload's parts: the size and the moment of each; `marker` is the number after which
     the next page begins, or empty."""
 
-    parts: list[tuple[int, str]]
+    parts: list[tuple[int, int | None]]
     marker: str
 
 
@@ -130,15 +114,12 @@ def upload_page_of(answer: HttpAnswer, path: str) -> UploadPage:
     """Read a page of uploads; `StoreUnavailableError` if the answer is not one."""
     root = parsed(answer, path, "ListMultipartUploadsResult")
     decode = _decoder(root)
-    uploads = [
-        Upload(
-            decode(_needed(element, "Key", path)),
-            _needed(element, "UploadId", path),
-            _text(element, "Initiated"),
-            _text(element, "Initiator/DisplayName") or _text(element, "Initiator/ID"),
-        )
-        for element in root.findall("Upload")
-    ]
+    uploads = []
+    for element in root.findall("Upload"):
+        name = f"/{decode(_needed(element, 'Key', path))}"
+        began = milliseconds(_text(element, "Initiated"), name)
+        user = _text(element, "Initiator/DisplayName") or _text(element, "Initiator/ID") or None
+        uploads.append(PendingUpload(name, _needed(element, "UploadId", path), began, user))
     is_cut = _text(root, "IsTruncated") == "true"
     # Some servers send markers of a last page, too.
     if not is_cut:
@@ -151,7 +132,10 @@ def parts_page_of(answer: HttpAnswer, path: str) -> PartsPage:
     """Read a page of the parts of an upload; `StoreUnavailableError` if the answer is not one."""
     root = parsed(answer, path, *PARTS)
     parts = [
-        (read_field(whole_number, _text(element, "Size"), "Size", path), _text(element, "LastModified"))
+        (
+            read_field(whole_number, _text(element, "Size"), "Size", path),
+            milliseconds(_text(element, "LastModified"), path),
+        )
         for element in root.findall("Part")
     ]
     is_cut = _text(root, "IsTruncated") == "true"
@@ -170,6 +154,15 @@ def abort_rules_of(configuration: ElementTree.Element) -> list[AbortRule]:
         if _text(rule, "Status") == "Enabled"
         and (days := _text(rule, "AbortIncompleteMultipartUpload/DaysAfterInitiation"))
     ]
+
+
+def milliseconds(moment: str, path: str) -> int | None:
+    """The second of a moment, as milliseconds: a status has no fractions, so listings must have none."""
+    return read_field(_of_moment, moment, "LastModified or Initiated", path) if moment else None
+
+
+def _of_moment(text: str) -> int:
+    return int(datetime.fromisoformat(text).timestamp()) * 1000
 
 
 def upload_id_of(answer: HttpAnswer, path: str) -> str:
