@@ -143,8 +143,7 @@ def choose_name(
 def ray_pays_from(in_flight: int, threads: int, seconds: float) -> int | None:
     """Return the number of files from which workers on Ray finish before `threads` of this process; None
     if never. The workers have `in_flight` requests in flight and begin `seconds` later."""
-    # What one file gains: its share of a request's time, divided by the requests in flight in each
-    # place.
+    # What one file gains: its share of a request's time, by the requests in flight in each place.
     gain = SECONDS_A_REQUEST * (1 / threads - 1 / in_flight)
     return math.ceil(seconds / gain) if gain > 0 else None
 

@@ -92,16 +92,14 @@ class DirectoryCoordinator:
 
     def plan(self) -> int:
         with self._lock:
-            # Making a leaf makes all above it, so an inner directory is never handed out: no two workers
-            # race for it.
+            # A leaf makes all above it, so an inner directory is never handed out: no two race for it.
             leaves = self._collected - self._inner - self._made
             self._waiting = sorted(leaves - self._claimed, reverse=True)
             return len(leaves)
 
     def claim(self, limit: int) -> list[str]:
         with self._lock:
-            # From the end, where removing costs nothing; the list is sorted backwards, so names come in
-            # order.
+            # From the end, where removing costs nothing; sorted backwards, so names come in order.
             taken = self._waiting[-limit:][::-1]
             del self._waiting[-limit:]
             self._claimed.update(taken)
@@ -114,8 +112,7 @@ class DirectoryCoordinator:
 
     def release(self) -> int:
         with self._lock:
-            # Made twice by a holder that is only slow is harmless, so nothing has to prove that it is
-            # gone.
+            # Made twice by a holder that is only slow is harmless: nothing has to prove that it is gone.
             self._waiting = sorted(self._claimed.union(self._waiting), reverse=True)
             self._claimed.clear()
             return len(self._waiting)

@@ -72,8 +72,7 @@ class _Batch(Generic[Item, Result]):
 
     def do(self, item: Item) -> None:
         result = None
-        # After the first failure the rest is only counted, so that `wait` returns soon and nothing more
-        # is changed.
+        # After the first failure the rest is only counted: `wait` returns soon, and no more is changed.
         if not self._failures:
             try:
                 result = self._function(item)

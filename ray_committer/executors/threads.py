@@ -47,8 +47,7 @@ class ThreadsExecutor(InlineExecutor):
         waited, computed = 0.0, self._computed()
         try:
             while True:
-                # Twice the width: a thread that ends finds its next item in the queue and does not wait
-                # for this loop.
+                # Twice the width: a thread that ends finds its next item without a wait for this loop.
                 at_once = 2 * self.width if self._waits else 1
                 while len(running) < at_once and (item := next(waiting, _END)) is not _END:
                     future = self._pool.submit(call, work, self._resources, item)

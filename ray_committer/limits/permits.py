@@ -103,8 +103,7 @@ class Permits:
         """Report a throttled request. True if all requests must wait: unused permits are given up. False
         if only this request should wait.
         """
-        # The requests are reported with the refusal: the limit compares refusals with requests of the
-        # same second.
+        # Reported with the refusal: the limit compares refusals with requests of the same second.
         used = self._untold()
         try:
             if not self._authority.throttled(self._holder, used, retry_after_seconds):
@@ -144,8 +143,7 @@ class Permits:
                 held.free_until = first.ends
             else:
                 first.left -= 1
-        # After the permit was taken and before any error: a process without permits must have asked to
-        # know why.
+        # After the permit was taken, before any error: a process without permits must ask to know why.
         if self._is_low(now):
             self._ask()
         if not usable:
@@ -158,11 +156,9 @@ class Permits:
             return True
         size, left = held.batches[0].size, held.batches[0].left
         if size is None or left is None:
-            # Unlimited permits do not run low; they are renewed so that a limit that was found reaches
-            # all processes.
+            # Unlimited permits do not run low; renewed, a limit that was found reaches all processes.
             return now >= held.renew_at
-        # At half: the other half lasts for the time of the call. With a second batch at hand nothing is
-        # asked, so no process hoards.
+        # At half: the rest lasts for the time of the call. With a second batch, more would be hoarded.
         return len(held.batches) == 1 and left * 2 <= size
 
     def _ask(self) -> None:
@@ -178,15 +174,13 @@ class Permits:
 
     def _give_up_if_lost(self, now: float) -> None:
         held = self._held
-        # Checked before the wait for a lease: a process that gave its lease back must not wait for
-        # another.
+        # Before the wait for a lease: a process that gave its own back must not wait for another.
         if held.closed:
             raise LeaseLostError("this process has returned its lease and can make no more requests")
         if held.batches:
             return
         if held.unanswered_since is None:
-            # Counted from the first request that had to wait, not from the last answer: an idle process
-            # may be silent.
+            # From the first request that had to wait, not the last answer: who is idle may be silent.
             held.unanswered_since = now
         if now - held.unanswered_since > self._patience_seconds:
             why = held.failure or "there was no answer"
@@ -199,8 +193,7 @@ class Permits:
     def _seconds_to_wait(self) -> float:
         held = self._held
         if held.batches:
-            # Half a millisecond at least: a condition that waits for 0 s would spin until the batch
-            # begins.
+            # Half a millisecond at least: to wait for 0 s would spin until the batch begins.
             return max(0.0005, held.batches[0].begins - self._clock())
         return 1.0
 

@@ -28,8 +28,7 @@ Clock = Callable[[], float]
 
 LEASE_SECONDS = 10.0
 """How long a permit is valid, and how long a process continues without an answer."""
-# A tenth of a second of work for one holder: long enough for one call to the host, short enough that a
-# lost holder wastes little.
+# Work for one holder: long enough for a call to the host, short enough if the holder is lost.
 BATCH_SECONDS = 0.1
 SMALLEST_BATCH = 5
 FIRST_GUESS = 1000.0  # requests per second, if nothing better is known
@@ -119,8 +118,7 @@ class _Window:
 
     @property
     def served(self) -> int:
-        # Refusals arrive before the count of the requests that they belong to, which is told only in
-        # batches.
+        # Refusals arrive before the count of their requests, which is told only in batches.
         return max(0, self.requests - self.refused)
 
     @property
@@ -166,23 +164,19 @@ class _Busiest:
         # asked. A rate below two thirds of that cannot be refused for being too high.
         highest = FAR_LOWER * self.requests * (1 - self.share)
         is_far_lower = rate is not None and rate <= highest and window.requests <= highest
-        # Refusals of the busiest second itself arrive for a window longer. They would look like refusals
-        # at the lower rate.
+        # Refusals of the busiest second arrive for a window longer, and would count for the lower rate.
         if not is_far_lower or now - self.at < WINDOW_SECONDS:
             self.seen = None
             return None
-        # Only between two looks that were both at a far lower rate: in between, the rate can only have
-        # risen slowly.
+        # Only between two looks at a far lower rate: in between, it can only have risen slowly.
         if self.seen is not None:
             self.made += requests - self.seen[0]
             self.refused += refused - self.seen[1]
         self.seen = (requests, refused)
-        # Kept when the rate rises for a moment: the counts at far lower rates add up over several
-        # visits.
+        # Kept when the rate rises for a moment: the counts at far lower rates add up over visits.
         if self.lower_from is None:
             self.lower_from = now
-        # A second at least: requests that waited in the store's queue are refused for what was asked
-        # before.
+        # A second at least: requests in the store's queue are refused for what was asked before.
         is_enough = self.made >= ENOUGH_REQUESTS and now - self.lower_from >= WINDOW_SECONDS
         return self.refused / self.made if is_enough and window.share >= self.share / 2 else None
 
@@ -231,8 +225,7 @@ class RateLimit:
                 raise LeaseLostError(f"{holder} was taken for lost and replaced, so it gets no permits")
             now = self._clock()
             self._note_use(holder, used, now)
-            # The rate rises when permits are asked for, so no timer is needed and an idle commit does
-            # not climb.
+            # The rate rises when permits are asked for: no timer, and an idle commit does not climb.
             self._increase(now)
             if self._rate is None:
                 return Grant(None, max(0.0, self._free_from - now), LEASE_SECONDS)
@@ -253,8 +246,7 @@ class RateLimit:
             # Before the use is noted: there the refused request must not count as served.
             self._window.note(now, 0, refused=1)
             self._note_use(holder, used, now)
-            # First whether it is throttling at all: below that, a refusal is no reason to look at the
-            # rate.
+            # First whether it is throttling at all: below that, a refusal says nothing of the rate.
             if not self._window.is_throttled(self._stray_share):
                 return False
             if self._is_stray(now, retry_after_seconds or 0.0):
@@ -266,12 +258,10 @@ class RateLimit:
                 self._rate = min(max(self._window.requests / seconds, FIRST_GUESS), HIGHEST_RATE)
             self._note_span(now, self._rate, retry_after_seconds or 0.0)
             given_up = self._unused.pop(holder, 0) / self._rate  # else many refusals would idle
-            # Not zero without advice of the store: the refused request is made again, and would be
-            # refused again.
+            # Not zero without advice of the store: the same request would be refused again.
             pause = BATCH_SECONDS if retry_after_seconds is None else retry_after_seconds
             self._free_from = max(self._free_from - given_up, now + pause)
-            # Once a second: refusals of requests that were in flight at the last decrease say nothing
-            # about the new rate.
+            # Once a second: refusals from before the last decrease say nothing of the new rate.
             if now - self._decreased >= max(DECREASE_SECONDS, retry_after_seconds or 0.0):
                 self._decrease(now, retry_after_seconds or 0.0)
             return True
@@ -283,8 +273,7 @@ class RateLimit:
         busiest, window = self._busiest, self._window
         gap = SPAN_GAP_SECONDS + retry_after_seconds
         if busiest is None or not self._spans or now - self._spans[-1].last > gap:
-            # A new span of throttling, perhaps of another cause: what was measured in the last one does
-            # not count.
+            # A new span of throttling, perhaps of another cause: what was measured does not count.
             self._busiest = _Busiest(now, window.requests, window.share, self._rate)
             return False
         # Busier than before: the new second is the one to compare with. The rate to restore stays the
@@ -329,8 +318,7 @@ class RateLimit:
         self._requests += used
         self._window.note(now, used)
         self._most_served = max(self._most_served, self._window.served)
-        # Permits that expired in the holder count as unused here, and requests without a limit as used:
-        # never below 0.
+        # Expired permits count as unused here, requests without a limit as used: never below 0.
         self._unused[holder] = max(0, self._unused.get(holder, 0) - used)
         if holder not in self._fenced:
             self._asked[holder] = now
@@ -340,8 +328,7 @@ class RateLimit:
 
     def _decrease(self, now: float, retry_after_seconds: float) -> None:
         """Lower the rate below the refused one; far below if that did not help a moment ago."""
-        # Two decreases close together: the store's limit is far lower than thought, and steps of 15 %
-        # would need many more refusals.
+        # Two decreases close together: the limit is far lower than thought, and 15 % a step too slow.
         soon = now - self._decreased < 3 * max(DECREASE_SECONDS, retry_after_seconds)
         self._refused_rate = self._rate or FIRST_GUESS
         # A store that once served this much serves a tenth of it: without a floor, refusals by chance
@@ -357,8 +344,7 @@ class RateLimit:
             return
         # At most one second at once: after a pause the rate must not leap.
         seconds = min(now - self._increased, 1.0)
-        # Slow on both sides of the rate that was refused, fast elsewhere: the limit is found again soon
-        # and is then touched rarely.
+        # Slow near the refused rate, fast elsewhere: the limit is found soon, and touched rarely.
         near = 0.9 * DECREASE * self._refused_rate < self._rate < 1.05 * self._refused_rate
         self._rate *= 1 + seconds * (SLOW_INCREASE if near else FAST_INCREASE)
         self._rate = min(self._rate, self._limit or HIGHEST_RATE)
@@ -370,8 +356,7 @@ class RateLimit:
         gap = SPAN_GAP_SECONDS + retry_after_seconds
         last = self._spans[-1] if self._spans else None
         if last is None or (now - last.last > gap and len(self._spans) < MOST_SPANS):
-            # Those that made the window a case of throttling belong to the span, too; the last one is
-            # counted below.
+            # Those that made the window throttling belong to the span; the last one is counted below.
             refused = self._window.refused - 1
             last = _Span(began=now, last=now, before=rate, lowest=rate, refused=refused)
             self._spans.append(last)

@@ -26,8 +26,7 @@ class Scratch:
     def make(self) -> Line:
         """Make the directory, and note which of its parents were missing."""
         above = [*ancestors(self.path, "/")]
-        # From the directory up to the first that is there: nearest first, so they are also removed in
-        # this order.
+        # From the directory up to the first that is there: nearest first, as they are removed.
         self._made = list(takewhile(lambda path: self.store.get_status(path) is None, above))
         self.store.mkdirs(self.path)
         self.store.write(self.proof, PROOF)

@@ -35,8 +35,7 @@ def callback(handler: CommitHandler, secret: str) -> object:
     """Return an ``io.raycommitter.PythonCallback`` that passes requests with `secret` to `handler`."""
 
     def answer(given: str, ask: Callable[[str], str], request: str) -> str:
-        # In constant time: the port is open to every user of this machine, who could else guess it byte
-        # by byte.
+        # In constant time: every user of this machine can reach the port, and guess byte by byte.
         if isinstance(given, str) and hmac.compare_digest(given.encode(), secret.encode()):
             return ask(request)
         _log.warning("%s", _REFUSAL)
@@ -45,8 +44,7 @@ def callback(handler: CommitHandler, secret: str) -> object:
     class Callback:
         __slots__ = ()
 
-        # Not `__getattr__`: Py4J reads attributes by name, and `__dict__` or `__class__.__mro__` lead to
-        # the handler.
+        # Not `__getattr__`: Py4J reads any name, and `__dict__` would lead to the handler.
         def __getattribute__(self, name: str) -> object:
             if name not in _CALLABLE:
                 raise AttributeError(name)

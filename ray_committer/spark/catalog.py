@@ -73,8 +73,7 @@ class SparkTable(Catalog):
         ]
         with self._failures():
             if specs:
-                # Ignore those that are gone, do not purge, and keep the data: the files are the job's
-                # business.
+                # Ignore those that are gone, do not purge, keep the data: files are the job's business.
                 self._catalog.dropPartitions(self._name, self._sequence(specs), True, False, True)
                 self._forget_size()
 
@@ -92,8 +91,7 @@ class SparkTable(Catalog):
         try:
             return self._catalog.getTableMetadata(self._name)
         except Exception:
-            # Asked after the failure, since Spark's exceptions for a missing table differ between its
-            # versions.
+            # Asked after the failure: Spark's exceptions for a missing table differ between versions.
             if self._catalog.tableExists(self._name):
                 raise
             raise no_such_table(self.table, "the catalog of the Spark session") from None

@@ -190,8 +190,7 @@ class CommitHandler:
         open_table = self._settings.open_table
         if open_table is None or options.catalog_table is None:
             return
-        # A deferred job has no visible partition yet; `ray-committer commit` names the command for it
-        # then.
+        # A deferred job has no visible partition yet; `ray-committer commit` then names the command.
         if report.outcome is not Outcome.RECORDED:
             self.last_report = catalog_told(
                 report, open_table, request.dest, options=options, storage_options=storage_options
@@ -207,8 +206,7 @@ class CommitHandler:
                 options=replace(self._options(request, conf), job_attempt=request.job_attempt),
                 storage_options=storage_options(request.dest, conf, self._settings.storage_options),
             )
-        # Spark calls abort after each failure. A recorded job is kept, and the answer says how to finish
-        # it.
+        # Spark aborts after each failure. A recorded job is kept; the answer says how to finish it.
         except CommitRecordExistsError as e:
             return {"kept": str(e)}
         return {}
@@ -224,8 +222,7 @@ class CommitHandler:
             return commit_job(request.dest, request.job_id, cancel=token, on_report=self._note, **common)
         finally:
             with self._lock:
-                # In any case: a token of a commit that is over would keep its events and its report
-                # alive.
+                # In any case: a token of a commit that is over would keep its events and its report.
                 self._running.discard(token)
 
     def _progress(self, request: _Request) -> AbstractContextManager[EventSink]:
@@ -277,8 +274,7 @@ def _say(text: str) -> None:
 
 def setup_options(request: _Request, options: CommitOptions) -> CommitOptions:
     """Return the options of a job's set-up; a dynamic overwrite does not know yet what it replaces."""
-    # It stands for partitions that only the commit knows, so that other jobs see an overwrite from the
-    # start.
+    # For partitions that only the commit knows: other jobs see an overwrite from the start.
     partitions = (f"{request.dest}/{ANY_PARTITION}",) if request.dynamic_partition_overwrite else ()
     roots = (*request.replace_paths, *partitions)
     return replace(

@@ -85,8 +85,7 @@ class WorkersAhead:
         except Exception as e:  # noqa: BLE001 - the commit reports the error, if it needs Ray at all
             _log.info("no workers were started ahead for %s: %s", job.about, e)
         with self._lock:
-            # Both under the lock: either the commit finds the pool, or this thread sees that the job has
-            # left.
+            # Both under the lock: the commit finds the pool, or this thread sees that the job has left.
             has_left, job.pool = job.has_left, pool
         if has_left:
             _close(pool)

@@ -103,8 +103,7 @@ class HttpClient:
         would fail in the same way: a certificate, a proxy that wants a password, an answer with more
         than `most_bytes`.
         """
-        # A fork shares its parent's sockets. They are kept and not closed, since closing sends TLS'
-        # farewell on them.
+        # A fork shares its parent's sockets: to close them would send TLS' farewell on them.
         if self._process != os.getpid():
             self._of_parent, self._idle, self._process = self._idle, [], os.getpid()
         try:

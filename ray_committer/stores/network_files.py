@@ -39,8 +39,7 @@ class Mounts:
         directory; None if that is not a network file system."""
         device = _device(path)
         if device not in self._kinds:
-            # By device: the table of mounts can have thousands of lines, and a commit asks for each
-            # directory.
+            # By device: the table of mounts can be long, and a commit asks for each directory.
             self._kinds[device] = network_kind(_type_of(path))
         return self._kinds[device]
 

@@ -131,8 +131,7 @@ class ChaosExecutor(InlineExecutor):
         except WorkerDied:
             pass
         finally:
-            # Also if it lived through its calls: its memory is gone, and with it what it knew of
-            # directories.
+            # Also if it lived through its calls: what it knew of directories is gone with its memory.
             self._workers.remove(victim)
         return _try(work, self._worker(), item)
 

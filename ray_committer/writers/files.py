@@ -134,8 +134,7 @@ class _Directories:
                     self._close_files()
             finally:
                 for file in self._files.values():
-                    # Also after a failure in `_close_files`, and before the pool ends: its threads may
-                    # still write.
+                    # Also if `_close_files` failed; before the pool ends: its threads may still write.
                     file.discard()
 
     def add(self, directory: str, table: pa.Table) -> None:
@@ -148,8 +147,7 @@ class _Directories:
         self._all_bytes += table.nbytes
         if self._bytes[directory] > FILE_BYTES:
             self._write(directory)
-            # Only when a directory's next part is ready: up to then a thread encodes while this one
-            # collects rows.
+            # Only when its next part is ready: up to then a thread encodes while this one collects rows.
             self._files[directory].wait()
         elif self._all_bytes > BUFFER_BYTES:
             self._write_all()

@@ -48,8 +48,7 @@ def _refine(
 ) -> tuple[np.ndarray[Any, Any], list[str]]:
     """Split the existing groups by one more column; a row's code is an index into the names."""
     kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
-    # Each distinct value is formatted once: formatting all rows in Python would take most of the time of
-    # a write.
+    # Each distinct value is formatted once: in Python, all rows would take most of the time.
     encoded = values.cast(kind).combine_chunks().dictionary_encode(null_encoding="encode")
     texts = partition_texts(column, encoded.dictionary)
     named = [tuple(partition_name(column, text) for text in spellings) for spellings in texts]

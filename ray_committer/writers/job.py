@@ -182,8 +182,7 @@ def commit(
             job.dest, job.job_id, executor=executor, options=options, storage_options=job.storage_options
         )
     except CommitConflictError:
-        # Data that came while the tasks ran. It is looked at again, since a conflict can have other
-        # reasons.
+        # Data that came while the tasks ran; looked at again, as a conflict can have other reasons.
         ignored = job.mode is WriteMode.IGNORE and _holds_data(job.dest, options, job.storage_options)
         if ignored and abort(job):
             return None

@@ -126,8 +126,7 @@ class RayExecutor:
         self._sink: EventSink = ignore
         self.width = self._shared_pool.size if self._shared_pool else pool_size(options)
         self.threads = options.worker_threads
-        # The driver asks the store before any worker exists, so its own limit comes first and is shared
-        # later.
+        # The driver asks the store before any worker exists: its own limit is first, and shared later.
         self._limit = DriverLimit(options)
         self.permits = Permits(self._limit, f"driver-{self._key}")
 
@@ -193,8 +192,7 @@ class RayExecutor:
         pool = self._shared_pool
         if pool is None:
             pool = self._own_pool = WorkerPool(self._options, self.width, self._about)
-        # A lease counts from the request for it, so a host that starts for longer than that would look
-        # lost.
+        # A lease counts from the request for it: a host that starts for longer would look lost.
         pool.host.wait_until_ready(cluster.WORKER_START_SECONDS)
         limit = self._hosted_limit(pool)
         self._limit.share(limit)
@@ -203,8 +201,7 @@ class RayExecutor:
     def _hosted_limit(self, pool: WorkerPool | SharedWorkerPool) -> HostedLimit:
         """Return the commit's limit; in a pool that drivers share, the pool's limit for this store."""
         if isinstance(pool, SharedWorkerPool):
-            # By the name of the store and not of the commit: the store throttles all of its callers
-            # together.
+            # By the store's name and not the commit's: a store throttles all of its callers together.
             return HostedLimit(pool.host.actor, self._key, pool.options, self._store)
         return HostedLimit(pool.host.actor, self._key, self._options)
 
@@ -223,6 +220,5 @@ def has_room(options: CommitOptions) -> bool:
 
 def pool_size(options: CommitOptions) -> int:
     """Return the number of workers: two per node unless the options specify it."""
-    # Two per node, so that a node still makes requests while one of its workers computes (parses
-    # manifests).
+    # Two per node: one still makes requests while the other computes (parses manifests).
     return options.workers or max(2, 2 * len(worker_nodes()))

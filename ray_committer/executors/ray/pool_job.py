@@ -113,8 +113,7 @@ class PoolJob:
     def admit(self, check: Work[object], item: object) -> None:
         """Run a check on every worker, and on each later replacement before it gets work."""
         with calls():
-            # Noted before any worker is asked: a replacement that starts meanwhile gets the check as one
-            # of its steps.
+            # Noted before any worker is asked: a replacement that starts meanwhile has it as a step.
             self._admission.append((check, item))
             # From step 1 on: a worker that is still opening its resources does not hold up the commit.
             # It passes the check before its first item anyway.
@@ -137,8 +136,7 @@ class PoolJob:
         self, work: Work[object], items: Iterable[object], method: str, *, results: int = 1
     ) -> Iterator[tuple[Fetched, Ref]]:
         with calls():
-            # Once per stage and not per call: the work carries the job's context, and each item only its
-            # own share.
+            # Once per stage, not per call: the work has the job's context, an item only its own share.
             shared_work = ray.put(work)
         name, waiting = f"{stage_of(work)} of {self._about}", iter(items)
         again: deque[object] = deque()
@@ -160,16 +158,14 @@ class PoolJob:
             while True:
                 with calls():
                     starting = self._starting()
-                    # Counted anew each round: a lost worker's calls have left `running`, and its number
-                    # is never used again.
+                    # Counted anew each round: the calls of a lost worker have left `running`.
                     given = Counter(call.slot.worker.number for call in running.values())
                     # `_feed` says that no item is left. Those in progress can still come back through
                     # `again`, so the end is only when none runs.
                     if self._feed(begin, given, waiting, again) and not running:
                         return
                     ready, _ = ray.wait([*running, *starting], timeout=self._patience(running))
-                    # Steps before results: the error of a check is raised before any further result
-                    # counts.
+                    # Steps before results: the error of a check comes before any further result counts.
                     self._settle({ref for ref in ready if ref not in running})
                     done = [
                         self._result(ref, running.pop(ref), again) for ref in ready if ref in running
@@ -184,8 +180,7 @@ class PoolJob:
                 ray.wait(list(running), num_returns=len(running))
 
     def cancel(self) -> None:
-        # Without waiting for an answer: a worker that hangs in a request must not hold the others'
-        # cancellation.
+        # Without waiting for an answer: a worker that hangs must not hold the others' cancellation.
         for worker in self.pool.workers:
             worker.actor.cancel.remote(self._key)
 
@@ -200,8 +195,7 @@ class PoolJob:
         on, will answer."""
         with self._lock:
             workers = self.pool.workers
-            # Another commit on this pool, or another driver, may have replaced a worker that this one
-            # has not missed.
+            # Another commit on this pool, or another driver, may have replaced a worker unseen.
             for number in self._slots.keys() - {worker.number for worker in workers}:
                 del self._slots[number]
             for worker in workers:
@@ -235,8 +229,7 @@ class PoolJob:
             answer = ray.get(slot.pending)
         except _LOST as e:
             self._failed_starts += slot.step == 0
-            # Only those that died before they opened anything: a worker that is lost at work is no sign
-            # of a bad node.
+            # Only those that died before they opened anything: one lost at work shows no bad node.
             if self._failed_starts > _FAILED_STARTS:
                 raise RayNotAvailableError(
                     "a commit worker could not start",
@@ -250,8 +243,7 @@ class PoolJob:
             self._sink(WorkerStarted(slot.name, answer.node, answer.process))
         else:
             self._note_made(slot, answer[1])
-        # Only now: an error of the check leaves the step pending, so each later caller meets the same
-        # error.
+        # Only now: an error of the check leaves the step pending, so each later caller meets it, too.
         slot.pending = None
         slot.step += 1
 
@@ -264,8 +256,7 @@ class PoolJob:
     ) -> bool:
         """Give items to ready workers, first to those with the fewest; True if no item is left."""
         depths = self._depths()
-        # Level by level: each ready worker has one item before any has two, also near the end of the
-        # items.
+        # Level by level: each ready worker has one item before any has two, also near the end.
         for level in range(DEPTH):
             for slot, depth in depths:
                 if given[slot.worker.number] > level or level >= depth:
@@ -303,15 +294,13 @@ class PoolJob:
             self._sink(ShardRequeued(slot.name))
             return []
         except ObjectLostError:
-            # Only what was supplied can be missing without harm: the work then reads its manifests
-            # again.
+            # Only what was supplied can be missing without harm: the work reads its manifests again.
             if not isinstance(item, Supplied):
                 raise
             again.appendleft(Supplied(item.item, (None,) * len(item.refs)))
             return []
         self._note_made(slot, made)
-        # Half of the past goes each time, so a node that was slow for a moment soon gets two items
-        # again.
+        # Half of the past goes each time: a node that was slow for a moment soon gets two items again.
         slot.seconds = seconds if slot.seconds is None else 0.5 * (slot.seconds + seconds)
         return [(result, ended.ref)]
 
@@ -348,8 +337,7 @@ class PoolJob:
         """Return how long to wait: without end while work runs, but not for workers that never start."""
         with self._lock:
             slots = list(self._slots.values())
-        # With work in progress the answer or the loss wakes us. A limit here would end a commit whose
-        # store is slow.
+        # With work in progress the answer or the loss wakes us: a limit would end a slow store's commit.
         if running or any(map(self._is_ready, slots)):
             return None
         seconds = cluster.WORKER_START_SECONDS
@@ -360,8 +348,7 @@ class PoolJob:
                 f"all commit workers were lost and none started again within {seconds:g} s",
                 "fix the cluster and run the same command to finish",
             )
-        # Short, so that the deadline is looked at: `ray.wait` says nothing of an actor that waits for a
-        # CPU.
+        # Short, to look at the deadline: `ray.wait` says nothing of an actor that waits for a CPU.
         return 1.0
 
     def _not_started(self) -> RayNotAvailableError:

@@ -187,8 +187,7 @@ class CommitHost:
                 limit = self._limits[name] = RateLimit(per_second)
             counted = self._counted.setdefault(key, _Counted())
             counted.note(method, arguments)
-        # Outside the lock of the host: a limit has its own, and commits must not wait for each other
-        # here.
+        # Outside the lock of the host: a limit has its own, and commits must not wait for each other.
         answer = getattr(limit, method)(*arguments)
         return counted.own(answer) if isinstance(answer, LimitStatistics) else answer
 
@@ -203,8 +202,7 @@ class CommitHost:
     def end(self, key: str) -> None:
         """Forget a commit; idempotent."""
         with self._lock:
-            # Kept for the host's life: a worker that was taken for lost may ask long after the commit
-            # has ended.
+            # Kept for the host's life: a worker that was taken for lost may ask long after the end.
             self._ended.add(key)
             self._limits.pop(key, None)
             self._directories.pop(key, None)

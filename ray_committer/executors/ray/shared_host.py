@@ -69,12 +69,10 @@ class SharedCommitHost(CommitHost):
     def renew(self, driver: str, workers: list[int]) -> list[int]:
         """Note that a driver is alive, and the workers that it knows; return the current workers."""
         with self._lock:
-            # A driver that was taken for dead does not come back: its commits' leases and coordinators
-            # are gone.
+            # A driver that was taken for dead does not come back: its leases and coordinators are gone.
             if driver not in self._gone and not self._is_ending:
                 self._heard[driver] = time.monotonic()
-            # Before the answer: a host that was started again would else hand out the numbers of lost
-            # workers.
+            # Before the answer: a host that started again would hand out the numbers of lost workers.
             self._learn(workers)
             return list(self._workers)
 
@@ -83,8 +81,7 @@ class SharedCommitHost(CommitHost):
         with self._lock:
             self._learn(workers)
             if lost in self._workers:
-                # A new number, and never a used one: the actor of the old name may be alive behind a
-                # partition.
+                # A new number, never a used one: the old name's actor may live behind a partition.
                 self._workers[self._workers.index(lost)] = max(self._workers) + 1
             return list(self._workers)
 

@@ -66,16 +66,14 @@ class SharedWorkerPool:
         if lost.number not in known:
             return
         _log.warning("a commit worker was lost and is replaced: %s", cause)
-        # Before the host gives out a new number: with both alive, a cut-off worker would go on beside
-        # its replacement.
+        # Before the host gives out a new number: a cut-off worker would go on beside its replacement.
         ray.kill(lost.actor)
         with calls():
             self._meet(ray.get(self.host.actor.replace.remote(known, lost.number)), known)
 
     def close(self) -> None:
         """Leave the pool, which continues for others."""
-        # The renewer ends before the driver leaves: a renewal after that would be from a driver that the
-        # host has forgotten.
+        # The renewer ends first: a later renewal would be from a driver that the host has forgotten.
         self._left.set()
         self._renewer.join()
         with suppress(RayError):  # the host will notice that this driver is silent
@@ -84,8 +82,7 @@ class SharedWorkerPool:
     def _join(self, size: int) -> tuple[Host, list[int]]:
         deadline = time.monotonic() + cluster.WORKER_START_SECONDS
         while time.monotonic() < deadline:
-            # Each round asks by name again: a host that has just ended must be made anew, not waited
-            # for.
+            # Each round asks by name again: a host that has just ended must be made anew.
             actor = SharedCommitHostActor.options(
                 **HOST,
                 name=host_name(self._name),

@@ -60,8 +60,7 @@ def _answers(ask: Callable[[], object], seconds: float) -> Iterator[NodeAnswer]:
     for node in ray.nodes():
         if node["Alive"] and node["Resources"].get("CPU", 0) > 0:
             here = NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)
-            # Without a CPU: a node that is full must answer, too. Hard affinity: another node's answer
-            # says nothing.
+            # Without a CPU: a full node must answer, too. Hard affinity: no other node's answer counts.
             call = answer_remotely.options(num_cpus=0, max_retries=0, scheduling_strategy=here)
             asked[call.remote(ask)] = f"{node['NodeManagerHostname']} ({node['NodeID'][:8]})"
     ready, _ = ray.wait(list(asked), num_returns=len(asked), timeout=seconds) if asked else ([], [])

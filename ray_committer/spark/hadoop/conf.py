@@ -104,8 +104,7 @@ class HadoopConf:
 
     def _require_own(self, key: str) -> None:
         """`SettingsError` if the session or the write has set a key that only the driver may set."""
-        # What harms nobody else may come from anyone; where secrets go, only from who started the
-        # driver.
+        # What harms nobody else may come from anyone; where secrets go, only from the driver itself.
         if key not in self.given or any(fnmatchcase(key, allowed) for allowed in OF_ANY_WRITE):
             return
         spark_key = key if key.startswith("spark.") else f"spark.hadoop.{key}"

@@ -82,8 +82,7 @@ def _credentials(bucket: str, conf: HadoopConf) -> dict[str, Any]:
             return {"anon": True}
         if name in _OF_KEYS and (pair := _pair(bucket, conf, needs_token=name == _TEMPORARY)):
             return pair
-        # From here on botocore would find the same; providers after this one are asked only if it finds
-        # none.
+        # Here botocore finds the same; providers after this one are asked only if it finds none.
         if name in _FOUND_BY_BOTOCORE:
             return {}
         if name not in _OF_KEYS:

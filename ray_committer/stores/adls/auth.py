@@ -88,8 +88,7 @@ class SharedKey(Authorization):
 def string_to_sign(account: str, method: str, url: str, headers: Mapping[str, str]) -> str:
     """Return the text to sign with SharedKey; since version 2015-02-21 a length of 0 is left empty."""
     length, kind, match, none_match, interval = (headers.get(name, "") for name in _SIGNED_HEADERS)
-    # The server computes the text with an empty length; with "0" every request without a body is
-    # refused.
+    # As the server does: with "0" every request without a body is refused.
     length = "" if length == "0" else length
     service_headers = "".join(
         f"{name}:{headers[name]}\n" for name in sorted(headers) if name.startswith("x-ms-")
@@ -141,8 +140,7 @@ class Bearer(Authorization):
                 try:
                     self._fetch()
                 except OSError:
-                    # A server of tokens that is down for a moment stops nobody while the old token is
-                    # valid.
+                    # While the old token is valid, a server of tokens that is down stops nobody.
                     if self._clock() >= self._expires:
                         raise
             return self._token

@@ -90,8 +90,7 @@ class AdlsStore(NamedStates):
         _checked(self._http.path("PUT", path, {"resource": "file"}), path)
         for start in range(0, len(data), APPEND_BYTES):
             part = data[start : start + APPEND_BYTES]
-            # The flush goes with the last part: until then readers see an empty file, and afterwards all
-            # of it.
+            # The flush goes with the last part: readers see an empty file before it, all of it after.
             is_last = start + len(part) == len(data)
             query = {"action": "append", "position": str(start), "flush": "true" if is_last else "false"}
             _checked(self._http.path("PATCH", path, query, data=part), path)

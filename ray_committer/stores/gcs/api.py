@@ -368,8 +368,7 @@ def _is_deleted(named: tuple[str, str | None], answer: HttpAnswer) -> bool:
 
 def _raise_if_throttled(answer: HttpAnswer, path: str) -> None:
     """Raise `ThrottledError` for throttling that only the text of an answer shows."""
-    # "rateLimitExceeded" and "userRateLimitExceeded", which Google sends with the status of a missing
-    # right.
+    # "rateLimitExceeded" or "userRateLimitExceeded", with the status of a missing right.
     if answer.status == 403 and b"ateLimitExceeded" in answer.body:
         raise ThrottledError(path)
 

@@ -114,8 +114,7 @@ def _open(spec: StoreSpec) -> hdfs_native.Client:
     try:
         return hdfs_native.Client(f"hdfs://{spec.authority}", settings)
     except RuntimeError as e:
-        # No name service of this name is configured, so the authority is a host: the default port is
-        # missing.
+        # No name service of this name is configured: it is a host, without the default port.
         if "No NameNode hosts" not in str(e):
             raise StoreRefusedError(
                 without_password(f"hdfs://{spec.authority}: cannot be opened: {e}"),

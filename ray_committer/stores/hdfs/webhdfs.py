@@ -122,8 +122,7 @@ class WebHdfsStore(NameNodeStore):
             self._create(path, path, data)
             return
         above, _, name = path.rpartition("/")
-        # The DataNode gets a plain name in the same directory; the NameNode then renames it to the right
-        # one.
+        # The DataNode gets a plain name in the same directory, which the NameNode then renames.
         plain = name if _PLAIN.fullmatch(name) else uuid.uuid4().hex
         self._create(f"{self._numbered(above or '/')}/{plain}", path, data)
         if plain != name:

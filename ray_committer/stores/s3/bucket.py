@@ -171,8 +171,7 @@ class S3Bucket:
         # It says nothing of the object: whether the upload was completed or aborted, only a look shows.
         if answer.status == 404 and code == "NoSuchUpload":
             return Answer.NO_UPLOAD
-        # 404 with "NoSuchKey": the object that was to be replaced is gone, so the condition does not
-        # hold.
+        # 404 with "NoSuchKey": the object to be replaced is gone, so the condition does not hold.
         if answer.status == 412 or (answer.status == 404 and code == "NoSuchKey"):
             return Answer.TAKEN
         raise refusal(answer.status, xml.failure_of(answer), name, "POST")

@@ -76,8 +76,7 @@ def _check_uploads(bucket: S3Bucket, probe: str) -> None:
         if bucket.complete(CompleteUpload(f"/{probe}", upload, (part,))) is Answer.DONE:
             raise _ignored(bucket, "completes an upload over an object although it must not replace one")
     finally:
-        # Also if the server has completed it: a pending upload costs money, and nobody would look for
-        # it.
+        # Also if the server has completed it: a pending upload costs, and nobody would look for it.
         bucket.abort(probe, upload)
 
 

@@ -136,8 +136,7 @@ def find_place(bucket: str, options: Mapping[str, Any], credentials: Credentials
     region = str(options.get("region") or credentials.setting("region") or DEFAULT_REGION)
     named, endpoint = _endpoint(options, credentials)
     by_path = options.get("path_style")
-    # Other servers seldom have a name for each bucket, and a dot in a bucket's name breaks the
-    # certificate.
+    # Other servers seldom name each bucket, and a dot in a bucket's name breaks the certificate.
     is_by_path = bool(endpoint) or "." in bucket if by_path is None else is_true("path_style", by_path)
     address = endpoint or f"https://s3.{region}.{credentials.domain(region)}"
     url = server_address(f"s3://{bucket}", named, address)

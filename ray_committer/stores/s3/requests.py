@@ -117,8 +117,7 @@ class SignedRequests:
 
     def _raise_if_refused(self, answer: HttpAnswer, failure: xml.Failure, path: str) -> None:
         """Raise for answers that have nothing to do with the object that was asked for."""
-        # First the region: a request to the wrong one fails with errors that look like wrong
-        # credentials.
+        # First the region: in a wrong one, requests fail with errors that look like wrong credentials.
         region = answer.headers.get("x-amz-bucket-region") or failure.region or self.place.region
         is_redirected = 300 <= answer.status < 400 and answer.status != 304
         if answer.status >= 400 and region != self.place.region:  # HEAD has no code

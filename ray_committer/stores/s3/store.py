@@ -96,8 +96,7 @@ class S3Store(StoreOperations):
         """`list_status` by the names of the first objects; only if there are more objects, directories
         are listed as the server shows them, and those that no object has proved are looked into."""
         prefix = _prefix(path)
-        # Some servers show a directory for a while after its last object is gone; objects are shown
-        # right.
+        # Some servers show a directory after its last object is gone; objects are shown right.
         first = next(self._bucket.pages(prefix))
         there = children(prefix, first.objects)
         if first.token:
@@ -162,8 +161,7 @@ class S3Store(StoreOperations):
         Servers that delete many objects at once may ignore the etags, so the objects are listed again.
         """
         listed = self._objects_in(directories)
-        # Asked between the listing and the deletion: what is written after it is in no listing, so it
-        # stays.
+        # After the listing and before the deletion: what is written since is in no listing, so it stays.
         if not holds():
             return False
         if listed:
