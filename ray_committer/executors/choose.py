@@ -149,8 +149,7 @@ def ray_pays_from(in_flight: int, threads: int, seconds: float) -> int | None:
 
 
 def start_pays_from(name: ExecutorName, options: CommitOptions) -> int | None:
-    """Return the number of files from which a commit by executor `name` should wait for workers on Ray
-    to start; None if never."""
+    """Return the number of files from which a commit should wait for workers on Ray; None if never."""
     return _pays_from(name, options, START_SECONDS)
 
 

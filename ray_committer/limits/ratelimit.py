@@ -65,8 +65,7 @@ class LimitStatistics:
     """What a limit did: requests made and throttled, and its rates in requests per second.
 
     `limit` is the rate that was set; `lowest` and `last` are the rates after throttling. None is no
-    limit. `spans` are the periods of throttling, in order; if there are very many, the last one combines
-    several.
+    limit. `spans` are the periods of throttling, in order; of very many, the last one combines several.
     """
 
     requests: int = 0

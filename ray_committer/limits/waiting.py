@@ -61,8 +61,7 @@ def sleep(seconds: float, check: Callable[[], object] = lambda: None) -> None:
 
 @dataclass(slots=True)
 class Waiting:
-    """Wait for other processes, again and again, for `seconds` in all. `sleep` can raise an error to end
-    the wait."""
+    """Wait for others, again and again, for `seconds` in all; `sleep` can raise an error to end it."""
 
     seconds: float
     sleep: Sleep = sleep

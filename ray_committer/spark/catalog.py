@@ -101,8 +101,7 @@ class SparkTable(Catalog):
         return self._spark._jsparkSession  # type: ignore[attr-defined,unused-ignore]
 
     def _forget_size(self) -> None:
-        """Forget which files the table had, and its statistics; or count these anew, as the session's
-        settings say."""
+        """Forget the files and statistics of the table, or count them anew, as the session is set."""
         commands = self._jvm.org.apache.spark.sql.execution.command
         commands.CommandUtils.updateTableStats(self._session, self._found)
         self._is_forgotten = True

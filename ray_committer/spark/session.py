@@ -1,8 +1,7 @@
 """Install the commit of Spark's file writes in a session; the session can be running already.
 
 The jar is added to the class loader of the running driver and to the executors. The JVM calls back
-through Py4J's callback server, which ``foreachBatch`` also uses. One setting does the rest, and
-``df.write`` is unchanged.
+through Py4J's callback server, as for ``foreachBatch``. One setting does the rest.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """Start a commit's workers on Ray while the tasks of its job still run.
 
 A worker takes about a second to start. In that time, threads of the driver commit a thousand files.
-Spark reports each committed task to its driver. The workers are started when these tasks have so many
-files that workers pay off.
-
-Workers are optional: if they were not started, are not ready, or were lost, the job is committed as if
-they had not been started.
+Spark reports each committed task to its driver, which starts workers when there are so many files that
+they pay off. If they are not ready, or were lost, the job is committed without them.
 """
 
 from __future__ import annotations

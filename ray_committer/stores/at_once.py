@@ -27,8 +27,7 @@ def at_once(
     *,
     least: int = 2,
 ) -> list[_Result]:
-    """The results of a request for each item, in order; one after the other on local files, and if there
-    are not at least so many."""
+    """The results of a request for each item, in order; one by one if local or fewer than `least`."""
     # A local file system answers sooner than a thread starts.
     if store.capabilities.renames_are_local or len(items) < least:
         return list(map(request, items))

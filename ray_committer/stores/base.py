@@ -166,12 +166,9 @@ class StoreOperations(ABC):
     @operation("op_rename", paths=2, once=True)
     def rename(self, source: str, dest: str, version: str | None = None) -> None:
         """Rename a file atomically; never replaces, never copies, and never creates parents, unless the
-        store's capabilities say so.
-
-        ``FileExistsError`` if `dest` exists, ``FileNotFoundError`` if `source` or the parent of
-        `dest` does not. If the store has versions and `source` is another than `version`, it stays where
-        it is: ``FileExistsError``.
-        """
+        store's capabilities say so. ``FileExistsError`` if `dest` exists, or if the store has versions
+        and `source` is another than `version`; ``FileNotFoundError`` if `source` or the parent of `dest`
+        does not exist."""
         raise unsupported("rename", source)
 
     @operation("op_rename", paths=2, once=True)
@@ -350,13 +347,11 @@ class StoreOperations(ABC):
 
     @operation("op_create")
     def revalidate(self, path: str) -> None:
-        """Make the next listing of the directory `path` show the changes of other machines; do nothing
-        if that is not permitted."""
+        """Make the next listing of a directory show the changes of other machines, if permitted."""
 
     @operation(None)
     def network_file_system(self, path: str) -> str | None:
-        """Return the type of the network file system that `path` is on, or would be on; None if that is
-        not a network file system."""
+        """Return the type of the network file system that `path` is, or would be, on; None if none."""
         return None
 
     @operation(None)
@@ -391,9 +386,8 @@ class StoreOperations(ABC):
 
     @operation(None)
     def links_files(self, directory: str) -> bool:
-        """Return whether files are renamed by a link and an unlink, for which not every user has
-        permission, as far as this process has learned it from a change of a state; then
-        `check_renames`."""
+        """Return whether files are renamed by a link and an unlink, which not every user may, as a
+        change of a state has shown; then `check_renames`."""
         return False
 
     @operation(None)

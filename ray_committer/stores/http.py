@@ -100,8 +100,7 @@ class HttpClient:
         Returns any answer that shows what was done, whatever its status; a redirection is also returned,
         and not followed. `ThrottledError` for 429 and 503; `StoreUnavailableError` for other answers of
         a server in trouble, for a web page, and for no answer. `StoreUnusableError` if the next request
-        would fail in the same way: a certificate, a proxy that wants a password, an answer with more
-        than `most_bytes`.
+        would fail alike: a certificate, a proxy that wants a password, more than `most_bytes`.
         """
         # A fork shares its parent's sockets: to close them would send TLS' farewell on them.
         if self._process != os.getpid():

@@ -1,8 +1,7 @@
 """The stores of this package, by the scheme of their URLs: one table, which knows each by name.
 
 The names of storage options are gcsfs's and adlfs's, as far as they make sense for a commit or for the
-files of Python's tasks. They are listed here because a session that writes to several stores needs them
-without these packages.
+files of Python's tasks. A session that writes to several stores needs them without these packages.
 """
 
 from __future__ import annotations

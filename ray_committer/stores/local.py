@@ -283,8 +283,7 @@ def _make_directories(path: str, mode: int) -> None:
 
 
 def _listed(path: str, name: str, directory: int) -> FileStatus | None:
-    """Return the status of a name in the open `directory`, which is at `path`; None if the name is
-    gone."""
+    """Return the status of a name in the open `directory`, which is at `path`; None if it is gone."""
     try:
         return _status(os.path.join(path, name), os.stat(name, dir_fd=directory, follow_symlinks=False))
     except FileNotFoundError:

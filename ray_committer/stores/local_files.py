@@ -1,7 +1,6 @@
 """Read and write local files whose names anybody may have put there.
 
-A link to a device, a fifo without a writer, or a file without an end must not hang the command that uses
-it, nor fill the memory.
+A link to a device, a fifo without a writer, or an endless file must not hang a command or fill memory.
 """
 
 from __future__ import annotations

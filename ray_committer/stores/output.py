@@ -81,8 +81,7 @@ def fsspec_name(system: Any, spec: StoreSpec, path: str) -> str:
 
 
 def writable_url(store: StoreOperations, path: str) -> str:
-    """Return the name of `path` for programs that open it with fsspec; `PathError` if they would take it
-    for another one."""
+    """Return the name of `path` for programs that use fsspec; `PathError` if they would misread it."""
     spec = store.spec
     if spec.scheme != "file" and not _PLAIN.fullmatch(path):
         from fsspec import get_filesystem_class

@@ -196,8 +196,7 @@ def shown_url(spec: StoreSpec, path: str) -> str:
 
 
 def located(spec: StoreSpec, text: str) -> str:
-    """Make a URL of the path with which a text begins, for a reader who has several stores. The path
-    stays as it is, unquoted."""
+    """Make a URL, unquoted, of the path with which a text begins, for readers with several stores."""
     return f"{shown_url(spec, '')}{text}" if text.startswith("/") else text
 
 
@@ -210,10 +209,9 @@ def store_command(spec: StoreSpec, verb: Literal["rm", "mv"], *paths: str) -> st
 class OpenStores:
     """The stores that are open in this process, each for `OPEN_SECONDS`: task attempts share one.
 
-    Opening a store costs requests, such as one for a token. A store keeps the credentials and settings
-    that it was opened with, so it is opened anew after that time, in another environment, and in a child
-    process. There is no lock, because a child process could inherit a locked one: several threads can
-    open a store at once.
+    Opening a store costs requests, such as one for a token. It keeps the credentials and settings that
+    it was opened with, so it is opened anew after that time, in another environment, and in a child.
+    There is no lock, which a child could inherit locked: several threads can open a store at once.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

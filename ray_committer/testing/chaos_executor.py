@@ -2,8 +2,7 @@
 
 Work may run twice, at the same time, out of order, or be cut off in the middle with its worker; only the
 result of each item arrives exactly once. A commit that is right on this executor is right on Ray. If two
-runs overlap, they take turns at their store calls in an order that the seed decides, so that a failure
-can be repeated.
+runs overlap, they take turns at their store calls as the seed decides, so a failure can be repeated.
 """
 
 from __future__ import annotations
@@ -56,9 +55,8 @@ class ChaosExecutor(InlineExecutor):
     """A `WorkExecutor` that runs work at least once, in a seeded disorder.
 
     `open_worker` opens a worker's resources on the store that it gets: `store` with a hook that can kill
-    the worker. At most `LOST_WORKERS` workers are killed, so a commit on a healthy store ends. The kinds
-    of chaos are drawn from `kinds`; a kind can be in it several times. `happened` records what was done
-    to each item, in order.
+    the worker. At most `LOST_WORKERS` workers are killed, so a commit on a healthy store ends. Chaos is
+    drawn from `kinds`, which can repeat one. `happened` records what was done to each item, in order.
     """
 
     name = "chaos"

@@ -1,8 +1,7 @@
 """A store that passes every call to two hooks, which can count, delay, fail or kill; and such hooks.
 
-If a hook raises before a call, the store does not get the call. If a hook raises after it, the store has
-done the call, but the answer is lost. A simulated crash is a ``BaseException``, so that no ``except
-Exception`` catches it.
+If a hook raises before a call, the store does not get it. If a hook raises after it, the call was made,
+but its answer is lost. A simulated crash is a ``BaseException``, which no ``except Exception`` catches.
 """
 
 from __future__ import annotations
@@ -32,9 +31,8 @@ BETWEEN: ContextVar[Callable[[str], None]] = ContextVar("between", default=lambd
 
 
 class LinkingStore(LocalStore):
-    """A `LocalStore` whose kernel cannot rename without replacing, as on NFS and many other mounts: it
-    renames files by a link and an unlink. A `WrappedStore` calls its hooks between these two, for a call
-    ``unlink``."""
+    """A `LocalStore` that renames by a link and an unlink, as on NFS, where the kernel cannot rename
+    without replacing. A `WrappedStore` calls its hooks between these two, for a call ``unlink``."""
 
     def __init__(self, spec: StoreSpec) -> None:
         super().__init__(spec, rename=_rename_in_two_steps)

@@ -61,9 +61,8 @@ RACES = 7
 class StoreContract:
     """The promises of `StoreOperations`, each as a test, and commits of whole jobs.
 
-    `refused_names` are names that the store itself forbids; `faulty_renames` is the number of files that
-    are renamed under faults. The fixture `crash_stride` is the distance between the requests at which a
-    commit dies.
+    `refused_names` are names that the store itself forbids; `faulty_renames` files are renamed under
+    faults. The fixture `crash_stride` is the distance between the requests at which a commit dies.
     """
 
     refused_names: frozenset[str] = frozenset()

@@ -1,8 +1,7 @@
 """One job whose tasks write Arrow tables: the work of its driver and its tasks, for any engine.
 
 Each task attempt saves its own manifest and returns the manifest's name and digest. The driver commits
-exactly the attempts whose results it gets. So an attempt that was lost, that was repeated or that still
-runs adds no row.
+exactly the attempts whose results it gets: one that was lost, was repeated or still runs adds no row.
 """
 
 from __future__ import annotations

@@ -58,11 +58,8 @@ def connect() -> bool:
 
 
 def refuse_client() -> None:
-    """Raise `RayNotAvailableError` if Ray is, or would be, reached through Ray Client.
-
-    Its calls go through a proxy, which does not know the driver's node and does not end the actors with
-    the driver.
-    """
+    """Raise `RayNotAvailableError` if Ray is, or would be, reached through Ray Client: its proxy does
+    not know the driver's node, and does not end the actors with the driver."""
     address = os.environ.get("RAY_ADDRESS", "")
     if ray.util.client.ray.is_connected():
         reached = "this process is connected to Ray through Ray Client (ray://)"
@@ -117,11 +114,8 @@ def _join() -> None:
 
 @contextmanager
 def calls() -> Iterator[None]:
-    """Wrap calls to Ray: no new Ray starts by itself, and a failure is raised as one of our errors.
-
-    Ray would start a local cluster at the first call after ``ray.shutdown()``. An exception of the work
-    is raised unchanged.
-    """
+    """Wrap calls to Ray: a failure is raised as one of our errors, one of the work unchanged, and no Ray
+    is started, as the first call after ``ray.shutdown()`` would do."""
     if not ray.is_initialized():
         raise RayLostError(
             "Ray was shut down while the commit ran", "connect to it again and run the same command"

@@ -191,8 +191,7 @@ class PoolJob:
         self.pool.host.end(self._key)
 
     def _starting(self, least: int = 0) -> list[Ref]:
-        """Start the next step of each worker that is not ready; return what the steps, from step `least`
-        on, will answer."""
+        """Start the next step of each worker that is not ready; return the answers from `least` on."""
         with self._lock:
             workers = self.pool.workers
             # Another commit on this pool, or another driver, may have replaced a worker unseen.

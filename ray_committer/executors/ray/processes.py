@@ -53,11 +53,8 @@ class _Shown:
 
 
 class CommitWorker:
-    """A long-lived worker of one or many commits. Ray runs it as a threaded actor.
-
-    The resources of a commit (`key`) stay open between its calls. Ray shows its `label`, also before
-    each line that it logs.
-    """
+    """A long-lived worker of one or many commits, as a threaded actor, which Ray shows by its `label`.
+    The resources of a commit (`key`) stay open between its calls."""
 
     __repr__ = _Shown()
 

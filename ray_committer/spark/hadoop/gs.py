@@ -1,8 +1,7 @@
 """Translate the settings of Google's connector for Hadoop to storage options of gcsfs.
 
 Connector 3 has ``fs.gs.auth.type``; connector 2 tries the keys that are set, in its own order. Each key
-of connector 2 exists with the prefixes ``fs.gs`` and ``google.cloud``; ``fs.gs`` takes precedence, as in
-the connector.
+of connector 2 has the prefix ``fs.gs`` or ``google.cloud``; as in the connector, the first one counts.
 """
 
 from __future__ import annotations

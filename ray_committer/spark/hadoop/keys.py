@@ -1,7 +1,6 @@
 """The meaning of Hadoop's committer settings here: honoured, ignored for a reason, or refused.
 
-Source: Hadoop 3.5's manifest committer and FileOutputCommitter, and Parquet's ParquetOutputCommitter, as
-their code reads them.
+Source: the code of Hadoop 3.5's manifest committer and FileOutputCommitter, and ParquetOutputCommitter.
 """
 
 from __future__ import annotations
@@ -30,10 +29,8 @@ class Treatment(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HadoopKey:
-    """A setting of Hadoop with Hadoop's `default`; `why` explains what the setting means here.
-
-    A refused key stops a job only if its value is not the default. For an honoured key, `read` converts
-    the value for `option`.
+    """A setting of Hadoop with Hadoop's `default`; `why` explains what the setting means here. A refused
+    one stops a job if it is not the default. Of an honoured one, `read` converts the value for `option`.
     """
 
     name: str

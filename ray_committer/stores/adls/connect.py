@@ -120,8 +120,7 @@ def _authorization(system: Any, query: str) -> Authorization:
 
 
 class _Tokens:
-    """Tokens of a synchronous or asynchronous credential. Keeps adlfs' object, which closes what it has
-    made when it ends."""
+    """Tokens of any credential; keeps adlfs' object, which closes what it has made when it ends."""
 
     def __init__(self, system: Any, credential: Any) -> None:
         self._system = system

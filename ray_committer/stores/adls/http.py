@@ -54,12 +54,9 @@ class AdlsHttp:
         of_account: bool = False,
         most_bytes: int = MOST_BYTES,
     ) -> HttpAnswer:
-        """Make a request to the decoded `path`; "" is the container itself.
-
-        Errors name `shown`, because the URL may contain a SAS. If its token is refused, the request is
-        made once again with a new one. `CredentialsRefusedError` if the service does not accept the
-        credentials at all.
-        """
+        """Make a request to the decoded `path`; "" is the container itself. Errors name `shown`, because
+        the URL may contain a SAS. If its token is refused, it is made once again with a new one.
+        `CredentialsRefusedError` if the service does not accept the credentials at all."""
         container = f"{self.connection.dfs}/{self.container}"
         url = f"{self.connection.blob}/" if of_account else f"{container}{quote_name(path)}"
         path = shown or path or "/"

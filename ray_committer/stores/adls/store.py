@@ -1,8 +1,7 @@
 """Azure Data Lake Storage Gen2: accounts with a hierarchical namespace, through the DFS API.
 
-A rename is one atomic request. It is bound to the source's etag and keeps that etag, so the etag in a
-manifest is both the condition of the rename and its proof. Source: Hadoop's ABFS, which recovers in the
-same way.
+A rename is one atomic request. It is bound to the source's etag and keeps it, so the etag in a manifest
+is both the condition of the rename and its proof. Source: Hadoop's ABFS, which recovers alike.
 """
 
 from __future__ import annotations

@@ -235,11 +235,8 @@ class GcsBucket:
             return False
 
     def delete_all(self, generations: Mapping[str, str | None]) -> bool:
-        """`delete_unless_new` for at most 100 objects in one request; return whether any was there.
-
-        An error of one of them is raised after all were tried. On a server without batches, each object
-        needs a request.
-        """
+        """`delete_unless_new` for at most 100 objects in one request, if the server has batches; return
+        whether any was there. An error of one of them is raised after all were tried."""
         first = next(iter(generations))
         paths = [
             self._deletion(*item).removeprefix(self._credentials.base) for item in generations.items()

@@ -1,5 +1,4 @@
-"""What HDFS over RPC and WebHDFS do alike: limits, permissions, and errors by the names of the Java
-exceptions."""
+"""What HDFS over RPC and WebHDFS do alike: limits, permissions, and errors by Java's exceptions."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 Renames are also Hadoop's ``rename2``. Without ``renameoptions``, as most clients ask, the old rename
 answers false to every failure, and moves a file into a directory. The NameNode accepts any name, but
-DataNodes of several versions decode a name twice and refuse a long one. They get the number of a file
-if its name is not plain.
+DataNodes of several versions decode a name twice and refuse a long one: they get the file's number.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """One bucket of S3's API: its objects and its uploads, by one request each.
 
-Errors are Python's own, as stores raise them; they name the object with a slash before it. Source: the
-reference of Amazon S3.
+Errors are Python's own, with a slash before the object. Source: the reference of Amazon S3.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The signature of a request, version 4, by hand: botocore's signer takes ten times as long.
 
-Source: "Signature Version 4" in the reference of Amazon S3; botocore's ``S3SigV4Auth`` is the oracle of
-the tests.
+Source: "Signature Version 4" in the reference of Amazon S3. The tests compare it with botocore's.
 """
 
 from __future__ import annotations

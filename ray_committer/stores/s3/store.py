@@ -2,8 +2,7 @@
 
 A directory exists while an object is below it, or while its mark exists, an empty object ``dir/``; some
 servers list it longer. The version of an object is its etag. A change of a state, and every write that
-must not replace another one, is a conditional request; a server that ignores conditions is refused when
-a job is set up.
+must not replace, has a condition; a server that ignores these is refused when a job is set up.
 """
 
 from __future__ import annotations
