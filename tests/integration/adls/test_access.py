@@ -17,8 +17,8 @@ import ray_committer
 from ray_committer.errors import CommitAbortedError, StoreRefusedError, StoreUnavailableError
 from ray_committer.stores.adls.connect import connect
 from ray_committer.stores.adls.http import AdlsHttp
-from ray_committer.stores.adls.store import cost_warnings
-from ray_committer.stores.base import StoreOperations
+from ray_committer.stores.adls.store import AdlsStore
+from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.registry import open_store, open_stores, resolve_destination
 from ray_committer.testing.harness import put_file
 from tests.integration.adls.conftest import CONTAINER, opened
@@ -187,12 +187,12 @@ def test_a_real_flat_account_is_refused(azurite: Azurite):
 def test_soft_delete_is_told_of(azurite: Azurite):
     """Azurite keeps the blob service's settings as any account does."""
     connection = connect({"connection_string": azurite.connection_string}, FLAT_ACCOUNT, "")
-    http = AdlsHttp(connection, CONTAINER)
+    store = AdlsStore(StoreSpec("abfs"), AdlsHttp(connection, CONTAINER))
     blobs = BlobServiceClient.from_connection_string(azurite.connection_string)
     blobs.set_service_properties(delete_retention_policy=RetentionPolicy(enabled=False))
-    assert cost_warnings(http) == []
+    assert store.cost_warnings() == []
     blobs.set_service_properties(delete_retention_policy=RetentionPolicy(enabled=True, days=9))
-    (warning,) = cost_warnings(http)
+    (warning,) = store.cost_warnings()
     assert "soft delete keeps and bills for 9 days" in warning
 
 
