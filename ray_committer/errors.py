@@ -127,8 +127,7 @@ class RayCommitterError(Exception):
 
     @property
     def parts(self) -> tuple[str, str]:
-        """What is wrong and the advice, for the text of another error: their paths are marked, or they
-        are URLs already."""
+        """What is wrong and the advice, for the text of another error: with marked paths, or URLs."""
         what, advice = self.args[0], self.args[1] if len(self.args) > 1 else self.usual_advice
         return (self._shown(what), self._shown(advice)) if self.store else (what, advice)
 

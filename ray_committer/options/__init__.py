@@ -35,8 +35,7 @@ Unfinished = Literal["finish", "supersede", "refuse"]
 
 @dataclass(frozen=True, slots=True)
 class CommittedTask:
-    """A successful task, as its driver knows it: its `manifest` file, the SHA-256 of that file, and
-    the attempt that saved it."""
+    """A successful task: its `manifest` file, the SHA-256 of that, and the attempt that saved it."""
 
     manifest: str
     digest: str

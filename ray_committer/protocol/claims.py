@@ -29,8 +29,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """The `other` claim that is in the way of a claim, and the partitions in which it is, or the run id
-    that both have."""
+    """The `other` claim in the way, and the partitions in which it is, or the run id that both have."""
 
     verdict: Verdict
     other: ClaimInFlight
@@ -44,8 +43,7 @@ def judge(
     in_flight: Iterable[ClaimInFlight],
     isolation: Isolation,
 ) -> Obstacle | None:
-    """Judge a claim against the claims that have `ended` since its base and the others `in_flight`; None
-    if it goes on."""
+    """Judge a claim by those that have `ended` since its base, and those `in_flight`; None: go on."""
     # First: two runs of one work must not both be committed, whatever partitions they write.
     if (repeated := same_run(claim, in_flight := list(in_flight))) is not None:
         return repeated
@@ -91,8 +89,7 @@ def is_in(path: str, directories: set[str]) -> bool:
 
 
 def _changed(claim: TableClaim, other: TableClaim, isolation: Isolation) -> Iterator[str]:
-    """The partitions in which a job that has ended since a claim's base has changed what the claim is
-    based on."""
+    """The partitions in which a job that ended since the base has changed what the claim is based on."""
     # Its rows come from the partitions that it replaces, so what changed there would be lost. A blind
     # overwrite loses nothing that it has not meant to.
     if claim.mode is WriteMode.REPLACE and isolation is not Isolation.NONE:

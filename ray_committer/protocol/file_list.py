@@ -19,8 +19,7 @@ SUFFIX = ".z"
 MOST_INLINE = 1_000
 """An entry holds up to this number of files itself."""
 MOST_FILES = 10_000
-"""Files are cut into lists of this number. The rests of several batches are joined to a list that is
-shorter than twice that."""
+"""The files of a list; the rests of several batches are joined to one that is less than twice that."""
 
 _NAME_DIGITS = 8
 

@@ -22,14 +22,12 @@ _POWERS = 27
 
 
 def decimal_texts(value: Decimal) -> tuple[str, ...]:
-    """The texts of a decimal: as Spark's default up to version 3.5 writes it, then as ANSI mode, which
-    Spark 4 has by default, if it differs."""
+    """The texts of a decimal: as Spark up to 3.5 writes it, then as ANSI mode does, if it differs."""
     return tuple(dict.fromkeys((str(value), format(value, "f"))))
 
 
 def float_texts(value: float, *, is_single: bool = False) -> tuple[str, ...]:
-    """The texts of a double, or of a `is_single` float: as Java up to 18 writes it, then as later ones
-    do if it differs."""
+    """The texts of a double, or a single: as Java up to 18 writes it, and later ones, if it differs."""
     if (special := _SPECIAL.get(repr(float(value)))) is not None:
         return (special,)
     sign, size = "-" * (value < 0), abs(value)
@@ -101,8 +99,7 @@ def _digits_of_fraction(fraction: int, power: int, below: int, width: int) -> tu
 
 
 def _divide(number: int, divisor: int, unit: int, decimal: int, bits: int | None) -> tuple[str, int]:
-    """The digits of `number` by `divisor`; Java computes with integers of so many `bits`, or of any
-    size, and their overflow counts."""
+    """The digits of `number` by `divisor`, by Java's integers of so many `bits`, which overflow."""
 
     def ends() -> tuple[bool, bool]:
         if bits is None:

@@ -74,8 +74,7 @@ def _place(parts: list[str]) -> PendingPlace | None:
 
 
 def attempt_directory(directory: str, path: str) -> str:
-    """The directory directly below the job's `directory` which the file at `path` is in: of its attempt,
-    if the layout has one for each."""
+    """The directory of the job attempt whose file is at `path`, if the layout has one for each."""
     return join(directory, path.removeprefix(f"{directory}/").partition("/")[0])
 
 
@@ -85,8 +84,7 @@ def attempt_of(directory: str, path: str) -> int:
 
 
 def tasks_directory(directory: str, path: str) -> str | None:
-    """The directory of all task attempts of the job in `directory` that a file is in; None for a
-    pendingset."""
+    """The directory of the task attempts of a job that a file is in; None for a pendingset."""
     parts = path.removeprefix(f"{directory}/").split("/")
     depth = 1 if attempt_number(parts[0]) is None else 2
     return join(directory, *parts[:depth]) if len(parts) > depth else None

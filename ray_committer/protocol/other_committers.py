@@ -28,8 +28,7 @@ class LeftBy(StrEnum):
 
 
 TASK_PREFIX = "task_"
-"""What the names of the directories of committed tasks begin with, in `FileOutputCommitter`'s
-directory."""
+"""How the directories of committed tasks begin, in `FileOutputCommitter`'s directory."""
 
 
 def left_at_destination(name: str) -> LeftBy | None:

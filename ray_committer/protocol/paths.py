@@ -173,8 +173,7 @@ def is_inside(path: str, directory: str) -> bool:
 
 
 def is_within(path: str, directories: AbstractSet[str]) -> bool:
-    """Whether `path` is one of `directories` or below one, in one step per level of `path`: there can be
-    ten thousand of them."""
+    """Whether `path` is in one of up to ten thousand `directories`, in one step per level of `path`."""
     return not directories.isdisjoint((path, "/", *ancestors(path, "/")))
 
 

@@ -152,8 +152,7 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
-    """A sign of life of the committer at work: how many files it has moved, and how many per second
-    since its last sign of life."""
+    """A sign of life of the committer: the files that it has moved, and how many per second lately."""
 
     owner: Owner
     at_milliseconds: int

@@ -53,8 +53,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A verdict and, if DONE, its proof; SAME_FILE means that the source is still a name of
-    the file, which goes with the job's directory."""
+    """A verdict and, if DONE, its proof; SAME_FILE: the source is still a name of the file."""
 
     verdict: Verdict
     proof: Proof | None = None

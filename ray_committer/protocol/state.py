@@ -88,8 +88,7 @@ class TableBase:
 
     @property
     def read(self) -> int | None:
-        """A version in the file of the log whose end the job has read, or a later one; None if that is
-        not known."""
+        """A version in the file of the log whose end the job has read, or a later one; None: unknown."""
         return None if self.is_late else self.version
 
     def __str__(self) -> str:
@@ -134,8 +133,7 @@ class JobState:
 
     @property
     def is_bound(self) -> bool:
-        """Whether only the process that made the job can record it, because no file holds what it
-        replaces."""
+        """Whether only the process that made the job can record it: no file holds what it replaces."""
         return self.intent is Intent.FROM_LOG and self.phase in UNDECIDED
 
     def to(self, phase: Phase, nonce: str) -> JobState:

@@ -22,12 +22,10 @@ ATTEMPT = "attempt"
 """The key of the job attempt's number in the diagnostics of files that this committer writes."""
 
 DESTINATION = "destination"
-"""The key of the destination, as a URL or a local path, in summary reports: their path does not show
-it."""
+"""The key of the destination in summary reports, as a URL or a local path."""
 
 COMMITTED = "committed"
-"""The key, in the summary report of a commit that failed, of whether the job is committed: `true`,
-`false`, or `unknown`."""
+"""The key, after a commit that failed, of whether the job is committed: true, false, or unknown."""
 
 RUN_ID = "run_id"
 """The key of the job's run id, if it has one."""

@@ -67,8 +67,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, tag="checkpoint"):
 
 @dataclass(frozen=True, slots=True)
 class Below:
-    """The paths below a directory of a table, which follow each other in the order of paths; of the
-    whole table if it is empty."""
+    """The paths below a directory of a table, or all, which follow each other in the order of paths."""
 
     directory: str = ""
 

@@ -202,8 +202,7 @@ def encode_entries(entries: Sequence[LogEntry]) -> bytes:
 
 
 def decode_entries(data: bytes, path: str) -> list[LogEntry]:
-    """Parse a file of the log; `TableLogError` if it is damaged, `TableFormatError` if a newer release
-    wrote it."""
+    """Parse a file of the log; `TableLogError` if it is damaged, `TableFormatError` if it is newer."""
     content = decode_content(data, _ENTRIES, path)
     return content if isinstance(content, list) else [content]
 

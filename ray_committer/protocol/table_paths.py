@@ -13,8 +13,7 @@ DIRECTORY = "_ray_committer"
 ENTRY_SUFFIX = ".entry"
 KEPT_SUFFIX = ".kept"
 DELTA_LOG = "_delta_log"
-"""The directory below the destination with the log of its Delta table, which an export makes. Readers of
-directories pass over it."""
+"""The directory with the log of an exported Delta table; readers of directories pass over it."""
 BLOCK = 1_000
 """The number of versions in one directory of the log; the first one has one less."""
 

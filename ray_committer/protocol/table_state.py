@@ -20,8 +20,7 @@ Files = dict[str, dict[str, ListedFile]]
 
 
 class ClaimInFlight(msgspec.Struct, frozen=True):
-    """A claim whose job may still write, or remove old files; `committed` is the version of its commit,
-    if it has one."""
+    """A claim whose job may still write, or remove old files; `committed` is its commit's version."""
 
     version: int
     claim: TableClaim
@@ -41,8 +40,7 @@ class ClaimCommitted(msgspec.Struct, frozen=True):
 
 
 class TableState(msgspec.Struct, frozen=True):
-    """The claims in flight at a version, and the last version at which none was, as far as that is
-    known."""
+    """The claims in flight at a version, and the last version known at which none was."""
 
     version: int = 0
     in_flight: list[ClaimInFlight] = []
@@ -51,8 +49,7 @@ class TableState(msgspec.Struct, frozen=True):
     """How many files the entries name, as far as that is known."""
 
     def own(self, claim: TableClaim) -> ClaimInFlight | None:
-        """The claim in flight for the same work of the same job attempt, made by another run of its
-        commit."""
+        """The claim in flight for the same work of the same job attempt, made by another run."""
         mine = (repeat for repeat in self.in_flight if claim.repeats(repeat.claim))
         return next((repeat for repeat in mine if claim.writes_as(repeat.claim)), None)
 

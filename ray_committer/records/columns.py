@@ -105,8 +105,7 @@ def _cast(column: pa.ChunkedArray, each: pa.Field, kind: pa.DataType, where: str
 
 
 def _times_as_text(column: pa.ChunkedArray, each: pa.Field, where: str) -> pa.ChunkedArray:
-    """PyArrow writes a time that its calendar does not have as ``<value out of range: N>``, and with a
-    zone as another time."""
+    """PyArrow writes a time that its calendar lacks as ``<value out of range: N>``, or another one."""
     kind = column.type
     is_time = pa.types.is_timestamp(kind)
     texts = column.cast(pa.timestamp("us") if is_time else pa.date32()).cast(pa.string())

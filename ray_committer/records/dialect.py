@@ -13,8 +13,7 @@ from ray_committer.records.database import Database
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A column that a job writes; `type` is its type in the staging tables, or empty: it has only
-    nulls."""
+    """A column that a job writes; `type` is its type in staging tables, or empty: only nulls."""
 
     name: str
     type: str
@@ -24,8 +23,7 @@ prepare(Column)
 
 
 class TableColumn(msgspec.Struct, frozen=True):
-    """A column of a table: its `type` as the database shows it, whether a row needs a value for it, and
-    whether it cannot be given one."""
+    """A column of a table: its `type` in the database; whether a row needs, or cannot give, a value."""
 
     name: str
     type: str
@@ -83,8 +81,7 @@ class Dialect(Protocol):
         """Wait until no other transaction has locked this name, and lock it for this transaction."""
 
     def lock_table(self, session: Queries, table: str, *, is_shared: bool) -> None:
-        """Keep the columns of a table as they are until this transaction ends, and unless it is shared,
-        all other writers out; no readers."""
+        """Keep the columns as they are in this transaction, and unless it is shared, writers out."""
 
     def insert(self, session: Queries, statement: str) -> int:
         """Run an INSERT, and return how many rows it has added."""

@@ -27,8 +27,7 @@ def open_table(sessions: Sessions, text: str) -> Table:
 
 
 def job_to_commit(sessions: Sessions, table: Table) -> int:
-    """Return the write id of the one job that is recorded. If none is recorded or open, it is the last
-    one that was committed."""
+    """Return the write id of the recorded job; if none is recorded or open, the last committed one."""
     named = table.where
     jobs = sessions.run(lambda session: ledger.list_jobs(session, table))
     candidates = [job for job in jobs if job.state is State.RECORDED]

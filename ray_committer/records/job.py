@@ -21,8 +21,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RecordJob:
-    """A job that was set up, as it is sent to its tasks. `schema`, if it is known, is the schema to
-    which all tasks convert their rows."""
+    """A job as it is sent to its tasks, which convert their rows to `schema`, if that is known."""
 
     table: Table
     job_id: str

@@ -40,8 +40,7 @@ class WriteMode(StrEnum):
 
 
 class RecordedAttempt(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A task attempt whose rows are committed. `columns`: the columns of its staging table, if they are
-    not all columns of the job."""
+    """A task attempt whose rows are committed; `columns` if it does not have all columns of the job."""
 
     table: str
     rows: int

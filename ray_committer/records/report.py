@@ -50,8 +50,7 @@ class RecordJobSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EndedRecordJob(msgspec.Struct, frozen=True, kw_only=True):
-    """What an abort did with a job. `ended`: it was aborted now. `dropped`: how many staging tables are
-    gone."""
+    """What an abort did with a job: whether it `ended` it, and how many staging tables it `dropped`."""
 
     write_id: int
     job_id: str

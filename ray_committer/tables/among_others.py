@@ -165,8 +165,7 @@ class Entrant:
         return read_file(self._store, self._table, version)
 
     def _list(self) -> list[DraftName]:
-        """The drafts that are there, in their order, without those that are much older than this
-        process's."""
+        """The drafts that are there, in order, without those that are much older than the own one."""
         try:
             listed = self._store.list_anew(self._table.temporaries)
         except FileNotFoundError:
@@ -182,8 +181,7 @@ class Entrant:
         )
 
     def _others(self, known: Versions, version: int) -> tuple[list[DraftName], int]:
-        """The drafts of others that may not be in the log yet, and how many come before this
-        process's."""
+        """The drafts of others that may not be in the log yet, and how many come before the own one."""
         # A draft whose claim is in the log already, or whose owner judged it by an older end than the
         # log allows (OLDEST), would be refused by the pack: it is not waited for.
         last = {key_of(entry_known): at for at, entry_known in known}

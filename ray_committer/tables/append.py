@@ -16,8 +16,7 @@ _Found = TypeVar("_Found")
 
 
 class Decided(NamedTuple):
-    """The decision about a claim that counts, and its version; `end` is the last version of its file if
-    it was put just now."""
+    """The decision about a claim, and its version; `end` is the last in its file, if it is new."""
 
     version: int
     decision: Decision
@@ -83,8 +82,7 @@ def put_decision(
     *,
     is_beaten: bool = False,
 ) -> Decided:
-    """`decide`, if all `entries` after the version `since` were read, and none is the decision.
-    `is_beaten` as for `Entrant`."""
+    """`decide`, where `entries`, all after `since`, have no decision. `is_beaten` as for `Entrant`."""
     known = list(entries)
     with Entrant(store, table, since, is_beaten=is_beaten) as entrant:
         # Asked of what is in the log now, also of the own entry: one that was put before it counts

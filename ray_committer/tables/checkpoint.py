@@ -49,8 +49,7 @@ def is_due(entries: int, files: int) -> bool:
 
 
 def is_due_between(versions: range, files: range) -> bool:
-    """Whether one of some entries is one after which a checkpoint is due: each of so many entries, or of
-    so many files that the log names."""
+    """Whether a checkpoint is due after one of some entries, by their versions, or the files named."""
     return _passes(versions, ENTRIES) or _passes(files, FILES)
 
 

@@ -80,8 +80,7 @@ class Claimant:
         return self._base.version + len(self._entries)
 
     def look(self) -> CommittedRun | Obstacle | None:
-        """What the claim would wait for now, or what has done its work; changes nothing.
-        `CommitConflictError` as `put`."""
+        """What the claim would wait for, or what has done its work; `CommitConflictError` as `put`."""
         self._look()
         ended, state = ended_since(self._base, self._entries)
         return None if _own(self.claim, ended, state) else self._judge(ended, state)
@@ -152,8 +151,7 @@ class Claimant:
 
     @property
     def others(self) -> list[ClaimInFlight]:
-        """The claims of others in flight, and those that have ended since the base, as far as the log
-        was read."""
+        """The claims of others in flight, and those that have ended since the base, as far as known."""
         ended, state = ended_since(self._base, self._entries)
         return self._of_others((*state.in_flight, *ended))
 
@@ -164,8 +162,7 @@ class Claimant:
         return [pending for pending in rivals if pending.claim.job_id == self.claim.job_id]
 
     def is_later_than(self, rival: TableClaim) -> bool:
-        """Whether the same job attempt has a claim in flight, for any work, and the attempt of another
-        claim had one before."""
+        """Whether the job attempt has a claim in flight, and the attempt of `rival` had one before."""
         state = ended_since(self._base, self._entries)[1]
         ours = (pending.version for pending in state.in_flight if self.claim.repeats(pending.claim))
         theirs = (pending.version for pending in state.in_flight if rival.repeats(pending.claim))
@@ -252,8 +249,7 @@ def waited_too_long(
     seconds: float,
     advice: str | None = None,
 ) -> CommitConflictError:
-    """The error for a claim that has waited for `seconds`; the `advice` says how to end the other job,
-    if not by its usual commands."""
+    """The error for a claim that has waited; `advice` if other commands than usual end the other job."""
     advice = advice or how_to_end(store, table, obstacle.other)
     return CommitConflictError(
         f"{at_work(table, obstacle)}, and this job must not be at the same time (waited {seconds:g} s)",

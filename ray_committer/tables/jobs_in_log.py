@@ -21,8 +21,7 @@ from ray_committer.tables.release import job_of
 
 @dataclass(frozen=True, slots=True)
 class LoggedJob:
-    """A job in the log: the version and the partitions of its `claim`, and the version of its commit,
-    if it has one."""
+    """A job in the log: the version and the partitions of its `claim`, and the version of its commit."""
 
     claim: int
     partitions: tuple[str, ...] = ()
@@ -31,8 +30,7 @@ class LoggedJob:
 
 @dataclass(frozen=True, slots=True)
 class JobsInLog:
-    """The claims in flight in the log of a destination, and the last `version` there; none if it has no
-    log."""
+    """The claims in flight in the log of a destination, and its last `version`; none without a log."""
 
     store: StoreOperations
     in_flight: list[ClaimInFlight] = field(default_factory=list)
@@ -41,8 +39,7 @@ class JobsInLog:
     def of(
         self, job: JobAttempt, stamp: str | None = None, recorded: ClaimedTable | None = None
     ) -> LoggedJob | None:
-        """What the log holds of a job with this `stamp`, or any stamp; `recorded` is the claim that its
-        record names."""
+        """What the log holds of a job with this `stamp`, or any; `recorded` is its record's claim."""
         claims = [pending for pending in self.in_flight if _is_of(pending.claim, job, stamp)]
         # The record names its claim: an earlier run may have left another one of the same job attempt.
         if recorded is not None:
@@ -112,8 +109,7 @@ class Logged:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it is over: of a claim in flight, the old files of a committed job may still be
-        there."""
+        """Whether it is over: while a claim is in flight, old files may still be there."""
         return not (self.in_flight or self.is_open)
 
 

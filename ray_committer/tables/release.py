@@ -63,8 +63,7 @@ def release_own(
 def release_if_aborted(
     store: StoreOperations, table: TablePlaces, stale: ClaimInFlight, now_milliseconds: int
 ) -> bool:
-    """End the claim of another job if that job was aborted; False if it was not, is not there, or is
-    committed in the log."""
+    """End the claim of another job if that was aborted; False if not, if it is gone, or committed."""
     claim = stale.claim
     current = job_of(store, table, claim)
     if current is None or current.phase is not Phase.ABORTED:

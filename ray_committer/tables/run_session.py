@@ -19,8 +19,7 @@ Key = tuple[str, str]
 
 
 class RunSession:
-    """The jobs that a session has committed under run ids, and the run ids of those that it commits
-    now."""
+    """The jobs that a session has committed under run ids, and the run ids at work now."""
 
     def __init__(self, known: Iterable[str] = ()) -> None:
         self._known = frozenset(known)

@@ -17,8 +17,7 @@ from ray_committer.tables.log import read_entries, read_entry
 def read_run(
     store: StoreOperations, table: TablePlaces, table_id: str, run_id: str, until: int | None = None
 ) -> CommittedRun | None:
-    """What was committed under a run id up to version `until`, or the head, also if it was undone; None
-    if nothing was."""
+    """What was committed under a run id up to version `until`, or the head; also if it was undone."""
     base, runs = _newest(store, table, table_id, until)
     since, is_end = base.state.version, base.is_end
     entries = read_entries(store, table, since, until, is_end=is_end) if since != until else []

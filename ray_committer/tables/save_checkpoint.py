@@ -136,8 +136,7 @@ def _save_parts(
     changes: Changes,
     saved: Mapping[str, int],
 ) -> list[Part] | None:
-    """Save the parts after some changes that are not there yet, a few at the same time; None if an old
-    one cannot be read."""
+    """Save the parts that are not there yet, a few at a time; None if an old one cannot be read."""
     for directory in needed(store, (table.parts,)):
         store.mkdirs(directory)
 

@@ -40,8 +40,7 @@ class TableSnapshot:
         return self._at.state
 
     def files(self, directory: str = "") -> list[ListedFile]:
-        """The files below a directory, in the order of their paths; `TableLogError` if the log is
-        damaged."""
+        """The files below a directory, in the order of paths; `TableLogError` if the log is damaged."""
         return self._at.below(directory)
 
     def places(self, files: Sequence[ListedFile], directory: str = "") -> list[str]:

@@ -76,8 +76,7 @@ def sync_catalog(
 
 
 def is_to_be_dropped(location: str, gone: AbstractSet[str], places: Places) -> bool:
-    """Whether a partition that a catalog has at `location` is one of those that are `gone`, or below
-    one; these are paths relative to the destination."""
+    """Whether a partition at `location` is, or is below, one of those at the relative paths `gone`."""
     path = places.path_of(location) or ""
     return any(above in gone for above in and_above(path))
 

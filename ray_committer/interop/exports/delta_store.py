@@ -61,8 +61,7 @@ def delta_options(spec: StoreSpec) -> dict[str, str]:
 
 
 def _s3_options(spec: StoreSpec) -> dict[str, str]:
-    """The place and the keys that this package has found; the library then writes a version only if none
-    is there."""
+    """The place and the keys that this package has found, and writes only where no version is."""
     credentials = Credentials(spec.authority, spec.storage_options)
     place = find_place(spec.authority, spec.storage_options, credentials)
     # Fixed keys and not a provider: the library has no way to ask Python for new ones.

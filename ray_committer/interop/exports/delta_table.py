@@ -136,8 +136,7 @@ def _adds(files: Sequence[ListedFile], partitioning: Partitioning) -> Iterator[A
 
 
 def _removes(files: Sequence[ListedFile], partitioning: Partitioning) -> Iterator[RemoveAction]:
-    """The files that go; without those that cannot be in the Delta table, such as foreign ones that an
-    overwrite has removed."""
+    """The files that go, without those that cannot be in the Delta table, such as foreign ones."""
     now_milliseconds = time.time_ns() // 1_000_000
     for file in files:
         with suppress(ExportError):
@@ -145,8 +144,7 @@ def _removes(files: Sequence[ListedFile], partitioning: Partitioning) -> Iterato
 
 
 def _properties(change: Change, app_id: str) -> CommitProperties:
-    """What a version says of itself. The library does not repeat it: another process can have written
-    the same."""
+    """What a version says of itself. It is not repeated: another process can have written the same."""
     return CommitProperties(
         custom_metadata={"tableVersion": change.version, "jobId": change.job_id},
         max_commit_retries=0,
