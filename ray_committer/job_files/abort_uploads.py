@@ -1,8 +1,7 @@
 """Abort the uploads that a job leaves, on a store where a file is an upload until it is completed.
 
-An upload's id is used once, so an abort by a process that slept harms no later job. Which ids are a
-job's own is read in its directory, and counts only if the job is still the same after that. A job can
-have millions of them, so they are read, checked and aborted a thousand at a time.
+An upload's id is used once, so a late abort harms no later job. Which ids are a job's own is read in its
+directory, and counts only if the job is still the same after that. There can be millions.
 """
 
 from __future__ import annotations
@@ -40,13 +39,10 @@ def abort_uploads(
     is_committed: bool,
     stamp: str | None = None,
 ) -> int:
-    """Abort the uploads of a job that has ended; return how many were pending; idempotent.
-
-    All files of a committed job are completed, so only what the store lists as pending is looked for. Of
-    an aborted job, a file with its `stamp` at the place of an upload is deleted: it can come from a
-    completion that was under way during the undo. Nothing more is done once `is_meant` returns False,
-    which is asked after files of the job were read.
-    """
+    """Abort the uploads of a job that has ended; return how many were pending; idempotent. Of a
+    committed job, only what the store lists as pending is looked for. Of an aborted job, a file with its
+    `stamp` at the place of an upload is deleted: a completion can have been under way. Nothing more is
+    done once `is_meant` returns False, which is asked after files of the job were read."""
     uploads: Iterable[Upload] = job_uploads(store, job, skips_damaged=True)
     if is_committed:
         pending = frozenset(

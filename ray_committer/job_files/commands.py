@@ -33,8 +33,7 @@ def commit_command(store: StoreOperations, job: JobAttempt, allowed_roots: Seque
 def abort_command(
     store: StoreOperations, job: JobAttempt, allowed_roots: Sequence[str] = (), *, undo: bool = False
 ) -> str:
-    """The command that finishes the abort of `job`, or gives up its recorded commit, which can also have
-    written to `allowed_roots`."""
+    """The command that finishes the abort of `job`, or its `undo`, also in `allowed_roots`."""
     return _command(
         "abort", store, job, [*(["--undo"] if undo else []), *_allowed(store, allowed_roots)]
     )

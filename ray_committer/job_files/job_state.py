@@ -88,8 +88,8 @@ def begin_state(store: StoreOperations, job: JobAttempt, state: JobState) -> See
 
 def adopt_state(store: StoreOperations, job: JobAttempt, phase: Phase = Phase.OPEN) -> Seen | None:
     """Read the state of a job attempt; if Hadoop's committer set the job up, give it a state in `phase`.
-    The tasks of such a job know no stamp. Anything read of it before this call must be read again. None
-    if the job is gone."""
+    The tasks of such a job know no stamp. What was read before must be read again. None if it is
+    gone."""
     current = read_state(store, job)
     if current is not None:
         return current
@@ -113,8 +113,7 @@ def advance(
 ) -> Seen:
     """Change the state from `last` to `phase`, under the given nonce or a new one. A store that keeps
     the state as an object also keeps the `content` in it, until the next change. `StateChangedError` if
-    another process has changed it. After every failure the state is read again to see whether it was
-    changed."""
+    another process has changed it. After a failure the state is read again."""
     return _change(store, job, last, last.state.to(phase, nonce or new_nonce()), content)
 
 

@@ -1,8 +1,7 @@
 """What is known of one job attempt at a destination, as a `FileStatus` says it of a file.
 
-There is one value for this job and for others: mine or another's, alive, over or gone, of this committer
-or of others. It comes from a listing, and holds more after its state, and its commit, were read. The
-questions are properties; who acts upon the answers is a stage.
+There is one value for this job and for others. It comes from a listing, and holds more after its state,
+and its commit, were read. The questions are properties; who acts upon the answers is a stage.
 """
 
 from __future__ import annotations

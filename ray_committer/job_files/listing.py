@@ -43,8 +43,7 @@ def _linked_path(path: str) -> LinkedPathError:
 
 
 def not_read(error: PermissionError | RayCommitterError, path: str) -> str:
-    """The text about a file or directory that was not read, which is at `path` if the error names no
-    other."""
+    """The text about what was not read, which is at `path` if the error names no other."""
     if isinstance(error, LinkedPathError):
         return f"{mark(error.filename or path)}: is a symbolic link, which was not followed"
     if isinstance(error, PermissionError):
@@ -104,8 +103,7 @@ def jobs_in(store: StoreOperations, destination: str, listed: Sequence[FileStatu
 
 def _job_id(name: str, names: Collection[str]) -> str:
     """The id of the job in the directory `name` below ``_temporary``, which holds all these `names`. In
-    Hadoop's documentation the name has a prefix. If the name without the prefix is also there, the whole
-    name is a job's id."""
+    Hadoop's documentation the name has a prefix. If both are there, each is an id."""
     documented = job_id_of_directory(name)
     return name if documented in names else documented
 
@@ -142,16 +140,14 @@ def attempts_named(
 
 
 def gone_in(destination: str, listed: Iterable[FileStatus]) -> list[JobAttempt]:
-    """The `listed` directories that were taken away and are not deleted yet; only their content shows
-    which job they belong to."""
+    """The `listed` directories that were taken away; only their content shows which job's they are."""
     names = (status.name for status in listed if not status.is_link)
     nonces = (name.removeprefix(GONE_PREFIX) for name in names if name.startswith(GONE_PREFIX))
     return [new_job_attempt(destination, GONE_PREFIX + nonce, 0).gone(nonce) for nonce in nonces]
 
 
 def may_hold(listed: Sequence[FileStatus], job_ids: Collection[str]) -> list[FileStatus]:
-    """Of some `listed` directories, those that can hold a job with one of these ids: under its name, or
-    taken away."""
+    """The `listed` directories that can hold a job with one of these ids, or are taken away."""
     return [
         status
         for status in listed

@@ -1,5 +1,4 @@
-"""Find the other jobs at a destination that matter to a job: those that have begun their commit, those
-that were taken away, and other attempts of the same job; and watch whether they are alive.
+"""Find the other jobs at a destination that matter to a job, and watch whether they are alive.
 
 A commit looks for other jobs only after it has declared its own job. So if two jobs are in each other's
 way, at least one of them sees the other.
@@ -183,8 +182,7 @@ def is_gone_committed(store: StoreOperations, job: JobAttempt) -> bool:
 
 
 def has_content(store: StoreOperations, job: JobAttempt, nonce: str) -> bool:
-    """Whether the file that belongs to a state of the job exists, where the job was set up or where it
-    was taken away to."""
+    """Whether the file of a state of the job exists, also where the job was taken away to."""
     if store.get_status(job.content(nonce)) is not None:
         return True
     for gone in list_gone(store, job.destination):

@@ -1,7 +1,6 @@
 """Find out which process runs a commit, and whether it is still alive.
 
-Safety never depends on the answer: it only decides whether to wait for that process, to continue, or to
-end its job first.
+Safety never depends on the answer, which only decides whether to wait.
 """
 
 from __future__ import annotations

@@ -32,8 +32,7 @@ _TRIES = 5
 
 
 def read_job(store: StoreOperations, job: JobAttempt) -> JobStatus:
-    """Read the job attempt's state, and list its directory only if it has none; `LinkedPathError` if it
-    is behind a symbolic link."""
+    """Read an attempt's state, or list its directory without one; `LinkedPathError` behind a link."""
     _refuse_linked_attempt(store, job)
     current = read_state(store, job)
     return _listed(store, job) if current is None else _with_state(job, current)
@@ -44,8 +43,7 @@ def read_job_and_manifests(
 ) -> JobStatus:
     """`read_job` and, in parallel where requests have to be waited for, list the manifests, unless the
     `tree` of the job's files is known. The listing counts only for a job that has a state: it is
-    compared again after the manifests are frozen. For a job without a state, the manifests that late
-    tasks have left do not count."""
+    compared again after the manifests are frozen. Otherwise, manifests of late tasks do not."""
     if tree is not None and (current := read_state(store, job)) is not None:
         manifests, attempts = tree.manifests(job), tree.task_attempts(job)
         return replace(_with_state(job, current), manifests=manifests, task_attempts=attempts)

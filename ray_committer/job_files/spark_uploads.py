@@ -33,8 +33,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 def end_spark_uploads(store: StoreOperations, job: JobAttempt, is_meant: Callable[[], bool]) -> int:
     """Abort the uploads that Spark's tasks left of a job that has ended, and remove the files that
     describe them; return how many were pending; idempotent. Nothing is done if `is_meant` returns False
-    after the uploads were listed, or if another attempt of the job is there that is not aborted, whose
-    uploads have the same names."""
+    after the uploads were listed, or if another attempt, with the same names, is not aborted."""
     uploads, there = find_spark_uploads(store, job)
     if not (uploads or there) or not is_meant() or goes_on(store, job):
         return 0

@@ -26,8 +26,7 @@ def success_if_told(store: StoreOperations, destination: str) -> SuccessData | N
 
 
 def is_noted(store: StoreOperations, job: JobAttempt) -> bool:
-    """Whether the destination's ``_SUCCESS`` belongs to this attempt; one that names no attempt belongs
-    to each attempt of its job."""
+    """Whether the destination's ``_SUCCESS`` is of this attempt, or of its job and names no attempt."""
     success = success_if_told(store, job.destination)
     if success is None or success.job_id != job.job_id:
         return False

@@ -1,8 +1,7 @@
 """Where the state, the manifests and the directory of a job are on one kind of store, and how they go.
 
-The protocol is the same everywhere. What a store can do in one step is not: rename a directory, or only
-change an object on the condition of its version. Each kind is a form of `Places`, which `places_of`
-chooses. Nothing else asks which kind a store is.
+A store can rename a directory in one step, or only change an object on the condition of its version.
+Each kind is a form of `Places`, which `places_of` chooses. Nothing else asks which kind a store is.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ class Places(ABC):
     @abstractmethod
     def begin_state(self, job: JobAttempt, state: JobState, make: Callable[[Request], T]) -> T:
         """Give a job its first state, by a request that `make` makes and settles; return its answer.
-        ``FileExistsError`` if the job has a state. ``FileNotFoundError`` if the job does not exist, on a
-        store that moves directories."""
+        ``FileExistsError`` if the job has a state. ``FileNotFoundError`` if it has no directory to
+        move."""
 
     @abstractmethod
     def add_content(self, job: JobAttempt, nonce: str, content: bytes) -> str:
@@ -90,13 +89,11 @@ class Places(ABC):
     @abstractmethod
     def discard(self, gone: JobAttempt, is_meant: Ask, delete_state: Act, *, is_aborted: bool) -> bool:
         """Delete what was taken away; idempotent. False if by now it is another job than is meant. Where
-        nothing was moved, `delete_state` comes last. What an undo took back goes only with a job that
-        `is_aborted`."""
+        nothing was moved, `delete_state` comes last. What was taken back goes if it `is_aborted`."""
 
     @abstractmethod
     def clears_attempts(self, job: JobAttempt) -> bool:
-        """Whether to delete the directories of many task attempts on all workers is faster than to
-        discard all at once."""
+        """Whether workers delete many directories of task attempts faster than one deletion of all."""
 
     @abstractmethod
     def can_count(self, directory: str) -> bool:

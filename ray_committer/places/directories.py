@@ -37,8 +37,7 @@ class MovedDirectories(Places):
 
     def begin_state(self, job: JobAttempt, state: JobState, make: Callable[[Request], T]) -> T:
         """The state's directory is filled first, because any process could fill an empty one. It is made
-        elsewhere and moved into the job's directory, because making it there could recreate a job that
-        is gone."""
+        elsewhere and moved: made there, it could recreate a job that is gone."""
         for _ in range(BEGINNINGS):
             try:
                 return self._begin(job, state, make)

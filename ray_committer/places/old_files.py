@@ -40,8 +40,7 @@ class OldFiles(ABC):
         return True
 
     def checked(self, paths: Iterable[str]) -> Iterable[str]:
-        """The paths of the files that are asked whether they can be removed: all, or none where no
-        request shows that."""
+        """The files to be asked whether they can be removed: all, or none where no request shows it."""
         return paths if self.store.has(StoreOperations.what_stays) else ()
 
     def look(self, path: str) -> FileStatus | None:
@@ -175,8 +174,7 @@ class PlainFiles(OldFiles):
 
 
 def can_have_two_names(store: StoreOperations) -> bool:
-    """Whether a file can be at its source and at its destination: between a link and an unlink, or
-    after a power cut."""
+    """Whether a file can be at both ends: between a link and an unlink, or after a power cut."""
     return store.has(StoreOperations.links_files) or store.has(StoreOperations.sync)
 
 
@@ -206,8 +204,7 @@ def restore(store: StoreOperations, file: ReplacedFile, aside: FileStatus) -> bo
 
 
 def _is_there(store: StoreOperations, file: ReplacedFile, aside: FileStatus) -> bool:
-    """Whether the file aside is at its path, too: by a rename in two steps, of which one was done, or
-    after a power cut."""
+    """Whether the file aside is at its path, too: by half a rename, or after a power cut."""
     there = store.get_status(file.path)
     if there is None:
         return False
@@ -224,8 +221,7 @@ def is_same(file: ReplacedFile, aside: FileStatus) -> bool:
 
 
 def move_back(store: StoreOperations, place: str, path: str) -> None:
-    """Move a file or a directory back from its place aside, never over another; nothing if another
-    process has done it."""
+    """Move a file or directory back from its place aside, never over another; idempotent."""
     aside = store.get_status(place)
     if aside is None:
         return
@@ -244,8 +240,8 @@ def move_back(store: StoreOperations, place: str, path: str) -> None:
 
 
 def return_stranger(store: StoreOperations, place: str, path: str) -> None:
-    """Move back what was taken and is not the caller's; `CommitStateUnknownError`, with both files kept,
-    if its name is taken by then."""
+    """Move back what is not the caller's; `CommitStateUnknownError`, with both kept, if that is
+    taken."""
     try:
         move_back(store, place, path)
     except (FileExistsError, IsADirectoryError, NotADirectoryError) as e:

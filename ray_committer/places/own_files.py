@@ -12,8 +12,7 @@ from ray_committer.stores.base import StoredState, StoreOperations
 
 @dataclass(frozen=True, slots=True)
 class OwnFiles:
-    """The defaults are the form for stores with renames: a file is written under another name, and then
-    renamed."""
+    """The defaults are the form for stores with renames: a file is written, then renamed."""
 
     store: StoreOperations
 

@@ -13,9 +13,8 @@ ATTEMPTS = 8
 def settle(
     request: Callable[[], None], is_done: Callable[[], bool] = lambda: False, *, attempts: int = ATTEMPTS
 ) -> None:
-    """Make `request`; repeat it while the store does not answer and `is_done` returns False. A request
-    that fails if it was already done, such as a rename, needs no `is_done`: its caller checks after the
-    failure."""
+    """Make `request`; repeat it while the store does not answer and `is_done` returns False. One that
+    fails if it was done, such as a rename, needs no `is_done`: its caller checks then."""
     for attempt in range(1, attempts + 1):
         try:
             request()

@@ -1,7 +1,7 @@
 """Abort a job: decide that it is aborted, then delete its directory. Refused after its commit has begun.
 
-The decision is a change of the job's state, so an abort and a commit at the same time cannot both
-succeed. Source: Hadoop AbortJobStage.
+The decision changes the job's state, so not both an abort and a commit succeed. Source: Hadoop
+AbortJobStage.
 """
 
 from __future__ import annotations
@@ -110,8 +110,7 @@ def remove_aborted(context: JobContext, aborted: Seen) -> None:
 
 
 def _remove_left(context: JobContext) -> int:
-    """Remove what Hadoop's S3A committer left of the job, and report what it made visible; return how
-    many uploads were aborted."""
+    """Remove what S3A's committer left, and report what it made visible; how many uploads ended."""
     aborted, visible = remove_left(context.store, context.job, is_committed=False)
     if visible:
         rest = f" and {len(visible) - 1:,} more" if len(visible) > 1 else ""

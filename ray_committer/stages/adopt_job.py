@@ -1,8 +1,7 @@
 """Take over a job of Hadoop's S3A committer: its pendingsets become the manifests of a job here.
 
-The job then is one that Hadoop set up and whose tasks have committed: it gets its state from the commit,
-and is checked, recorded, continued and aborted like any other. Uploads are not touched. What the tasks
-left below ``__magic`` goes after the job is committed or aborted.
+The job then is one that Hadoop set up and whose tasks have committed: the commit gives it its state.
+What the tasks left below ``__magic`` goes after the job is committed or aborted.
 """
 
 from __future__ import annotations
@@ -93,8 +92,7 @@ def _end(store: StoreOperations, upload: FileEntry) -> tuple[bool, str | None]:
 def _uploads(
     store: StoreOperations, magic: MagicJob, files: Sequence[FileStatus], committed: int | None
 ) -> Iterator[FileEntry]:
-    """The uploads that some files name, without the uploads of the attempt that is committed; what
-    cannot be read is left out."""
+    """The uploads that some files name, but not the committed attempt's; skips what cannot be read."""
 
     def read(status: FileStatus) -> list[FileEntry]:
         place = magic.place_of(status.path)

@@ -2,8 +2,7 @@
 
 `_take_step` is the protocol: from each state of the job, the stages that lead to the next one. Each run
 enters at the state that the job is in. If another process changes that state, the run goes on from the
-new one (`follow_job`). So running a commit again finishes it, and several runs at once do each step as
-if they were one.
+new one (`follow_job`). So a commit that runs again is finished, and several at once act as one.
 Source: Hadoop CommitJobStage.
 """
 
@@ -82,8 +81,7 @@ def commit_job(
 ) -> CommitResult:
     """Commit the job, or finish what an earlier run left; idempotent. `state` is the state of the job
     attempt as `read_job` saw it. With `record_only` the run stops after the commit record is written.
-    `replaced_roots` and `allowed_roots` are paths on the store. `on_result` gets the result of this run,
-    also if the run fails."""
+    `replaced_roots` and `allowed_roots` are paths on the store. `on_result` gets the result."""
     listed, attempts = state.manifests, state.task_attempts
     run = CommitRun(context, replaced_roots, allowed_roots, record_only, listed, attempts)
     with reporting(run, on_result), _doing_it_once(run):
@@ -188,8 +186,7 @@ def _alone(run: CommitRun, first: Seen) -> AbstractContextManager[None]:
 
 
 def _say_what_became(run: CommitRun, last: Seen) -> Outcome:
-    """The outcome for a job that other processes have ended and removed since it was in the state
-    `last`."""
+    """The outcome for a job that other processes have ended since it was in the state `last`."""
     run.turn = Turn(run.context)
     remove_what_was_late(run.context)
     record = run.progress.record
@@ -205,8 +202,7 @@ def _refuse_given_up(run: CommitRun, current: Seen) -> NoReturn:
 
 
 def _note_table(context: JobContext, current: Seen) -> Seen:
-    """Refuse an open job that was meant for another mode; note the table of one that Hadoop's committer
-    has set up."""
+    """Refuse an open job that was meant for another mode; note the table of Hadoop's job."""
     _check_intent(context, current)
     noted = find_table_late(context.store, context.job, current)
     if context.options.keep_replaced:
@@ -215,8 +211,7 @@ def _note_table(context: JobContext, current: Seen) -> Seen:
 
 
 def _check_intent(context: JobContext, current: Seen) -> None:
-    """Refuse to append the output of a job that was meant to replace data, or to be refused where there
-    is data: rows would double."""
+    """Refuse to append what was to replace data, or to be refused beside data: rows would double."""
     mode, intent, work = context.options.mode, current.state.intent, context.options.table_work
     if (intent is Intent.FROM_LOG) is not (work is not None):
         raise IncompleteJobError(

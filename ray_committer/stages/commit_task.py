@@ -35,13 +35,10 @@ def commit_task(
     uploads: TaskUploads | None = None,
     statistics: IOStatistics | None = None,
 ) -> ManifestRef:
-    """Commit the task attempt to the job with this `stamp`; a later attempt of the task replaces it.
-
-    The files are those that a scan finds, see `scan_task_attempt_directory` for those `named`. On a
-    store that completes uploads, they are the files of `uploads` or, without it, those that the attempt
-    has noted. The manifest gets the `statistics` of the attempt so far, with the amounts that it wrote,
-    and the job adds up what all its tasks have. Without them, the manifest has none.
-    """
+    """Commit the task attempt to the job with this `stamp`; a later attempt of the task replaces it. The
+    files are those that a scan finds, with those `named`; on a store that completes uploads, the
+    `uploads` or, without them, what the attempt has noted. The manifest gets the `statistics` of the
+    attempt so far, with the amounts that it wrote."""
     began = time.monotonic()
     directory = job.task_attempt(task_attempt_id)
     output = output_of(store)
@@ -83,8 +80,7 @@ def commit_task(
 
 
 def _with_amounts(statistics: IOStatistics, scan: Scan, began: float) -> IOStatistics:
-    """Add the files, and the time to find them. Hadoop's stage also counts no more: a manifest cannot
-    have the time of its own save."""
+    """Add the files, and the time to find them. A manifest cannot have the time of its own save."""
     milliseconds = round((time.monotonic() - began) * 1000)
     for amount in (
         duration(names.TASK_COMMIT, milliseconds),

@@ -61,8 +61,7 @@ def _tell_of_no_success(context: JobContext) -> None:
 
 
 def _mark(context: JobContext, progress: CommitProgress, record: CommitRecord, current: Seen) -> bool:
-    """Put ``_SUCCESS`` in place, if the job marks its success, and at the same time end the other
-    attempts; whether these ended."""
+    """Put ``_SUCCESS`` in place, if the job has one, and end the other attempts; whether these ended."""
     if not record.mark_success:
         return end_other_attempts(context)
     with context.stage(names.SAVE_SUCCESS, cancellable=False):

@@ -40,13 +40,9 @@ DRIVER_THREADS = 16
 
 @dataclass(frozen=True, slots=True)
 class JobContext:
-    """One run of a job-level operation; frozen, except for `journal`, which records what happened.
-
-    `executor_reason`: why the work is done on this executor. `began`: when the operation began, by
-    `time.monotonic`. `driver_threads`: threads of this process, for the few requests that it makes
-    itself. `end_other`: ends another job that is in the way and has stopped. `is_adopted`: Hadoop's S3A
-    committer has left the job.
-    """
+    """One run of a job-level operation; frozen, except for `journal`. `executor_reason`: why this
+    executor. `began`: by `time.monotonic`. `driver_threads`: for the few requests of this process.
+    `end_other`: ends a stopped job in the way. `is_adopted`: Hadoop's S3A committer left it."""
 
     store: GuardedStore
     job: JobAttempt
@@ -78,8 +74,7 @@ class JobContext:
 
     @property
     def url(self) -> str:
-        """The job's destination as a user names it: a URL, with the store, or a local path; without a
-        password."""
+        """The job's destination as a user names it: a URL or a local path, without a password."""
         return shown_url(self.store.spec, self.job.destination)
 
     @contextmanager
@@ -141,8 +136,7 @@ class JobContext:
             self.store.sync(path)
 
     def at_once(self, function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-        """Apply `function` to a few items in this process; in parallel where requests have to be waited
-        for."""
+        """Apply `function` to a few items in this process; in parallel where requests wait."""
         is_alone = self.driver_threads == 1 or self.executor.width * self.executor.threads == 1
         if is_alone or self.store.capabilities.renames_are_local or len(items) < 2:
             return list(map(function, items))
@@ -154,8 +148,7 @@ class JobContext:
         return self.at_once(lambda step: step(), steps)
 
     def notice(self, text: str) -> None:
-        """Send a text that a person should read as an event, and add it to the report. Its paths become
-        URLs."""
+        """Send a text for a person as an event, and add it to the report, with URLs for its paths."""
         text = self.located(text)
         self.journal.notices.append(text)
         self.emit(Notice(text))

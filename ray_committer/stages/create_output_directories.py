@@ -1,8 +1,6 @@
 """Make the directories of the output: every leaf directory once, and its parents with it.
 
-The coordinator hands out the directories; workers make the requests. Source: Hadoop
-CreateOutputDirectoriesStage, which deletes a file that is in the way without notice; here it is refused
-by name.
+Source: Hadoop CreateOutputDirectoriesStage, which deletes a file in the way; here it is refused.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Declare what a job writes, and look for other jobs in its way, before it is recorded.
 
-Every job that looks later sees the declaration, and a job that has declared looks itself. So if two jobs
-must not be committed at the same time, one waits for the other. The job that replaces data stays
-declared; if both do, the one with the lower nonce stays. The other job withdraws, waits, and declares
-again. A job that has withdrawn is in no other job's way.
-
-A recorded job whose process has died can be ended first, as `CommitOptions.unfinished` says.
+Every job that looks later sees the declaration. So if two jobs must not be committed at the same time,
+one waits for the other: the job that replaces data stays declared or, of two such jobs, the one with the
+lower nonce. The other one withdraws, waits, and declares again. A recorded job whose process has died
+can be ended first, as `CommitOptions.unfinished` says.
 """
 
 from __future__ import annotations
@@ -92,8 +90,7 @@ def wait_for_committer(
     context: JobContext, expected: Seen, patience: Patience, run: str | None = None
 ) -> None:
     """Wait until no live process, except the one of this `run`, is at work on this job.
-    `StateChangedError` if one has gone on with it. `CommitterBusyError` if it is at work for longer than
-    there is patience."""
+    `StateChangedError` if one has gone on with it. `CommitterBusyError` if patience is over first."""
     wants_beat = expected.phase is not Phase.DECLARED
     while True:
         status = read_other(
@@ -113,15 +110,10 @@ def wait_for_committer(
 def look_around(
     context: JobContext, claim: Claim, below: Sequence[str] = (), choose: Choose = look_for_all
 ) -> list[JobStatus]:
-    """The jobs that must not be committed at the same time as a job with this `claim`.
-
-    Looks at the job's own destination and the directories that it replaces, at the directories above all
-    that it writes, and at `below`: directories that it writes to and in which jobs were set up. If a
-    directory above or elsewhere is closed to the job's user, a notice says that it was not checked. The
-    same holds if a directory that is not replaced is behind a link, and for a link in the place of a
-    job. `choose` names the jobs to look at in its own destination; it looks at all if it also writes
-    elsewhere.
-    """
+    """The jobs that must not be committed at the same time as a job with this `claim`: at its own
+    destination and the directories that it replaces, above all that it writes, and at `below`, where it
+    writes and jobs were set up. A notice names what was not checked, being closed or behind a link.
+    `choose` names the jobs to look at in its destination, if it writes nowhere else."""
     destination = context.job.destination
     real = context.store.real_path(destination)
     is_inside_all = all(path == real or is_inside(path, real) for path in claim.writes)
@@ -239,8 +231,7 @@ def _hindrances(
 def _is_in_the_way(claim: Claim, rival: JobStatus, is_own: bool) -> bool:
     """Whether the two must not be committed at once, or this job, at its own destination, may be the
     same application as the other one, run again. An append does not wait for a sealed job that replaces
-    data: all new files of that job are in place, and it removes no file that its record does not
-    name."""
+    data: its new files are in place, and it removes only what its record names."""
     theirs = rival.claim
     if rival.is_passed_by_appends and not claim.excludes:
         return False
@@ -263,8 +254,7 @@ def ends_of(
     context: JobContext, stopped: Iterable[JobStatus], roots: Sequence[str], run_id: str | None = None
 ) -> list[Choice]:
     """How each of the jobs in the way that have stopped is ended before this one. None that was set up
-    above this job is ended: its record could name any file there, and the caller has named only this
-    job's directories."""
+    above this job is ended: its record could name any file there."""
     destination = context.job.destination
     named = (destination, context.store.real_path(destination), *roots)
 
@@ -284,8 +274,7 @@ def ends_of(
 
 
 def _withdraw_dead(context: JobContext, rival: JobStatus) -> bool:
-    """Withdraw the declaration of a job whose committer is dead, which decides nothing about that job;
-    False if it belongs to another user."""
+    """Withdraw the declaration of a dead committer, which decides nothing; False if not permitted."""
     try:
         advance_if_unchanged(context.store, rival.job, rival.known, Phase.OPEN)
     except PermissionError:

@@ -1,8 +1,7 @@
 """Freeze the manifests before anything is decided, so that no task adds or replaces one afterwards.
 
-Their directory is renamed, so that a task that wakes up has no directory to save in. Where directories
-cannot be renamed, loading has made copies. Then a listing after the declaration, which tasks look for,
-shows whether the copies are still current.
+Their directory is renamed. Where directories cannot be renamed, loading has made copies, and a listing
+after the declaration, which tasks look for, shows whether these are still current.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Keep the old files that a job of a table replaces: move them to the directory of the table's log.
 
-This takes as many requests as their removal. If files have versions, each is renamed to its place, and
-the rename names the version. Otherwise a file is renamed aside, under the path that it has in the table,
-and then the directory aside is renamed to its place. So a process that sleeps in the meantime finds no
-directory aside, as after a removal, and moves no file of a later job.
+If files have versions, each is renamed to its place, and the rename names the version. Otherwise a file
+is renamed aside, and then the directory aside is renamed to its place: so a process that sleeps in the
+meantime finds no directory aside, and moves no file of a later job.
 """
 
 from __future__ import annotations
@@ -45,8 +44,7 @@ def refuse_what_cannot_be_kept(context: JobContext, old: OldFiles, claim: int) -
 
 
 def make_places_of_kept(context: JobContext, record: CommitRecord, nonce: str) -> None:
-    """Make the directories aside for the old files, if the store needs them, before the state with this
-    `nonce` exists."""
+    """Make the directories aside, if the store needs them, before the state with this `nonce` exists."""
     if context.old_files.puts_aside:
         _make_places(context, _places(context, _aside(context, nonce), _files(record)))
 

@@ -139,16 +139,12 @@ def load_manifests(
     statuses: Iterable[FileStatus] | None = None,
     for_table: bool = False,
 ) -> LoadedManifests:
-    """Load the listed manifests or, if there is a commit record, exactly those that it names.
-
-    `roots` are the directories that the job is allowed to write to, and `stamp` is the job's stamp.
-    Identities of files that a commit needs are saved, unless `changes_nothing`. `statuses` are the
-    listing, if it was made already. `for_table`, the workers save lists of the job's files in the
-    destination's log.
-
-    `ManifestError` names a bad manifest. `MissingManifestsError` names one that is gone, perhaps because
-    the manifests are now frozen. After `CoordinatorLostError`, everything must be loaded again.
-    """
+    """Load the listed manifests or, if there is a commit record, exactly those that it names. `roots`
+    are the directories that the job with this `stamp` can write to. Identities of files are saved,
+    unless it `changes_nothing`. `statuses` are the listing, if there is one. `for_table`, the workers
+    save lists of the job's files in the log. `ManifestError` names a bad manifest,
+    `MissingManifestsError` one that is gone, perhaps since they are now frozen. After
+    `CoordinatorLostError`, everything must be loaded again."""
     listing = Listing()
     wanted: Sequence[Listed | ManifestRef] = record.manifests if record else ()
     if record is None:

@@ -1,9 +1,8 @@
 """Find everything that is wrong with a job's output before anything is changed.
 
-Hadoop's committer announces a preflight but has none: two tasks with the same destination lose a file or
-fail half-way. Workers check each entry while they load; this module adds the checks across tasks. The
-destination is checked once, after the job was declared. The commit record keeps the result, so that a
-later run is not refused because of the work of an earlier run.
+Hadoop's committer announces a preflight but has none. Workers check each entry while they load; this
+module adds the checks across tasks. The destination is checked once, after the declaration, and the
+record keeps the result, so that a later run is not refused because of the work of an earlier run.
 """
 
 from __future__ import annotations
@@ -84,14 +83,10 @@ def look_at_data(
     *,
     allowed_roots: Sequence[str] = (),
 ) -> OldFiles:
-    """Check the places that the job writes to; changes nothing. `before` are the claims of other jobs in
-    flight before the job's own. `allowed_roots` are directories outside the destination where it can
-    write.
-
-    One error names all obstacles: a `ManifestError`, `PreflightError` or `CommitConflictError`. It also
-    names the missing or changed sources in `loaded`. Old data is removed only after all new files are in
-    place, so an old file in the place of a new directory is also an obstacle.
-    """
+    """Check the places that the job writes to, also those in `allowed_roots`; changes nothing. `before`
+    are the claims of other jobs in flight before the job's own. One error names all obstacles, also the
+    wrong sources in `loaded`: a `ManifestError`, `PreflightError` or `CommitConflictError`. An old file
+    in the place of a new directory is one, since old data is removed last."""
     destination, wrong = context.job.destination, loaded.wrong_sources
     # Collected and not raised one by one: after each repair a job of hours would find the next obstacle
     # (D5).

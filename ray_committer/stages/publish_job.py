@@ -1,7 +1,6 @@
 """Publish a recorded job: move its new files into place, remove old files, then commit the job.
 
-Each step is idempotent and does not depend on the process that does it, so several committers have the
-same effect as one.
+Each step is idempotent, so several committers have the same effect as one.
 Source: Hadoop CreateOutputDirectoriesStage, RenameFilesStage, ValidateRenamedFilesStage.
 """
 

@@ -1,7 +1,6 @@
 """Decide a job: declare it, look for other jobs, list the files that it replaces, and record it.
 
-Nothing is binding before the job is recorded: after any error the declaration is withdrawn, and the job
-is open as before.
+Nothing is binding before the record: after any error the declaration is withdrawn.
 """
 
 from __future__ import annotations
@@ -216,8 +215,7 @@ def _refuse_wrong_sources(
     run: CommitRun, loaded: LoadedManifests, roots: ModeRoots, load: Callable[[], object]
 ) -> None:
     """If sources are missing or changed, raise an error that names them and all other obstacles.
-    `ManifestsChangedError` if a task has saved another manifest since the load, which is possible until
-    the freeze."""
+    `ManifestsChangedError` if a task has saved since the load, until the freeze."""
     context = run.context
     try:
         wrong = loaded.wrong_sources

@@ -1,8 +1,7 @@
 """Move every file of the job to its destination exactly once, without ever replacing another file.
 
-Optimistic: rename first, and look at both ends only if that fails, so a commit without faults makes one
-request per file. Workers get ranges of manifests and parse the manifests themselves.
-Source: Hadoop RenameFilesStage.
+Optimistic: both ends are looked at only if a rename fails, so a commit without faults makes one request
+per file. Source: Hadoop RenameFilesStage.
 """
 
 from __future__ import annotations
@@ -88,11 +87,8 @@ class ShardResult:
 
 
 class _Outcome(msgspec.Struct, frozen=True, gc=False):
-    """What became of one entry of a shard.
-
-    index: the place of its manifest in the record. held: it is not moved yet, because it takes the name
-    of an old file. stays: why that old file cannot give way.
-    """
+    """What became of one entry of a shard; `index` is the place of its manifest in the record. It is
+    `held` back if it takes the name of an old file; `stays` says why that one cannot give way."""
 
     entry: Entry
     index: int

@@ -47,8 +47,7 @@ def refuse_foreign_paths(
 ) -> None:
     """`CommitStateUnknownError` if a record names paths that this caller does not let the job change.
     The record was read from a directory in which others can also write. `allowed_roots` are the caller's
-    directories besides the destination. The error names the command that allows them, which finishes the
-    commit, or gives it up with `undo`."""
+    directories besides the destination. The error names the command that allows them, also to `undo`."""
     path, roots = context.job.content(record.nonce), (context.job.destination, *allowed_roots)
     files = [*record.replaced, *record.overwritten]
     if record.success is not None:
@@ -81,8 +80,7 @@ def refuse_foreign_paths(
 
 
 def _is_plain(path: str, job: JobAttempt) -> bool:
-    """Whether a path has no ``..`` or similar elements, and is not among the files of running jobs or of
-    a table's log."""
+    """Whether a path has no ``..`` or the like, and is no file of running jobs or of a table's log."""
     is_own = path == job.temporary or is_inside(path, job.temporary) or is_in_log(path)
     return path.startswith("/") and all(map(is_name, path.split("/")[1:])) and not is_own
 

@@ -1,8 +1,6 @@
-"""Write ``summary-$jobId.json`` after a commit or an abort, to any store.
+"""Write ``summary-$jobId.json`` after a commit or an abort, to any store, in the format of ``_SUCCESS``.
 
-It is for people and their tools, and has the format of ``_SUCCESS``. If it cannot be written, that is a
-notice: the job has ended already.
-Source: Hadoop ``ManifestCommitter.maybeSaveSummary``.
+If it cannot be written, that is a notice. Source: Hadoop ``ManifestCommitter.maybeSaveSummary``.
 """
 
 from __future__ import annotations

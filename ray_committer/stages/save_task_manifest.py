@@ -45,13 +45,10 @@ def save_task_manifest(
     attempts: int = ATTEMPTS,
     sleep: Sleep = waiting.sleep,
 ) -> ManifestRef:
-    """Save `manifest` as the manifest of `task_id`; return its name, size and digest.
-
-    Tries up to `attempts` times after an ``OSError``. `TaskCommitError` if the job is over or was never
-    set up, or if the job of that id has another stamp than `stamp`; `CommitStateUnknownError` if that is
-    so only after the manifest was, or may have been, saved. `CommitRecordExistsError` if the commit of
-    the job has begun without this task attempt.
-    """
+    """Save `manifest` as the manifest of `task_id`; return its name, size and digest. Up to `attempts`
+    times after an ``OSError``. `TaskCommitError` if the job is over, was never set up or has another
+    `stamp`; `CommitStateUnknownError` if that shows only after the manifest may have been saved.
+    `CommitRecordExistsError` if the commit of the job has begun without this task attempt."""
     data = encode_manifest(manifest)
     path, temporary = job.manifest(task_id), job.manifest_temporary(task_attempt_id)
     for attempt in range(1, attempts + 1):

@@ -136,8 +136,7 @@ def _in_user_space(store: StoreOperations, destination: str) -> list[str]:
 
 @contextmanager
 def _files_refused(store: StoreOperations, job: JobAttempt) -> Iterator[None]:
-    """`CommitConflictError` if a file is at the destination, or if the block meets one in the place of
-    another directory of the job."""
+    """`CommitConflictError` if a file is at the destination, or in the place of another directory."""
     status = store.get_status(job.destination)
     if status is not None and not status.is_directory:
         raise _no_directory(store, job.destination, "a link" if status.is_link else "a file")

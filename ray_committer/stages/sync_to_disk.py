@@ -1,9 +1,8 @@
 """Force a commit to disk in the necessary order, so that a power cut cannot undo it.
 
-A file system acknowledges a rename long before it is on disk, and may write two renames in another
-order. So manifests are forced to disk before the record that names them, names of new files before an
-old file is removed, and all of this before the commit point. This takes one request per directory and
-none per file: the writers of data files are responsible for forcing their content.
+A file system may write two renames in another order. So manifests are forced to disk before the record
+that names them, names of new files before an old file is removed, and all of this before the commit
+point. This takes one request per directory; writers of data files force their content themselves.
 """
 
 from __future__ import annotations

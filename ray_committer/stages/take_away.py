@@ -1,8 +1,7 @@
 """Take an ended job's directory away in one step, before anything in it is deleted.
 
-A process that slept may try to delete the directory of a job whose id was set up again in the meantime.
-So the directory is first renamed to a name that no process looks for. Only then does its state show
-which job it belongs to.
+A process that slept may find a job that was set up again with the same id. So the directory is first
+renamed to a name that no process looks for. Only then does its state show which job it belongs to.
 """
 
 from __future__ import annotations
@@ -48,11 +47,8 @@ def is_still(store: StoreOperations, job: JobAttempt, expected: Seen) -> bool:
 
 
 def remove_husk(store: StoreOperations, job: JobAttempt) -> None:
-    """Delete only what a process wrote that slept until the job was removed.
-
-    The id can be set up again at any moment. So the names are listed first, and then the state is looked
-    for once more: only if there is none are these names deleted.
-    """
+    """Delete only what a process wrote that slept until the job was removed: names that were listed
+    before the state was looked for once more, since the id can be set up again at any moment."""
     undone = join(job.directory, UNDONE)
     entries = [*listed_in(store, job.state), *listed_in(store, undone)]
     if read_state(store, job) is not None:
@@ -75,12 +71,8 @@ def sweep_all_gone(store: StoreOperations, job: JobAttempt) -> bool:
 
 def sweep_gone(store: StoreOperations, gone: JobAttempt) -> bool:
     """Delete a directory that was taken away. False if it is kept, because its job has not ended or that
-    cannot be seen.
-
-    It is first taken away once more, since another process that took it away may not have read its state
-    yet. It is never put back under a name that another process may be about to delete. Where directories
-    are not moved, it is a copy of another store's, and no other process reads it.
-    """
+    cannot be seen. It is first taken away once more, since another process may not have read its state
+    yet, and never put back under a name that another process may be about to delete."""
     taken = places_of(store).take_further(gone)
     if taken is None:  # another process has deleted it, or does
         return True

@@ -1,11 +1,10 @@
 """Take the files of a recorded job back, from their sources or their destinations, and nothing else.
 
-A file is first taken away from its source, so that a committer that is thought dead can no longer move
-it. Then it is looked for at its destination. Where a rename is a link and an unlink, it can be in both
-places. It is taken away by one plain rename to a directory of this undo, which is made before the undo
-begins and never again. When all files were taken, this directory gets another name, so a process that
-wakes up later takes nothing. What is found in it then and is not the job's is put back: a file that
-another job has written between the look at its name and the rename.
+A file is first taken from its source, so that a committer that is thought dead can no longer move it,
+and then looked for at its destination. It is taken by one plain rename to a directory of this undo,
+which is made before the undo begins and never again. When all were taken, this directory gets another
+name, so a process that wakes up later takes nothing. What is found in it then and is not the job's is
+put back: another job has written it between the look and the rename.
 """
 
 from __future__ import annotations
@@ -155,8 +154,7 @@ def take_from_destination(
 
 
 def _prove(entry: Entry, status: FileStatus, source: FileStatus | None) -> Proof | None:
-    """The proof that a file is the job's; after its file was taken from its source, only a second name
-    of that one is."""
+    """The proof that a file is the job's: once that was taken, only a second name of it is."""
     if source is None:
         return prove(entry.expected, status.observation())
     return Proof.SAME_FILE if source.file_id is not None and source.file_id == status.file_id else None

@@ -40,13 +40,10 @@ from ray_committer.stages.take_back import is_place_lost, make_place, take_back
 
 
 def undo_job(context: JobContext, state: JobStatus, *, allowed_roots: tuple[str, ...] = ()) -> bool:
-    """Take back the files that a recorded commit has moved, and delete the job; idempotent.
-
-    An undecided job is aborted. Returns False if there was nothing. `CommitRecordExistsError` if old
-    files may be gone, or if the job is committed. `CommitterBusyError` while a live process commits the
-    job. `CommitStateUnknownError` if the store does not show whether a file is the job's, or if the
-    store failed during the undo.
-    """
+    """Take back the files that a recorded commit has moved, and delete the job; idempotent. An undecided
+    job is aborted. False if there was nothing. `CommitRecordExistsError` if old files may be gone, or if
+    the job is committed. `CommitterBusyError` while a live process commits the job.
+    `CommitStateUnknownError` if the store failed, or does not show whether a file is the job's."""
     if state.seen is None or state.seen.phase in UNDECIDED:
         return abort_job(context)
     try:

@@ -1,9 +1,8 @@
 """Compare the destination with the manifests before the job counts as committed.
 
-This takes one listing per directory and no request per file. It finds sources that changed after their
-manifest was saved. Workers first pack the expected files of each manifest; then each worker lists a
-share of the directories and compares. Hadoop's stage of this name runs after ``_SUCCESS`` and the
-clean-up, when nothing can be undone.
+This takes one listing per directory and finds sources that changed after their manifest was saved.
+Workers first pack the expected files; then each lists a share of the directories. Hadoop's stage of this
+name runs after ``_SUCCESS`` and the clean-up, when nothing can be undone.
 """
 
 from __future__ import annotations

@@ -129,8 +129,7 @@ def _check_upload(
 
 
 def check_dest(dest: str, job: JobAttempt, roots: tuple[str, ...], store: StoreOperations) -> None:
-    """Refuse a place of a file outside `roots`, a name that the commit needs, or one that the store
-    cannot have."""
+    """Refuse a place outside `roots`, a name that the commit needs, or that the store cannot have."""
     if not any(is_inside(dest, root) for root in roots):
         raise PreflightError(
             f"{mark(dest)}: is outside the destination {mark(job.destination)}",
@@ -171,8 +170,7 @@ def check_directory(path: str, job: JobAttempt, roots: tuple[str, ...], store: S
 
 
 def _is_reserved(path: str, job: JobAttempt) -> bool:
-    """Whether `path` is, or is below, one of the names at the destination that a commit needs, or is in
-    the log of a table."""
+    """Whether `path` is, or is below, a name that a commit needs, or is in the log of a table."""
     if is_in_log(path):
         return True
     if not path.startswith(join(job.destination, "_")):

@@ -22,13 +22,10 @@ def publish_entry(
     *,
     on_retry: Callable[[], None] = lambda: None,
 ) -> Proof | None:
-    """Put one file in place; None if that was done now, else the proof that it was done before.
-
-    `old` is the recorded file that this one replaces. `on_retry` is called before each further request.
-    `CommitConflictError` if another file is at the destination. `CommitStateUnknownError` if the file is
-    lost or cannot be moved, or if the store does not show whether it was moved. `OldFileStaysError` if
-    `old` is still in its place, and cannot be replaced.
-    """
+    """Put one file in place; None if that was done now, else the proof that it was done before. `old` is
+    the recorded file that this one replaces. `on_retry` is called before a further request.
+    `CommitConflictError` if another file is at the destination. `CommitStateUnknownError` if it is lost,
+    cannot be moved, or is not shown. `OldFileStaysError` if `old` cannot be replaced."""
     match entry:
         case Rename():
             return rename_entry(store, entry, attempts, old, on_retry=on_retry)

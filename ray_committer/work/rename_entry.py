@@ -35,10 +35,7 @@ def rename_entry(
     *,
     on_retry: Callable[[], None] = lambda: None,
 ) -> Proof | None:
-    """Rename one file; None if it was moved now, else the proof that it was moved before.
-
-    Arguments and errors as `publish_entry`.
-    """
+    """Rename one file; arguments, proof and errors as `publish_entry`."""
     # No look before the rename: it never replaces, so it may be tried at any time, by several processes
     # at once, and most often it is the only request for this file.
     for attempt in range(1, attempts + 1):
@@ -124,8 +121,7 @@ def _judge(store: StoreOperations, entry: Rename, cause: OSError) -> tuple[Judge
 def _judge_again(
     store: StoreOperations, entry: Rename, cause: OSError, old: ReplacedFile | None
 ) -> tuple[Judgement, FileStatus | None]:
-    """Judge, and judge again before an error: a lost worker may have moved the file between the looks at
-    its two ends."""
+    """Judge, and judge again before an error: a lost worker may move the file between the looks."""
     for _ in range(2):
         judgement, dest = _judge(store, entry, cause)
         # An old file of the same size proves nothing about the new one.
@@ -152,11 +148,8 @@ def _is_old(dest: FileStatus | None, old: ReplacedFile | None) -> bool:
 
 
 def _replace(store: StoreOperations, entry: Rename, old: ReplacedFile) -> OSError | None:
-    """Replace the recorded old file by the new one, if the new file is what its manifest says.
-
-    On a store with versions, only the recorded version of the old file is replaced. Returns None, or the
-    error: the store's, or that the new file is gone, because a lost worker may have moved it.
-    """
+    """Replace the recorded old file, in its recorded version, by the new one, if that is what its
+    manifest says. None, or the error: the store's, or that the new file is gone."""
     source = store.get_status(entry.source)
     if source is None:
         return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), entry.source)

@@ -1,10 +1,8 @@
 """Copies of manifests with the versions and checksums of their files, saved before the first rename.
 
-On a file system the modification time in the manifest is enough, and a rename of the manifests'
-directory freezes them. A store with versions refuses to rename a source that was written again, if the
-request names the version. A store without directories needs copies to freeze manifests. A network file
-system also needs them: a machine that has cached the directory can save a manifest there after it was
-renamed.
+A store with versions then refuses to rename a source that was written again. A store without directories
+needs copies to freeze manifests, and so does a network file system: a machine that has cached the
+directory can save a manifest there after it was renamed. Elsewhere neither is needed.
 """
 
 from __future__ import annotations
@@ -28,8 +26,8 @@ def new_sidecar(
     worker: Worker, path: str, data: bytes, manifest: TaskManifest, loaded: Sequence[Entry], attempt: str
 ) -> bytes | WrongSources | None:
     """The sidecar of the manifest at `path`; None if it needs no sidecar. If the manifest lacks versions
-    or checksums, lists the task attempt's files in the directory `attempt`. Returns `WrongSources` if a
-    file is missing or has another size."""
+    or checksums, lists the task attempt's files in the directory `attempt`. `WrongSources` if one is
+    wrong."""
     capabilities = worker.store.capabilities
     is_said = capabilities.versions is Versions.ETAG and all(file.e or file.u for file in manifest.files)
     identities = None
@@ -71,8 +69,7 @@ def recorded_entries(
     packed: Mapping[str, bytes] = _NOTHING,
 ) -> Iterator[Entry]:
     """The entries `low` to `high` of a manifest that the record names, with their identities. `packed`
-    can hold the manifest or its sidecar, by digest. `ManifestChangedError` if the stored file has
-    changed."""
+    as `Worker.recorded`, and errors."""
     recorded = worker.recorded(ref, packed)
     etag_is_version = worker.store.capabilities.versions is Versions.ETAG
     return entries(

@@ -26,8 +26,7 @@ class WrongSources:
 
 
 def wrong_sources(path: str, described: Sequence[tuple[Entry, str | None]]) -> WrongSources | None:
-    """What is wrong with files of the manifest at `path`, each `described` in words unless it is right;
-    None if nothing is."""
+    """What is wrong with files of the manifest at `path`, each `described` if it is; or None."""
     wrong = [(entry, what) for entry, what in described if what is not None]
     named = tuple(f"{mark(entry.source)}: {what}" for entry, what in wrong[:SHOWN])
     return WrongSources(path, len(wrong), named) if wrong else None

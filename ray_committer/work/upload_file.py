@@ -43,8 +43,7 @@ class TaskUploads:
         self._files: dict[str, UploadFile] = {}
 
     def open(self, path: str) -> UploadFile:
-        """Begin the file that the commit puts at `path`; ``FileExistsError`` if this attempt has begun
-        it before."""
+        """Begin the file that the commit puts at `path`; ``FileExistsError`` the second time."""
         with self._lock:
             if path in self._files:
                 raise FileExistsError(errno.EEXIST, "was opened before by this task attempt", path)
@@ -160,8 +159,7 @@ def read_notes(
     store: StoreOperations, tasks: str, *, skips_damaged: bool
 ) -> Iterator[tuple[str, Sequence[FileEntry]]]:
     """The files with notes below `tasks`, each with the uploads that it names, few at a time and in no
-    order; uploads that were not closed have no parts. `ManifestError` for a damaged note, unless it
-    `skips_damaged` ones."""
+    order; open uploads have no parts. `ManifestError` for damage, unless it `skips_damaged` notes."""
     names = [status.path for status in store.list_files(tasks)]
     paths = [path for path in names if is_own_file(path.rpartition("/")[2])]
     notes_read = streamed(store, partial(_read_note, store, skips_damaged=skips_damaged), paths)

@@ -101,8 +101,7 @@ class Worker:
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Apply `function` with this worker's own concurrency; results come in any order. After an
-        exception no further item is started. The exception is raised when the items in progress have
-        ended."""
+        exception no further item is started. It is raised when those in progress have ended."""
         return self._threads.map(function, items) if self._threads else map(function, items)
 
     def for_each(self, function: Callable[[Item], object], items: Iterable[Item]) -> None:
@@ -112,8 +111,7 @@ class Worker:
 
     def map_reads(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """`map` for reads that must be done before work can begin, beside the work of other calls. In
-        one queue with that work, the reads left the threads idle for one request per shard: a quarter of
-        the time."""
+        one queue, reads left the threads idle for a quarter of the time."""
         return self._readers.map(function, items) if self._readers else map(function, items)
 
     def cancel(self) -> None:
@@ -128,8 +126,7 @@ class Worker:
         self._permits.close()
 
     def read_manifest(self, path: str, size: int) -> tuple[bytes, TaskManifest]:
-        """Read a manifest that was just listed with `size` bytes; `ManifestReplacedError` if it has
-        changed."""
+        """Read a manifest listed with `size` bytes; `ManifestReplacedError` if it has changed."""
         data = self.store.read(path)
         if len(data) != size:
             raise ManifestReplacedError(
@@ -143,8 +140,7 @@ class Worker:
 
     def recorded(self, ref: ManifestRef, packed: Mapping[str, bytes] = MappingProxyType({})) -> Recorded:
         """The manifest that the commit record names; `ManifestChangedError` if it has changed. `packed`
-        holds manifests or sidecars that were read already, by digest. A manifest that several shards
-        share is parsed once."""
+        holds manifests or sidecars that were read already, by digest. Each is parsed once."""
         key = ref.sidecar or ref.digest
         recorded = self._parsed.get(key)
         if recorded is None:
@@ -162,9 +158,7 @@ class Worker:
         return data
 
     def keep(self, data: bytes) -> str:
-        """Cache a file that was just read or written, so that this process need not read it; return
-        its SHA-256.
-        """
+        """Cache a file that was read or written, for this process; return its SHA-256."""
         sha256 = digest(data)
         self._read.put(sha256, data, len(data))
         return sha256

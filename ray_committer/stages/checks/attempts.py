@@ -1,8 +1,7 @@
 """Find task attempts that have written files and saved no manifest: perhaps it was lost.
 
-The clean-up would delete these files. So they stop a commit that was not told how many tasks there are,
-or which attempts count. An attempt that was aborted has no directory. An attempt of a task that has a
-manifest does not count: it has died and the task ran again, or it was the slower of two.
+The clean-up would delete these files, so they stop a commit that was not told how many tasks there are,
+or which attempts count. Another attempt of a task that has a manifest does not count.
 """
 
 from __future__ import annotations
@@ -36,8 +35,7 @@ def task_of(task_attempt_id: str) -> str | None:
 @contextmanager
 def listed_attempts(context: JobContext, with_files: Sequence[str] | None = None) -> Iterator[list[str]]:
     """List the task attempts while the block runs; the list is filled after it. Nothing is listed if
-    those `with_files` are known. It stays empty if the driver has given the number of tasks, or the
-    attempts that count."""
+    those `with_files` are known. It stays empty if the driver has named the tasks or their number."""
     attempts: list[str] = []
     options = context.options
     if options.expected_tasks is not None or options.committed_tasks is not None:

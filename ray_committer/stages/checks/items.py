@@ -1,9 +1,7 @@
-"""Check, before the record, that directories have room for the files of the job, on a store that limits
-the number of names in a directory.
+"""Check, before the record, that directories have room for the job's files, where names are limited.
 
-In a table with a log, other jobs can be about to add files to the same directories. A job checks after
-it has put its claim, and counts the files of claims that are in flight and before its own. So of two
-jobs that have no room together, the one with the later claim is refused.
+In a table with a log, a job checks after it has put its claim, and counts the files of the claims before
+its own. So of two jobs that have no room together, the one with the later claim is refused.
 """
 
 from __future__ import annotations
@@ -29,8 +27,7 @@ from ray_committer.work.worker import Worker
 def most_held(
     context: JobContext, manifests: Sequence[ManifestRef], before: Sequence[ClaimInFlight] = ()
 ) -> int | None:
-    """How many names a directory can hold so that all files of the job, and of the claims `before` it,
-    also fit; None if there is no limit."""
+    """How many names leave room for the files of the job and of the claims `before` it; None: any."""
     limit = context.store.capabilities.max_directory_items
     files = sum(ref.files for ref in manifests) + sum(pending.claim.files.files for pending in before)
     return None if limit is None else limit - files
@@ -45,13 +42,10 @@ def check_items(
     namesakes: frozenset[str],
     before: Sequence[ClaimInFlight] = (),
 ) -> list[PreflightError]:
-    """The error, if any, that names the directories that would hold too many names.
-
-    `directories` are those that the job writes to, and `held` has the numbers of names in some of them.
-    For directories that are replaced, the `old` files count, since they are removed last; the job writes
-    the `namesakes` among them again. The files of the claims `before` the job's own count as if they
-    were in place. A directory that holds more than the limit shows that the store has another limit.
-    """
+    """The error, if any, that names the `directories` with too many names; `held` are the numbers of
+    names in some of them. The `old` files count, since they are removed last; the job writes the
+    `namesakes` among them again. So do the files of the claims `before` the job's own. A directory that
+    holds more than the limit shows that the store has another limit."""
     # HDFS (`dfs.namenode.fs-limits.max-directory-items`) refuses only the rename that is one too many,
     # when the commit is in the middle: so the names are counted before the record (D5).
     most, limit = most_held(context, manifests, before), context.store.capabilities.max_directory_items

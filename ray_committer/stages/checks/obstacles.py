@@ -27,8 +27,8 @@ def noted(errors: list[RayCommitterError]) -> Iterator[None]:
 
 
 def refuse(errors: Sequence[RayCommitterError]) -> None:
-    """Raise one error, of the type of the first, with the texts of all and then their advice. Does
-    nothing if there are no errors."""
+    """Raise one error, of the type of the first, with the texts of all and their advice, if there are
+    any."""
     if len(errors) > 1:
         what, advice = zip(*(error.parts for error in errors), strict=True)
         raise type(errors[0])(". Also: ".join(what), "; ".join(dict.fromkeys(advice)))

@@ -43,8 +43,7 @@ _LEADS_NOWHERE = "is a link to nothing where the job needs a directory"
 class Places:
     """What was found in some directories: `suspects`, which may have the name of a file of the job; what
     is `blocking` a directory that the job needs, by path and in words; `destinations` of other jobs; the
-    number of names `held` by directories that may have no room for more; and directories with a log of a
-    table."""
+    number of names `held` by directories that may have no room for more; and directories of `tables`."""
 
     suspects: tuple[FileStatus, ...]
     blocking: dict[str, str]
@@ -57,8 +56,7 @@ class Places:
 class Destinations:
     """What a check of the directories that a job writes to found. By path and in words: `taken` is in
     the place of a file of the job, and `blocking` is in the place of a directory. In `others`, other
-    jobs were set up. Each of the `errors` names the directories to which nothing can be renamed for one
-    reason."""
+    jobs were set up. Each of the `errors` names directories to which nothing can be renamed."""
 
     taken: dict[str, str] = field(default_factory=dict)
     blocking: dict[str, str] = field(default_factory=dict)
@@ -121,8 +119,7 @@ def refuse_linked_directories(
 
 
 def _inside(directories: Iterable[str], roots: Collection[str]) -> Iterator[str]:
-    """The directories, and those above them, that are below a root. A store without links takes none of
-    them, so nothing is computed there."""
+    """The directories, and those above them, that are below a root. A store without links takes none."""
     paths = {place for path in directories for place in (path, *ancestors(path, "/"))}
     yield from (path for path in paths if any(is_inside(path, root) for root in roots))
 

@@ -1,8 +1,7 @@
 """Check, before the record, that each old file can be taken out of its directory.
 
-After the job is sealed, an old file that cannot go would stay visible beside the new files. So what its
-removal needs is asked before: that it is on the job's own file system and in its encryption zone, and
-the permission. It takes one request per directory of old files where the store is asked over a network.
+After the job is sealed, an old file that cannot go would stay visible beside the new files. It takes one
+request per directory of old files where the store is asked over a network.
 """
 
 from __future__ import annotations

@@ -35,11 +35,7 @@ def sources_error(wrong: Sequence[WrongSources]) -> ManifestError:
 
 def check_sources_at_once(context: JobContext, loaded: LoadedManifests) -> tuple[WrongSources, ...]:
     """`check_sources` for manifests that were loaded before; sorted by the names of the manifests.
-
-    Workers get whole manifests, packed by the load, and list with their own threads. The threads of this
-    process also get whole manifests, unless there are fewer manifests than threads: then each thread
-    gets directories, since one task can have many.
-    """
+    Threads get whole manifests, or directories if there are fewer manifests than threads."""
     executor = context.executor
     # Whole manifests: workers then need no exchange of listings. With fewer manifests than threads,
     # directories keep all threads at work.

@@ -1,13 +1,10 @@
 """Check, before the record, that every upload of the job still waits for its completion.
 
-An upload can have been aborted by a rule of the bucket, or by a person. After the record such a file is
-lost; before it, the job can be given up and run again. The store lists 1,000 uploads in one request.
-Most often these are exactly the job's, as their number and the sum of their fingerprints show. So this
-process keeps few of them. Otherwise eight bytes of each are compared. Some servers list uploads for an
-exact name alone, so what is not listed is asked for by its id before it counts as gone. Of an adopted
-job, the committer that left it can have completed some: then the file is at its destination.
-
-A rule of the bucket can also abort an upload soon. It is read only if an upload is an hour old.
+A rule of the bucket, or a person, can abort an upload. After the record such a file is lost; before it,
+the job can be run again. The store lists 1,000 uploads in one request. Most often these are exactly the
+job's, as their number and the sum of their fingerprints show; otherwise eight bytes of each are
+compared. Some servers list uploads for an exact name alone, so what is not listed is asked for by its
+id. Of an adopted job, some can be completed. The rule is read only if an upload is an hour old.
 """
 
 from __future__ import annotations
@@ -153,8 +150,7 @@ def _sum(left: Tally, right: Tally) -> Tally:
 def _looked_for(
     context: JobContext, manifests: Sequence[ManifestRef], listed: bytes, old: frozenset[bytes]
 ) -> Iterator[tuple[ManifestRef, frozenset[bytes], bool]]:
-    """The manifests, each with the fingerprints of its uploads that were not listed, and
-    whether one of the others is `old`."""
+    """The manifests, each with its uploads that were not listed, and whether another one is `old`."""
     for batch in context.run_batches(_marks_of_batch, manifests):
         there = common([listed], b"".join(marks for _, marks in batch))
         for ref, marks in batch:

@@ -35,14 +35,11 @@ class OldData:
 
 
 def list_replaced_files(context: JobContext, roots: Sequence[str]) -> OldData:
-    """List the files below `roots`, one level at a time; a root that does not exist has none.
-
-    The files of running jobs (``_temporary``, Spark's staging, ``__magic`` on S3) are left out, as are
-    names that the file system has made itself (``.nfs...``, ``.snapshot``, ``lost+found``), and so
-    is the destination's ``_SUCCESS`` if the job will write its own in the place of that file. The log of
-    the destination's table is never old data, nor is the log of its Delta table. `PreflightError` if a
-    root is in a log, or another table is below a root.
-    """
+    """List the files below `roots`, one level at a time; a root that does not exist has none. Left out
+    are the files of running jobs (``_temporary``, Spark's staging, ``__magic`` on S3), the names that
+    file systems make (``.nfs...``, ``.snapshot``, ``lost+found``), a ``_SUCCESS`` that the job will
+    replace, and the log of the destination's table and of its Delta table. `PreflightError` if a root is
+    in a log, or another table is below a root."""
     destination = context.job.destination
     list_level = partial(_list_directories, keeps_success=context.options.mark_success)
     for root in roots:

@@ -1,7 +1,6 @@
 """The directories whose old data a job replaces, and those in which it wants none, by its conflict mode.
 
-The partitions of a job are the directories that its files are in. Source: Hadoop
-PartitionedStagingCommitter.
+The partitions of a job are the directories of its files. Source: Hadoop PartitionedStagingCommitter.
 """
 
 from __future__ import annotations
@@ -35,8 +34,7 @@ def roots_of_mode(
 ) -> ModeRoots:
     """The directories that the job's mode means; with OVERWRITE, the `replaced_roots` if there are any.
     The partition modes read all manifests. `PreflightError` if a file of the job is in no partition,
-    since the whole destination would be replaced. `ManifestsChangedError` if a task has saved another
-    manifest since the load."""
+    since the whole destination would be replaced. `ManifestsChangedError` if a task has saved since."""
     destination = context.job.destination
     match context.options.mode:
         case ConflictMode.APPEND:

@@ -1,14 +1,10 @@
 """The old files of a job, in a directory of its own from their removal until the job is committed.
 
-A process may sleep between its look at an old file and the removal. In the meantime, others may end the
-job, and a later job may write a file of that name. So, where a deletion cannot name a version, an old
-file is renamed to a directory that is made once, before the record. Each rename has a name of its own
-there, so none replaces what another one has put there.
-
-That directory is taken away, by one rename, before the job is committed: a process that wakes up later
-moves nothing. Only after that is its content compared with the record: what is not an old file is moved
-back. An undo also takes the directory away first, and then puts the old files back. So the directory is
-deleted only when the job is committed.
+A process may sleep between its look at an old file and the removal, and a later job may write a file of
+that name. So, where a deletion cannot name a version, an old file is renamed to a directory that is made
+once, before the record, under a name of its own. That directory is taken away, by one rename, before the
+job is committed or undone: a process that wakes up later moves nothing. Only after that is its content
+compared with the record, and what is not an old file is moved back. An undo puts the old files back.
 """
 
 from __future__ import annotations
@@ -36,8 +32,7 @@ FILES_ASIDE = 10_000
 _Part = tuple[str, int, Sequence[ReplacedFile]]
 """A directory aside, the number of its first old file, and its old files."""
 _Move = Callable[[StoreOperations, ReplacedFile, FileStatus], bool | None]
-"""Move what is aside back to the path of the old file; None if that is not to be done, False if its path
-is taken."""
+"""Move what is aside back to the path of the old file; None if it stays, False if that is taken."""
 
 
 def place_aside(job: JobAttempt, nonce: str, number: int) -> str:

@@ -1,9 +1,8 @@
 """Take the ``_SUCCESS`` of an earlier job away while the files of this job appear one by one.
 
-It stays until this job is recorded, because a job that fails before that changes nothing. Then it is put
-aside in the job's directory, and an undo puts it back. Its place aside is deleted after the job is
-committed, and before the new ``_SUCCESS`` is there: a process of this job that wakes up after that finds
-no such directory, and so it cannot take the new one away.
+It stays until this job is recorded. Then it is put aside in the job's directory, and an undo puts it
+back. Its place aside is deleted before the new ``_SUCCESS`` is there: so a process of this job that
+wakes up after that cannot take the new one away.
 """
 
 from __future__ import annotations
@@ -32,12 +31,8 @@ PUT_BACK_ROUNDS = 10
 
 def forget_earlier_success(store: StoreOperations, job: JobAttempt, first: Seen) -> None:
     """Delete the ``_SUCCESS`` of an earlier job of this id, because it would show that this job, which
-    was just set up, is committed.
-
-    `CommitRecordExistsError` if it belongs to another attempt of this job. Another job can put its own
-    in that place at any moment. So only what was read while this job was there is deleted, and nothing
-    else: by its version, or after it was put aside and read there.
-    """
+    was just set up, is committed; `CommitRecordExistsError` if it is of another attempt of this job.
+    Only what was read while this job was there is deleted, by version or put aside."""
     if not _is_of_id(job, success_if_told(store, job.destination)):
         return
     place, places = _place_at_set_up(job, first), places_of(store)
@@ -84,8 +79,7 @@ def _is_of_id(job: JobAttempt, success: SuccessData | None) -> bool:
 
 
 def _return_success(store: StoreOperations, job: JobAttempt, place: str, meant: bytes) -> None:
-    """Delete what was put aside, or put it back if it is not what was `meant`, unless a newer one is
-    there."""
+    """Delete what was put aside or, if it is not what was `meant`, put it back beside no newer one."""
     aside = store.get_status(place)
     if aside is None or (not aside.is_directory and store.read(place) == meant):
         store.delete_directory(parent(place))
@@ -140,9 +134,8 @@ def put_old_success_aside(context: JobContext, record: CommitRecord) -> None:
 
 
 def put_old_success_back(context: JobContext, record: CommitRecord) -> None:
-    """Move the old ``_SUCCESS`` back from its place aside, and remove that place; idempotent. Until the
-    place is gone, a process that wakes up may put the file there again, so the place is only removed
-    when it is empty."""
+    """Move the old ``_SUCCESS`` back from its place aside, and remove that place; idempotent. Only an
+    empty place is removed: a process that wakes up may put the file there again."""
     for old in success_aside(context, record):
         place = parent(old[1])
         for _ in range(PUT_BACK_ROUNDS):

@@ -83,16 +83,11 @@ def end_of(
     finish_others: bool = False,
     run_id: str | None = None,
 ) -> End | None:
-    """How a job is ended before another one that replaces all that is in `roots`; None if it is not.
-
-    By default, a job with the `run_id` of the other one is finished: it is the same work.
-
-    The default supersedes a job whose whole output is replaced. To finish it would change what readers
-    see, and what the other job reads if it reads its own destination, to the output of a run that is
-    repeated. A sealed job is given up only on demand, and only if its record says that it can be; an
-    undo that has begun can only be finished.
-    With `finish_others`, a job is finished that would not be ended without it.
-    """
+    """How a job is ended before another one that replaces all that is in `roots`; None if it is not. By
+    default, a job with the same `run_id` is finished, and one whose whole output is replaced is
+    superseded: to finish it would change what readers see to the output of a run that is repeated. A
+    sealed job is given up only on demand, and if its record allows it; an undo can only be finished.
+    With `finish_others`, a job is finished that would not be ended without it."""
     if rival.phase not in UNFINISHED or rival.is_alive or rival.job.is_gone:
         return None
     if unfinished is None and run_id is not None and rival.declaration.run_id == run_id:
@@ -127,9 +122,8 @@ def unfinished_beside(
     run_id: str | None = None,
 ) -> list[Choice]:
     """The `rivals`, other jobs at a job's destination, beside which it must not go on, and their ends.
-    They write where the job replaces data, or do not let it write at all. If the job also writes
-    elsewhere, where is not known before its tasks have run; then it must not go on beside any of
-    them."""
+    They write where the job replaces data, or do not let it write at all. A job that also writes
+    elsewhere goes on beside none: where is known only after its tasks."""
     destination = store.real_path(job.destination)
     roots = [store.real_path(root) for root in replaces if root != job.any_partition]
     excludes = [*roots, destination] if must_be_empty else roots

@@ -1,8 +1,7 @@
 """Find out how a job ended that other processes have ended, and possibly removed, in the meantime.
 
-Its state is gone. So the answer comes from the log of its table, which keeps it for ever. Without a log
-it comes from ``_SUCCESS``, until another job writes its own, or from a directory that was taken away and
-is not deleted yet.
+The log of its table keeps the answer for ever. Without a log it comes from ``_SUCCESS``, until another
+job writes its own, or from a directory that was taken away and is not deleted yet.
 """
 
 from __future__ import annotations
@@ -84,8 +83,7 @@ def _version_in_log(context: JobContext) -> int | None:
 
 
 def _is_same_work(context: JobContext, end: Logged | AbortedWithoutClaim) -> bool:
-    """Whether the entries can be about this job: its driver knows its tasks, and its id may have been
-    used before."""
+    """Whether the entries can be about this job: its driver knows its tasks, but ids are used again."""
     tasks = context.options.committed_tasks
     if tasks is None or end.claim is None:
         return True
@@ -96,8 +94,7 @@ def end_in_log(
     store: StoreOperations, destination: str, job_id: str, number: int | None
 ) -> Logged | AbortedWithoutClaim | None:
     """How a job that is gone has ended, as the log of its table says; None if the log has nothing of it,
-    or there is no log. `CommitStateUnknownError`, with the command that ends it, for a claim that has
-    not ended."""
+    or there is no log. `CommitStateUnknownError`, with the command to run, for an open claim."""
     end = what_became(store, destination, job_id, number)
     if end is None or end.has_ended or end.claim is None:
         return end
@@ -114,8 +111,7 @@ def end_in_log(
 
 
 def refuse_logged(context: JobContext) -> None:
-    """`CommitRecordExistsError` if the log of its table says that a job that is gone is committed; other
-    errors as `end_in_log`."""
+    """`CommitRecordExistsError` if the log says that a gone job is committed; else as `end_in_log`."""
     job = context.job
     end = end_in_log(context.store, job.destination, job.job_id, job.number)
     if end is not None and end.is_committed:

@@ -1,7 +1,6 @@
 """Keep the attempts of one job apart: at most one attempt of a job id is ever committed.
 
-An older attempt gives way to a newer one that is not aborted. A newer attempt aborts the older ones
-before it is recorded.
+An older attempt gives way to a newer one that is not aborted. That one aborts the older ones first.
 """
 
 from __future__ import annotations

@@ -91,8 +91,7 @@ class CommitRun:
         )
 
     def start_workers(self, *, first_only: bool = False) -> None:
-        """Wait for all workers, or the first; a stage of its own where they are processes to be
-        started."""
+        """Wait for all workers, or the first; a stage where these are processes."""
         if self.context.executor.starts_workers:
             with self.context.stage(names.START_WORKERS):
                 self.context.executor.start_workers(first_only=first_only)
@@ -136,8 +135,8 @@ def load_open_job(run: CommitRun, current: Seen) -> LoadedManifests:
 
 
 def open_recorded_job(run: CommitRun, current: Seen) -> RecordedJob:
-    """The job as its record defines it, with a heartbeat from now on. The record of an earlier run, or
-    of another process, is taken over."""
+    """The job as its record defines it, with a heartbeat from now on. Another run's record is taken
+    over."""
     record, progress = own_record(run, current), run.progress
     context, reload = run.context.as_recorded(record), partial(run.load, current.state, record)
     loaded = run.loaded
@@ -166,8 +165,7 @@ def own_record(run: CommitRun, current: Seen) -> CommitRecord:
 
 
 def enter_state(run: CommitRun, entered: Seen) -> None:
-    """Note the state of the job; wait until no other live process is at work on a commit that it began.
-    Errors as `wait_for_committer`."""
+    """Note the state; wait for another process that commits the job, as `wait_for_committer`."""
     run.progress.is_begun = run.progress.is_begun or entered.phase not in UNDECIDED
     # A live committer is left alone (D10): two runs at work on one job are safe, but do its work twice.
     if entered.phase in (Phase.RECORDED, Phase.SEALED) and run.progress.record is None:

@@ -65,8 +65,7 @@ def reporting(run: CommitRun, on_result: Callable[[CommitResult], None]) -> Iter
 @contextmanager
 def looking_again(run: CommitRun, known: Seen) -> Iterator[None]:
     """Look at the job again after a failure of a step that began at the state `known`.
-    `StateChangedError` if the failure only means that another process has continued the job, or that its
-    manifests must be loaded again."""
+    `StateChangedError` if another process has continued it, or manifests must be loaded again."""
     context, progress = run.context, run.progress
     try:
         yield

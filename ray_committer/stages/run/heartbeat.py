@@ -34,12 +34,8 @@ def heartbeat(
     every_seconds: float = BEAT_SECONDS,
 ) -> Iterator[None]:
     """While the block runs, write every `every_seconds` that this run is alive, and how many `files` it
-    has moved.
-
-    A short commit writes no heartbeat. A run that continues a recorded commit writes the first one
-    `at_once`. A reader sees the last heartbeat or the one before, never a part of one. A heartbeat that
-    cannot be written is only logged: the safety of no job depends on it.
-    """
+    has moved; `at_once` if it continues a recorded commit. A short commit writes none. A heartbeat that
+    cannot be written is only logged: the safety of no job depends on it."""
     ended = threading.Event()
 
     temporary = context.job.content(f"heartbeat-{run}")

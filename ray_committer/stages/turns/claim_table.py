@@ -1,8 +1,7 @@
 """Claim the partitions that a job writes in the log of its table, before old files are listed.
 
-The look at other jobs comes first: it finds jobs that were set up elsewhere, and ends those that have
-stopped. The claim gives the job its place among all jobs of the table. A job that must wait for another
-withdraws its declaration, so it holds nothing.
+The look at other jobs comes first: it finds jobs that were set up elsewhere. The claim gives the job its
+place among all jobs of the table. A job that must wait withdraws its declaration.
 """
 
 from __future__ import annotations

@@ -33,8 +33,7 @@ NEAR = 16
 
 
 def turn_of(context: JobContext, record: CommitRecord, *, is_resumed: bool) -> Turn:
-    """The turn of a recorded job, which has made its claim if its table has a log: in this run, or in
-    another, if `is_resumed`."""
+    """The turn of a recorded job; if `is_resumed`, another run has made its claim."""
     if record.table is None:
         return Turn(context)
     return RecordedTurn(context, record, record.table, is_resumed)
@@ -42,8 +41,7 @@ def turn_of(context: JobContext, record: CommitRecord, *, is_resumed: bool) -> T
 
 @dataclass(slots=True)
 class RecordedTurn(Turn):
-    """The turn of a recorded job of a table with a log; `decided` is where that says that the job is
-    committed, once this run knows it."""
+    """The turn of a recorded job of a table with a log; `decided` is its commit there, once known."""
 
     record: CommitRecord
     table: ClaimedTable
@@ -57,8 +55,7 @@ class RecordedTurn(Turn):
     def commit(self) -> int | None:
         """Append that a sealed job is committed, unless the log says it; the version of that. If another
         run made the claim, the table can be another one by now: `TableLogError`.
-        `CommitStateUnknownError` if the claim was given up, or another one of this job was committed:
-        the caller removes no old file then."""
+        `CommitStateUnknownError` if the claim was given up, or another counts: no old file goes."""
         context, table = self.context, self.table
         store, job, places = context.store, context.job, TablePlaces(context.job.destination)
         if self.is_resumed:
@@ -110,8 +107,7 @@ class RecordedTurn(Turn):
             append(context.store, places, entry, decided.version)
 
     def conclude(self) -> int | None:
-        """Save a checkpoint if many entries, or many files in them, are after the last one, and export
-        the table, if the options ask for it."""
+        """Save a checkpoint if many entries or files are after the last one; export if asked to."""
         version = self._version()
         if version is not None:
             if _is_due(self.context, self.record, self.table, version):

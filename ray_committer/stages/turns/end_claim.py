@@ -1,12 +1,9 @@
 """End the job of a claim that is in the way of another job's claim, if that job has stopped.
 
 A job that is not recorded is aborted, but only at the end of the waiting time: until then, the same
-command can go on with it. A recorded job can no longer be refused, so it is finished, if the options say
-so. Both are changes of the state of that job, and the log follows its state.
-
-A claim shows who made it, and not who has run the same job again since. Two jobs that have claims for
-earlier work can wait for each other, and each would take the other one for stopped. So only the job with
-the earlier first claim aborts the other one.
+command can go on with it. A recorded job is finished, if the options say so. Two jobs that have claims
+for earlier work can wait for each other, and each would take the other one for stopped. So only the job
+with the earlier first claim aborts the other one.
 """
 
 from __future__ import annotations
@@ -32,8 +29,7 @@ from ray_committer.tables.claim import waited_too_long
 def end_claim(context: JobContext, obstacle: Obstacle, patience: Patience, *, is_later: bool) -> bool:
     """End the job of the claim in the way, if that is permitted now; notices say so. False if it is not
     ended, so that this job waits. It `is_later` if it has a claim for earlier work, and the other job
-    had its first claim before that. `CommitConflictError`, which says how a person ends that job, if the
-    waiting time is over."""
+    had its first claim before that. `CommitConflictError` if the waiting time is over."""
     is_same = obstacle.run_id is not None  # then this job waits for the end of its own work
     if not (patience.is_over or context.options.finish_others or is_same):
         return False

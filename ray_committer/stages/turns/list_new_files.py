@@ -1,8 +1,7 @@
 """List the new files of a job for the log of its table.
 
-Each worker lists the files of the manifests that it loads, and saves a list of each 10,000. The driver
-joins the rests, so there is about one list per 10,000 files. It holds one rest, which is less than a
-megabyte, and a name per list.
+Each worker saves a list of each 10,000 files of the manifests that it loads. The driver joins the rests:
+it holds one, which is less than a megabyte, and a name per list.
 """
 
 from __future__ import annotations

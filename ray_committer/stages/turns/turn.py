@@ -1,8 +1,7 @@
 """What a commit asks of the log of its job's table, which puts the jobs of the table in order.
 
-A commit asks at each step, and does not ask whether there is a log: for a job without one, `Turn` itself
-answers that there is nothing to wait for and nothing to say. `claim_table` answers before the job is
-recorded, and `commit_in_table` after that.
+A commit does not ask whether there is a log: for a job without one, `Turn` itself answers. `claim_table`
+answers before the job is recorded, and `commit_in_table` after that.
 """
 
 from __future__ import annotations
@@ -60,8 +59,7 @@ class Turn:
         return None
 
     def wait(self, declared: Seen, obstacle: Obstacle, patience: Patience) -> Seen:
-        """Withdraw the declaration, then end the job that is the obstacle, or wait a little for it; the
-        state after that."""
+        """Withdraw, then end the job in the way, or wait a little; the state after that."""
         raise NotImplementedError(f"{obstacle}: is an obstacle to no job without a log")
 
     @property
@@ -99,8 +97,7 @@ class Turn:
         """Say in the log that the old files of the job are gone; idempotent."""
 
     def conclude(self) -> int | None:
-        """After the job is committed, do for the table what is due; the version of the commit. Failures
-        are notices."""
+        """Do what is due after the commit; the version of that. Failures are notices."""
         if self.context.options.export_delta:
             where = self.context.job.destination
             self.context.notice(f"{mark(where)}: is not a table with a log, so nothing was exported")
