@@ -18,7 +18,7 @@ from ray_committer.protocol.table_work import TableWork
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.turns.list_new_files import relative
 from ray_committer.stores.base import StoreOperations
-from ray_committer.table_jobs.table_job import TableTasks, run_table_job, write_task
+from ray_committer.table_jobs.table_job import run_table_job, write_task
 from ray_committer.tables.checkpoint import FilesAt
 from ray_committer.work.worker import Worker
 
@@ -58,11 +58,9 @@ def drop_partitions(
     context: JobContext, work: TableWork, *, on_result: Callable[[CommitResult], None] = lambda _: None
 ) -> CommitResult:
     """Run a job that removes the partitions of its work."""
-
-    def write(context: JobContext) -> TableTasks:
-        return TableTasks(work, tuple(context.executor.run(_write_nothing, [0])))
-
-    return run_table_job(context, write, on_result=on_result)
+    return run_table_job(
+        context, work, lambda context: context.executor.run(_write_nothing, [0]), on_result=on_result
+    )
 
 
 def _write_nothing(worker: Worker, number: int) -> CommittedTask:

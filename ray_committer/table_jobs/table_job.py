@@ -8,8 +8,8 @@ this process knows which files it has read.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from ray_committer.errors import (
     CommitCancelledError,
@@ -53,22 +53,15 @@ _GIVEN_UP: dict[type[BaseException], str] = {
 """The advice after a job has failed and was given up; the error's own would name it."""
 
 
-@dataclass(frozen=True, slots=True)
-class TableTasks:
-    """What a job does, and its task attempts that count."""
-
-    work: TableWork
-    tasks: tuple[CommittedTask, ...]
-
-
 def run_table_job(
     context: JobContext,
-    write: Callable[[JobContext], TableTasks],
+    work: TableWork,
+    write: Callable[[JobContext], Iterable[CommittedTask]],
     *,
     on_result: Callable[[CommitResult], None] = lambda _: None,
 ) -> CommitResult:
-    """Set up the new job of `context`, let `write` run its tasks, and commit it; after a failure give
-    it up, unless it is recorded."""
+    """Set up the new job of `context`, let `write` run its tasks, and commit it as `work` says; after a
+    failure give it up, unless it is recorded. Of a task, `write` returns the attempt that counts."""
     setup_job(
         context.store,
         context.job,
@@ -84,9 +77,9 @@ def run_table_job(
             # At once, and also before the record: `dead_table_jobs` takes a job of this kind for dead
             # only by its last beat.
             with heartbeat(context, run, lambda: 0, at_once=True):
-                made = write(context)
+                tasks = tuple(write(context))
             context.check_cancelled()
-            return _commit(context, made, on_result)
+            return _commit(context, work, tasks, on_result)
     except _ENDED as e:
         _give_up(context, e)
         raise
@@ -139,9 +132,12 @@ def _is_dead(store: StoreOperations, job: JobAttempt) -> bool:
 
 
 def _commit(
-    context: JobContext, made: TableTasks, on_result: Callable[[CommitResult], None]
+    context: JobContext,
+    work: TableWork,
+    tasks: tuple[CommittedTask, ...],
+    on_result: Callable[[CommitResult], None],
 ) -> CommitResult:
-    state, work = read_job(context.store, context.job), made.work
+    state = read_job(context.store, context.job)
     table = state.seen.state.table if state.seen else None
     if table is None or table.table_id != work.table_id:
         raise TableLogGoneError(
@@ -151,8 +147,8 @@ def _commit(
     options = context.options.changed(
         mode=ConflictMode.APPEND if work.names_files else ConflictMode.OVERWRITE,
         table_work=work,
-        expected_tasks=len(made.tasks),
-        committed_tasks=made.tasks,
+        expected_tasks=len(tasks),
+        committed_tasks=tasks,
         ignore_other_attempts=True,
         mark_success=False,
     )

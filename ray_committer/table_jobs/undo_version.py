@@ -35,7 +35,7 @@ from ray_committer.stores.at_once import at_once
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.output import copy_file
 from ray_committer.table_jobs.table_files import files_of
-from ray_committer.table_jobs.table_job import TableTasks, run_table_job, write_task
+from ray_committer.table_jobs.table_job import run_table_job, write_task
 from ray_committer.tables.changes import committed_since
 from ray_committer.tables.checkpoint import FilesAt
 from ray_committer.tables.release import how_to_end
@@ -104,11 +104,11 @@ def undo_version(
 ) -> CommitResult:
     """Run a job that takes back a commit."""
 
-    def write(context: JobContext) -> TableTasks:
+    def write(context: JobContext) -> Iterator[CommittedTask]:
         batches = context.until_cancelled(_batches(plan.kept))
-        return TableTasks(plan.work, tuple(context.executor.run(partial(_restore, copy=copy), batches)))
+        return context.executor.run(partial(_restore, copy=copy), batches)
 
-    return run_table_job(context, write, on_result=on_result)
+    return run_table_job(context, plan.work, write, on_result=on_result)
 
 
 def _committed_at(
