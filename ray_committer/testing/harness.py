@@ -14,7 +14,6 @@ from ray_committer.job_files.job_status import JobStatus
 from ray_committer.job_files.read_job import read_job, without_late
 from ray_committer.options import CommitOptions
 from ray_committer.places.choose import output_of
-from ray_committer.places.task_files import TaskFiles
 from ray_committer.protocol.commit_result import CommitResult
 from ray_committer.protocol.paths import SUCCESS, TEMPORARY, JobAttempt, join, parent
 from ray_committer.protocol.record import ConflictMode
@@ -175,15 +174,6 @@ def commit_attempt(
     notes = (join(job.task_attempt(task_attempt_id), NOTES),)
     for directory in output_of(store).uploading(notes):  # as a task does
         store.delete_listed((directory,), lambda: True)
-
-
-def put_task_file(files: TaskFiles, name: str, data: bytes) -> None:
-    """Write a file of a task of a job that is made from the log of its table."""
-    if files.uploads is None:
-        files.store.write(files.path(name), data)
-        return
-    with files.open(name) as file:
-        file.write(data)
 
 
 def put_file(store: StoreOperations, path: str, data: bytes) -> None:

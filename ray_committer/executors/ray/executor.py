@@ -194,16 +194,13 @@ class RayExecutor:
             pool = self._own_pool = WorkerPool(self._options, self.width, self._about)
         # A lease counts from the request for it: a host that starts for longer would look lost.
         pool.host.wait_until_ready(cluster.WORKER_START_SECONDS)
-        limit = self._hosted_limit(pool)
-        self._limit.share(limit)
-        return PoolJob(pool, self._key, self._open_resources, limit, self._sink, self._about)
-
-    def _hosted_limit(self, pool: WorkerPool | SharedWorkerPool) -> HostedLimit:
-        """Return the commit's limit; in a pool that drivers share, the pool's limit for this store."""
+        options, name = self._options, self._key
         if isinstance(pool, SharedWorkerPool):
             # By the store's name and not the commit's: a store throttles all of its callers together.
-            return HostedLimit(pool.host.actor, self._key, pool.options, self._store)
-        return HostedLimit(pool.host.actor, self._key, self._options)
+            options, name = pool.options, self._store
+        limit = HostedLimit(pool.host.actor, self._key, options, name)
+        self._limit.share(limit)
+        return PoolJob(pool, self._key, self._open_resources, limit, self._sink, self._about)
 
     def _disconnect(self) -> None:
         if self._connected_here:

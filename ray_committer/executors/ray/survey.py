@@ -73,9 +73,5 @@ def _answers(ask: Callable[[], object], seconds: float) -> Iterator[NodeAnswer]:
         try:
             yield NodeAnswer(node, *ray.get(ref))
         except RayError as e:
-            yield NodeAnswer(node, error=_last_line(e))
-
-
-def _last_line(error: RayError) -> str:
-    """Return the line of a remote traceback that names the error."""
-    return str(error).strip().rpartition("\n")[2]
+            # The last line of a remote traceback names the error.
+            yield NodeAnswer(node, error=str(e).strip().rpartition("\n")[2])

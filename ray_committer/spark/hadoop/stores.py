@@ -73,23 +73,15 @@ def _umask(_url: str, conf: HadoopConf, _given: Mapping[str, Any]) -> dict[str, 
     return {UMASK: umask} if umask else {}
 
 
-def _gs(url: str, conf: HadoopConf, given: Mapping[str, Any]) -> dict[str, Any]:
-    return gs_options(parse_uri(url).authority, conf, given)
-
-
 def _abfs(url: str, conf: HadoopConf, given: Mapping[str, Any]) -> dict[str, Any]:
     return abfs_options(url.partition(":")[0].lower(), parse_uri(url).authority, conf, given)
-
-
-def _s3(url: str, conf: HadoopConf, given: Mapping[str, Any]) -> dict[str, Any]:
-    return s3a_options(parse_uri(url).authority, conf, given)
 
 
 _MAPPERS: dict[str, _Mapper] = {
     "hdfs": _hdfs,
     "webhdfs": _umask,
     "file": _umask,  # Hadoop also uses its own umask there, not the umask of the process
-    "gs": _gs,
+    "gs": lambda url, conf, given: gs_options(parse_uri(url).authority, conf, given),
     "abfs": _abfs,
-    "s3": _s3,
+    "s3": lambda url, conf, given: s3a_options(parse_uri(url).authority, conf, given),
 }

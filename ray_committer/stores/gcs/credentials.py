@@ -67,7 +67,9 @@ class GcsCredentials:
         self.base = filesystem.base.removesuffix("/storage/v1/")
         named = "the storage option endpoint_url, or STORAGE_EMULATOR_HOST,"
         server_address(f"gs://{bucket}", named, self.base, path=True)
-        self.user_project = _user_project(filesystem)
+        payer = filesystem.requester_pays
+        project = payer if isinstance(payer, str) else str(filesystem.project)
+        self.user_project = project if payer else None
         self._credentials = filesystem.credentials
         self._clock = clock
         self._lock = threading.Lock()
@@ -156,11 +158,3 @@ def _refuse_missing_key_file(bucket: str, token: Any) -> None:
         raise StoreRefusedError(
             f"gs://{bucket}: the key file '{token}' is not on {platform.node()}", "copy it to all nodes"
         )
-
-
-def _user_project(filesystem: GCSFileSystem) -> str | None:
-    """Return the project that pays for requests to a bucket whose owner does not."""
-    if not filesystem.requester_pays:
-        return None
-    payer = filesystem.requester_pays
-    return payer if isinstance(payer, str) else str(filesystem.project)

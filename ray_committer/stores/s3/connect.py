@@ -88,10 +88,6 @@ class Credentials:
         value = session.get_config_variable(name) or session.get_scoped_config().get(name)
         return str(value) if value else None
 
-    def domain(self, region: str) -> str:
-        """Return the domain of the servers of a region, such as ``amazonaws.com``."""
-        return "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
-
     def _in_use(self) -> Any:
         """Return the session; it is made when it is needed first, because that takes 10 milliseconds."""
         if self._session is None:
@@ -138,7 +134,8 @@ def find_place(bucket: str, options: Mapping[str, Any], credentials: Credentials
     by_path = options.get("path_style")
     # Other servers seldom name each bucket, and a dot in a bucket's name breaks the certificate.
     is_by_path = bool(endpoint) or "." in bucket if by_path is None else is_true("path_style", by_path)
-    address = endpoint or f"https://s3.{region}.{credentials.domain(region)}"
+    country = ".cn" if region.startswith("cn-") else ""
+    address = endpoint or f"https://s3.{region}.amazonaws.com{country}"
     url = server_address(f"s3://{bucket}", named, address)
     default = 443 if url.scheme == "https" else 80
     name = url.hostname or ""

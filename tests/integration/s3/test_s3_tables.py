@@ -32,7 +32,6 @@ from ray_committer.tables.append import append, append_next
 from ray_committer.tables.put import init_table as put_definition
 from ray_committer.tables.put import put_entry
 from ray_committer.testing import MemoryStore, SimulatedCrash, run_commit, visible_files, write_job
-from ray_committer.testing.harness import put_task_file
 from ray_committer.work.worker import Worker
 from tests import table_crashes
 from tests.doubles import pending_uploads
@@ -158,7 +157,8 @@ def test_a_task_of_a_job_from_the_log_that_fails_leaves_no_upload_and_the_next_o
     pending: list[list[str]] = []
 
     def write(files: TaskFiles, stem: str) -> None:
-        put_task_file(files, f"day=1/{stem}", b"1")
+        with files.open(f"day=1/{stem}") as file:
+            file.write(b"1")
         pending.append(pending_uploads(store))
         if len(pending) == 1:
             raise ZeroDivisionError
