@@ -13,7 +13,8 @@ import pytest
 import ray_committer
 from ray_committer import CommitOptions
 from ray_committer.errors import StoreRefusedError, StoreUnavailableError
-from ray_committer.promises import store_lines, uploads
+from ray_committer.promises import examine as doctor
+from ray_committer.promises import uploads
 from ray_committer.promises.all import PROMISES
 from ray_committer.promises.examine import examine
 from ray_committer.promises.lines import Diagnosis, Line, Verdict
@@ -315,14 +316,14 @@ def test_an_interrupted_doctor_cleans_up():
 
 
 def test_a_slow_store_is_warned_of(monkeypatch):
-    monkeypatch.setattr(store_lines, "SLOW_SECONDS", 0.0)
+    monkeypatch.setattr(doctor, "SLOW_SECONDS", 0.0)
     diagnosis = diagnose(memory())
     assert by_verdict(diagnosis, Verdict.WARNING) >= {"latency"}
     assert not diagnosis.failed
 
 
 def test_a_latency_is_a_median_and_a_percentile():
-    assert store_lines.spread([0.001] * 18 + [0.5, 1.0]) == "1.00 ms (p95 500.00)"
+    assert doctor.spread([0.001] * 18 + [0.5, 1.0]) == "1.00 ms (p95 500.00)"
     measured = line(diagnose(memory()), "latency").measured
     assert measured.startswith("rename 0.")
     assert measured.count("ms (p95 ") == 2
