@@ -11,7 +11,7 @@ import errno
 import itertools
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
@@ -20,7 +20,7 @@ from ray_committer.errors import StoreRefusedError
 from ray_committer.limits.waiting import RETRY_SECONDS
 from ray_committer.protocol.actions import Answer, CompleteUpload
 from ray_committer.protocol.paths import parent
-from ray_committer.stores.answers import read_field
+from ray_committer.stores.answers import read_field, whole_number
 from ray_committer.stores.base import (
     FileStatus,
     StoreCapabilities,
@@ -33,10 +33,9 @@ from ray_committer.stores.deadline import first_deadline
 from ray_committer.stores.http import HttpClient
 from ray_committer.stores.options import is_true
 from ray_committer.stores.s3 import xml
-from ray_committer.stores.s3.bucket import PAGE_ITEMS, S3Bucket
+from ray_committer.stores.s3.bucket import PAGE_ITEMS, STAMP_HEADER, S3Bucket
 from ray_committer.stores.s3.conditions import check_conditions
 from ray_committer.stores.s3.connect import Credentials, find_place, trusted_certificates
-from ray_committer.stores.s3.statuses import children, listed, status_of, status_of_head
 from ray_committer.stores.uploads import UploadedParts, UploadPage
 
 DELETES_AT_ONCE = 4
@@ -76,7 +75,7 @@ class S3Store(StoreOperations):
     def get_status(self, path: str) -> FileStatus | None:
         headers = self._bucket.head(path[1:]) if path != "/" else None
         if headers is not None:
-            return status_of_head(path, headers)
+            return _status_of_head(path, headers)
         return FileStatus(path, is_directory=True) if self._is_directory(path) else None
 
     def list_status(self, path: str) -> list[FileStatus]:
@@ -86,7 +85,7 @@ class S3Store(StoreOperations):
         is_there = path == "/"
         for page in self._bucket.pages(prefix, delimiter="/"):
             is_there = is_there or bool(page.objects or page.prefixes)
-            statuses += listed(page)
+            statuses += xml.listed(page)
         if not is_there:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         return statuses
@@ -97,7 +96,7 @@ class S3Store(StoreOperations):
         prefix = _prefix(path)
         # Some servers show a directory after its last object is gone; objects are shown right.
         first = next(self._bucket.pages(prefix))
-        there = children(prefix, first.objects)
+        there = xml.children(prefix, first.objects)
         if first.token:
             shown = self.list_status(path)
             return [status for status in shown if status.path in there or self._holds(status)]
@@ -106,7 +105,7 @@ class S3Store(StoreOperations):
         return list(there.values())
 
     def list_files(self, path: str) -> list[FileStatus]:
-        return [status_of(item) for item in self._objects(path) if not item.name.endswith("/")]
+        return [xml.status_of(item) for item in self._objects(path) if not item.name.endswith("/")]
 
     def read(self, path: str) -> bytes:
         content, _ = self._bucket.get(path[1:])
@@ -170,7 +169,7 @@ class S3Store(StoreOperations):
         return True
 
     def list_objects(self, path: str) -> list[FileStatus]:
-        return [status_of(item) for item in self._objects(path)]
+        return [xml.status_of(item) for item in self._objects(path)]
 
     def delete_objects(self, listed: Sequence[FileStatus]) -> None:
         bound = self._binds_deletes
@@ -239,7 +238,7 @@ class S3Store(StoreOperations):
 
     def list_prefix(self, path: str) -> list[FileStatus]:
         pages = self._bucket.pages(path[1:], delimiter="/")
-        return [status for page in pages for status in listed(page) if self._holds(status)]
+        return [status for page in pages for status in xml.listed(page) if self._holds(status)]
 
     def _objects(self, path: str) -> Iterator[xml.Listed]:
         return (item for page in self._bucket.pages(_prefix(path)) for item in page.objects)
@@ -275,6 +274,26 @@ class S3Store(StoreOperations):
 def _prefix(path: str) -> str:
     """Return the prefix of the names of all objects below a directory."""
     return "" if path == "/" else f"{path[1:]}/"
+
+
+def _status_of_head(path: str, headers: Mapping[str, str]) -> FileStatus:
+    """The status of the object at `path`, from the headers that describe it."""
+    etag, modified = headers.get("etag", "").strip('"'), headers.get("last-modified")
+    return FileStatus(
+        path=path,
+        is_directory=False,
+        size=read_field(whole_number, headers.get("content-length", "0"), "Content-Length", path),
+        modified_milliseconds=(
+            read_field(_of_date, modified, "Last-Modified", path) if modified else None
+        ),
+        etag=etag,
+        version=etag,
+        stamp=headers.get(STAMP_HEADER),
+    )
+
+
+def _of_date(text: str) -> int:
+    return int(parsedate_to_datetime(text).timestamp() * 1000)
 
 
 class S3Settings:

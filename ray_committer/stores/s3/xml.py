@@ -1,4 +1,4 @@
-"""The XML of S3's API: what is sent, and what is read of answers."""
+"""The XML of S3's API: what is sent, and what is read of answers and shown of objects."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
 from ray_committer.stores.answers import HttpAnswer, bad_field, foreign_answer, read_field, whole_number
+from ray_committer.stores.base import FileStatus
 from ray_committer.stores.uploads import PendingUpload, UploadPage
 
 PARTS = ("ListPartsResult", "ListPartsResponse")
@@ -154,6 +155,35 @@ def abort_rules_of(configuration: ElementTree.Element) -> list[AbortRule]:
         if _text(rule, "Status") == "Enabled"
         and (days := _text(rule, "AbortIncompleteMultipartUpload/DaysAfterInitiation"))
     ]
+
+
+def listed(page: Page) -> list[FileStatus]:
+    """The directories and files in a page of a listing, without the mark of the listed directory."""
+    directories = [FileStatus(f"/{name[:-1]}", is_directory=True) for name in page.prefixes]
+    return directories + [status_of(entry) for entry in page.objects if not entry.name.endswith("/")]
+
+
+def children(prefix: str, objects: Iterable[Listed]) -> dict[str, FileStatus]:
+    """What is directly in the directory with this prefix, by path, if these objects are below it."""
+    statuses: dict[str, FileStatus] = {}
+    for entry in objects:
+        name, slash, _ = entry.name[len(prefix) :].partition("/")
+        if name or slash:
+            path = f"/{prefix}{name}"
+            statuses[path] = FileStatus(path, is_directory=True) if slash else status_of(entry)
+    return statuses
+
+
+def status_of(entry: Listed) -> FileStatus:
+    """The status of an object in a listing."""
+    return FileStatus(
+        path=f"/{entry.name}",
+        is_directory=False,
+        size=entry.size,
+        modified_milliseconds=milliseconds(entry.modified, f"/{entry.name}"),
+        etag=entry.etag,
+        version=entry.etag,
+    )
 
 
 def milliseconds(moment: str, path: str) -> int | None:
