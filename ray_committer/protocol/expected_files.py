@@ -7,7 +7,7 @@ are not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from struct import Struct
 
 from ray_committer.protocol.fingerprints import FEW, fingerprint
@@ -28,15 +28,8 @@ def pack_expected(files: Iterable[tuple[str, Expectation]]) -> bytes:
         if directory not in directories:
             directories[directory] = _number(directory)
         modified = expected.modified_milliseconds
-        rows.append(
-            _ROW.pack(
-                directories[directory],
-                _number(path),
-                expected.size,
-                etag_number(expected.etag),
-                _NONE if modified is None else modified,
-            )
-        )
+        facts = expected.size, etag_number(expected.etag), _NONE if modified is None else modified
+        rows.append(_ROW.pack(directories[directory], _number(path), *facts))
     return b"".join(rows)
 
 
@@ -50,8 +43,11 @@ def by_directory(
     """
     expected_by_directory: dict[bytes, dict[bytes, Expectation]] = {}
     for part in parts:
-        for directory, path, expected in _expectations(_share(part, number, shares)):
-            expected_by_directory.setdefault(directory, {})[path] = expected
+        for directory, path, size, etag, modified in _ROW.iter_unpack(_share(part, number, shares)):
+            expected = expected_by_directory.setdefault(directory.to_bytes(8, "little"), {})
+            expected[path.to_bytes(8, "little")] = Expectation(
+                size, str(etag) if etag else None, None if modified == _NONE else modified
+            )
     return expected_by_directory
 
 
@@ -80,15 +76,6 @@ def _share(part: bytes, number: int, shares: int) -> bytes:
     # there.
     columns = numpy.frombuffer(part, dtype="<u8").reshape(-1, _ROW.size // 8)
     return bytes(columns[columns[:, 0] % numpy.uint64(shares) == number].tobytes())
-
-
-def _expectations(rows: bytes) -> Iterator[tuple[bytes, bytes, Expectation]]:
-    for directory, path, size, etag, modified in _ROW.iter_unpack(rows):
-        yield (
-            directory.to_bytes(8, "little"),
-            path.to_bytes(8, "little"),
-            Expectation(size, str(etag) if etag else None, None if modified == _NONE else modified),
-        )
 
 
 def _number(text: str) -> int:

@@ -7,6 +7,7 @@ milliseconds. Source: Hadoop ``IOStatisticsSnapshot``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
@@ -54,10 +55,7 @@ class Durations:
         if not seconds:
             return
         key = f"{name}.failures" if failed else name
-        timed = self._timed.get(key)
-        if timed is None:
-            timed = self._timed[key] = _Timed(name)
-        timed.add(seconds)
+        self._timed.setdefault(key, _Timed(name)).add(seconds)
 
     def statistics(self) -> IOStatistics:
         """Everything recorded, in milliseconds; the counter of a name also counts failed operations."""
@@ -71,14 +69,13 @@ class Durations:
         return snapshot
 
 
+@dataclass(slots=True)
 class _Timed:
-    __slots__ = ("count", "longest", "name", "shortest", "sum")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.count = 0
-        self.sum = self.longest = 0.0
-        self.shortest = float("inf")
+    name: str
+    count: int = 0
+    sum: float = 0.0
+    longest: float = 0.0
+    shortest: float = float("inf")
 
     def add(self, seconds: Sequence[float]) -> None:
         self.count += len(seconds)

@@ -6,7 +6,7 @@ partition, are only for those who read it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import msgspec
 from msgspec import structs
@@ -64,8 +64,7 @@ def follow(
     `TableLogError` if an entry cannot follow.
     """
     in_flight = {pending.version: pending for pending in state.in_flight}
-    version, quiet = state.version, state.quiet
-    named = state.named
+    version, quiet, named = state.version, state.quiet, state.named
     committed = list[ClaimCommitted]()
     for version, entry in entries:
         if isinstance(entry, TableClaim):
@@ -74,18 +73,12 @@ def follow(
         # claim.
         elif (ended := in_flight.pop(entry.claim, None)) is not None:
             if isinstance(entry, TableCommit) and ended.committed is None:
-                committed.append(
-                    ClaimCommitted(
-                        version,
-                        ended.version,
-                        ended.claim,
-                        entry.removed,
-                        entry.kept,
-                        entry.at_milliseconds,
-                    )
-                )
+                what = entry.removed, entry.kept, entry.at_milliseconds
+                committed.append(ClaimCommitted(version, ended.version, ended.claim, *what))
                 in_flight = {
-                    pending.version: pending for pending in _of_others(in_flight.values(), ended.claim)
+                    at: pending
+                    for at, pending in in_flight.items()
+                    if not ended.claim.repeats(pending.claim)
                 }
             # The committed claim itself stays in flight as long as it has old files to remove: readers
             # of directories still see those.
@@ -110,10 +103,6 @@ def quiet_at(version: int, entry: LogEntry) -> int:
     is_last = not (isinstance(entry, TableCommit) and entry.removed.files)
     first = version - (2 if isinstance(entry, TableDone) else 1)  # `done` comes after the commit
     return version if is_last and entry.claim == first == entry.quiet + 1 else entry.quiet
-
-
-def _of_others(claims: Iterable[ClaimInFlight], claim: TableClaim) -> Iterator[ClaimInFlight]:
-    return (pending for pending in claims if not claim.repeats(pending.claim))
 
 
 def ended_since(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import Any, TypeVar
 
 from ray_committer.errors import DatabaseUnavailableError, RayCommitterError
@@ -68,28 +68,27 @@ class Session:
 
     @contextmanager
     def _cursor(self) -> Iterator[Any]:
-        try:
-            cursor = self._connection.cursor()
-            try:
-                yield cursor
-            finally:
-                cursor.close()
-        except RayCommitterError:
-            raise
-        except Exception as e:  # noqa: BLE001 - of a driver
-            # Drivers put the whole connection string into some errors: such a cause is not shown.
-            raise as_ours(e, self.database) from _without_secrets(e, self.database)
+        with _errors_as_ours(self.database), closing(self._connection.cursor()) as cursor:
+            yield cursor
+
+
+@contextmanager
+def _errors_as_ours(database: Database) -> Iterator[None]:
+    try:
+        yield
+    except RayCommitterError:
+        raise
+    except Exception as e:  # noqa: BLE001 - of a driver
+        # Drivers put the whole connection string into some errors: such a cause is not shown.
+        has_secret = any(secret in str(e) for secret in database.secrets)
+        raise as_ours(e, database) from None if has_secret else e
 
 
 @contextmanager
 def open_session(database: Database, connect: Connect) -> Iterator[Session]:
     """Open a session for the length of a block."""
-    try:
+    with _errors_as_ours(database):
         connection = connect(database)
-    except RayCommitterError:
-        raise
-    except Exception as e:  # noqa: BLE001 - of a driver
-        raise as_ours(e, database) from _without_secrets(e, database)
     try:
         session = Session(database, connection, dialect_of(database))
         session.dialect.begin_session(session)
@@ -138,24 +137,14 @@ class Sessions:
         self._open.close()
 
 
-@contextmanager
-def sessions(database: Database, connect: Connect) -> Iterator[Sessions]:
+def sessions(database: Database, connect: Connect) -> closing[Sessions]:
     """Sessions for the length of a block."""
-    opened = Sessions(database, connect)
-    try:
-        yield opened
-    finally:
-        opened.close()
+    return closing(Sessions(database, connect))
 
 
 def dialect_of(database: Database) -> Dialect:
     """Return the dialect of a database."""
     return _DIALECTS[database.kind]()
-
-
-def _without_secrets(error: Exception, database: Database) -> Exception | None:
-    """The cause, or None if it shows what a URL keeps secret."""
-    return None if any(secret in str(error) for secret in database.secrets) else error
 
 
 _DIALECTS: dict[str, Callable[[], Dialect]] = {"postgresql": Postgresql, "sqlite": Sqlite}

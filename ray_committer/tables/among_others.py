@@ -115,9 +115,10 @@ class Entrant:
         A process that was slow can be many files behind. It does not wait before it looks for the next
         one: otherwise it may never come to the end of a log that grows.
         """
+        look_at_next = partial(read_file, self._store, self._table, version)
         # The next file may be there already: one look costs less than a listing, and keeps up with a log
         # that grows.
-        if self._is_behind and (there := self._timed(partial(self._look, version))) is not None:
+        if self._is_behind and (there := self._timed(look_at_next)) is not None:
             return there
         self._is_behind = False
         rivals, rank = self._others(known, version)
@@ -131,7 +132,7 @@ class Entrant:
         for look in range(LOOKS * min(rank, LAST)):
             requests = AGAIN if look else PACKED
             self._sleep(min(requests * self._seconds / self._requests, waiting.OTHERS.longest))
-            if (there := self._timed(partial(self._look, version))) is not None:
+            if (there := self._timed(look_at_next)) is not None:
                 # Found at the first look: the file was there before this process came, so it lags behind
                 # the others.
                 self._is_behind = look == 0
@@ -147,9 +148,7 @@ class Entrant:
         # A draft is never changed under its name, so each is read once.
         new = [name for name in first if name not in self._read]
         self._read.update(zip(new, at_once(self._store, self._read_draft, new), strict=True))
-        drafts = [
-            (name.seen, entry_read) for name in first if (entry_read := self._read[name]) is not None
-        ]
+        drafts = [(name.seen, read) for name in first if (read := self._read[name]) is not None]
         pack = pack_of(entry, drafts, self._since, known, version)
         # Nobody else's entry can be in the pack, and the own entry alone needs no second draft.
         if len(pack) == 1:
@@ -160,9 +159,6 @@ class Entrant:
         # Another process has put a file there, so it is ahead of this one.
         self._is_behind = there != pack
         return there
-
-    def _look(self, version: int) -> list[LogEntry] | None:
-        return read_file(self._store, self._table, version)
 
     def _list(self) -> list[DraftName]:
         """The drafts that are there, in order, without those that are much older than the own one."""

@@ -6,8 +6,6 @@ if its commit comes after it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
 from ray_committer.errors import TableLogGoneError
 from ray_committer.protocol.table_entry import LogEntry, TableClaim, TableCommit
 from ray_committer.protocol.table_paths import TablePlaces
@@ -28,7 +26,11 @@ def committed_since(
     known = {version for version, entry in entries if isinstance(entry, TableClaim)}
     if all(entry.claim in known for _, entry in entries if isinstance(entry, TableCommit)):
         before = TableState(since)
-        entries = list(_about(entries, known))
+        entries = [
+            (version, entry)
+            for version, entry in entries
+            if isinstance(entry, TableClaim) or entry.claim in known
+        ]
     else:
         before = read_state(store, table, table_id, since)
     return follow(before, entries)[1]
@@ -43,10 +45,3 @@ def _entries_since(store: StoreOperations, table: TablePlaces, since: int) -> li
         if head >= since:
             raise
         raise version_gone(table, since, head) from e
-
-
-def _about(entries: Sequence[tuple[int, LogEntry]], claims: set[int]) -> Iterator[tuple[int, LogEntry]]:
-    """The entries about some claims."""
-    for version, entry in entries:
-        if isinstance(entry, TableClaim) or entry.claim in claims:
-            yield version, entry

@@ -22,7 +22,7 @@ from ray_committer.protocol.claims import (
     judge,
     same_run,
 )
-from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.table_entry import TableClaim, TableDefinition, is_abort_of
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_runs import CommittedRun, run_after
@@ -234,11 +234,11 @@ def _refused(
     store: StoreOperations, table: TablePlaces, claim: TableClaim, obstacle: Obstacle
 ) -> CommitConflictError:
     rival = obstacle.other
+    give_up = abort_command(store, new_job_attempt(table.destination, claim.job_id, claim.job_attempt))
     return CommitConflictError(
         f"{mark(table.destination)}: job {rival.claim.job_id} (version {rival.version}) has written to "
         f"{_shown(obstacle)}, which job {claim.job_id} has read at version {claim.base}",
-        f"nothing was changed: give this job up with: {abort_command(store, _job(table, claim))}; "
-        f"then run its application again",
+        f"nothing was changed: give this job up with: {give_up}; then run its application again",
     )
 
 
@@ -270,7 +270,3 @@ def _shown(obstacle: Obstacle) -> str:
     paths = obstacle.partitions
     shown = "the whole table" if WHOLE_TABLE in paths else some_of(paths)
     return shown if obstacle.run_id is None else f"{shown}, under run id {obstacle.run_id}"
-
-
-def _job(table: TablePlaces, claim: TableClaim) -> JobAttempt:
-    return new_job_attempt(table.destination, claim.job_id, claim.job_attempt)

@@ -102,7 +102,7 @@ class TableSnapshot:
             )
         # A job that is still at work may not have moved it yet: then it is at its old place, unless that
         # name has a new file by now.
-        if by.claim_version not in self._later[1] or self._is_there(kept):
+        if by.claim_version not in self._later[1] or self._store.get_status(kept) is not None:
             return kept
         if file.path not in self._names_of_new(by):
             return path
@@ -122,9 +122,6 @@ class TableSnapshot:
         by = ClaimCommitted(pending.committed, pending.version, pending.claim, entry.removed)
         removed = {file.path for file in self._read(by, by.removed, below) if file.path in below}
         return not removed.isdisjoint(self._names_of_new(by))
-
-    def _is_there(self, kept: str) -> bool:
-        return self._store.get_status(kept) is not None
 
     def _names_of_new(self, by: ClaimCommitted) -> frozenset[str]:
         if by.version not in self._new_names:

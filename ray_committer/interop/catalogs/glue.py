@@ -77,15 +77,11 @@ class GlueTable(Catalog):
         return [_location(partition) for partition in self._all()]
 
     def _described(self) -> Mapping[str, Any]:
-        from botocore.exceptions import ClientError
-
-        try:
-            with self._failures(ClientError):
+        with self._failures():
+            try:
                 answer = self._client.get_table(DatabaseName=self._database, Name=self._name)
-        except ClientError as e:
-            if e.response["Error"]["Code"] == "EntityNotFoundException":
+            except self._client.exceptions.EntityNotFoundException as e:
                 raise no_such_table(self.table, "Glue") from e
-            raise self._failed(e) from e
         description: Mapping[str, Any] = answer["Table"]
         if description.get("TableType") == "VIRTUAL_VIEW":
             raise CatalogTableError(f"{self.table}: is a view, which has no partitions")
@@ -128,18 +124,13 @@ class GlueTable(Catalog):
                 )
 
     @contextmanager
-    def _failures(self, *passed: type[Exception]) -> Iterator[None]:
+    def _failures(self) -> Iterator[None]:
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:
             yield
         except (BotoCoreError, ClientError) as e:
-            if isinstance(e, passed):
-                raise
-            raise self._failed(e) from e
-
-    def _failed(self, error: Exception) -> CatalogError:
-        return CatalogError(f"{self.table}: Glue does not do this: {error}")
+            raise CatalogError(f"{self.table}: Glue does not do this: {e}") from e
 
 
 def _client() -> Any:
