@@ -88,8 +88,7 @@ def begin_state(store: StoreOperations, job: JobAttempt, state: JobState) -> See
 
 def adopt_state(store: StoreOperations, job: JobAttempt, phase: Phase = Phase.OPEN) -> Seen | None:
     """Read the state of a job attempt; if Hadoop's committer set the job up, give it a state in `phase`.
-    The tasks of such a job know no stamp. What was read before must be read again. None if it is
-    gone."""
+    Its tasks know no stamp, and what was read of it before must be read again. None if it is gone."""
     current = read_state(store, job)
     if current is not None:
         return current

@@ -54,9 +54,8 @@ def find_spark_uploads(store: StoreOperations, job: JobAttempt) -> tuple[set[Upl
     directories = output_of(store).uploading(magic.directories)
     there = [directory for directory in directories if _is_there(store, directory)]
     left = s3a_attempts(store, job.destination, job.job_id) if there else []
-    if any(
-        status.job.number != job.number for status in left
-    ):  # of a job of Hadoop's; Spark makes no second one
+    # Of a job of Hadoop's: Spark makes no second one.
+    if any(status.job.number != job.number for status in left):
         return set(), []
     uploads = {
         (upload.path, upload.id)

@@ -40,8 +40,7 @@ class Places(ABC):
     @abstractmethod
     def begin_state(self, job: JobAttempt, state: JobState, make: Callable[[Request], T]) -> T:
         """Give a job its first state, by a request that `make` makes and settles; return its answer.
-        ``FileExistsError`` if the job has a state. ``FileNotFoundError`` if it has no directory to
-        move."""
+        ``FileExistsError`` if it has one, ``FileNotFoundError`` if it lacks a directory for it."""
 
     @abstractmethod
     def add_content(self, job: JobAttempt, nonce: str, content: bytes) -> str:

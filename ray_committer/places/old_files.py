@@ -240,8 +240,7 @@ def move_back(store: StoreOperations, place: str, path: str) -> None:
 
 
 def return_stranger(store: StoreOperations, place: str, path: str) -> None:
-    """Move back what is not the caller's; `CommitStateUnknownError`, with both kept, if that is
-    taken."""
+    """Move back what is not the caller's; `CommitStateUnknownError`, both files kept, beside another."""
     try:
         move_back(store, place, path)
     except (FileExistsError, IsADirectoryError, NotADirectoryError) as e:

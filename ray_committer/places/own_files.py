@@ -87,7 +87,7 @@ class WrittenFiles(OwnFiles):
         for attempt in range(attempts + 1):
             try:
                 settle(
-                    partial(self._advance, path, replaced, data.decode()),
+                    partial(self.store.advance, path, replaced, data.decode()),
                     lambda: self._read(path) == data,
                     attempts=attempts,
                 )
@@ -106,9 +106,6 @@ class WrittenFiles(OwnFiles):
                     return
             else:
                 return
-
-    def _advance(self, path: str, replaced: StoredState | None, text: str) -> None:
-        self.store.advance(path, replaced, text)
 
     def put_named(self, path: str, data: bytes, *, temporary: str) -> None:
         settle(lambda: self.store.write(path, data))

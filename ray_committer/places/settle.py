@@ -11,7 +11,10 @@ ATTEMPTS = 8
 
 
 def settle(
-    request: Callable[[], None], is_done: Callable[[], bool] = lambda: False, *, attempts: int = ATTEMPTS
+    request: Callable[[], object],
+    is_done: Callable[[], bool] = lambda: False,
+    *,
+    attempts: int = ATTEMPTS,
 ) -> None:
     """Make `request`; repeat it while the store does not answer and `is_done` returns False. One that
     fails if it was done, such as a rename, needs no `is_done`: its caller checks then."""

@@ -192,6 +192,11 @@ class CommitRecord(msgspec.Struct, frozen=True, kw_only=True):
     replaced where it is, and no log of a table says that the job is committed."""
 
     @property
+    def old_files(self) -> tuple[ReplacedFile, ...]:
+        """All old files that give way to the job, but for ``_SUCCESS``."""
+        return (*self.replaced, *self.overwritten)
+
+    @property
     def replaces(self) -> bool:
         """Whether old data goes."""
         return bool(self.replaced or self.overwritten or self.emptied)

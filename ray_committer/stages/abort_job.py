@@ -1,7 +1,6 @@
 """Abort a job: decide that it is aborted, then delete its directory. Refused after its commit has begun.
 
-The decision changes the job's state, so not both an abort and a commit succeed. Source: Hadoop
-AbortJobStage.
+That changes the job's state, so an abort and a commit cannot both succeed. Source: Hadoop AbortJobStage.
 """
 
 from __future__ import annotations

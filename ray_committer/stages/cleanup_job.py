@@ -51,9 +51,8 @@ def cleanup_job(context: JobContext, committed: Seen, record: CommitRecord | Non
 
 
 def end_other_attempts(context: JobContext) -> bool:
-    """Abort the other attempts of a committed job, which must not outlive it; idempotent. False, with a
-    notice, if the store refused to: then nothing is cleaned up. A clean-up that lists the job does
-    it."""
+    """Abort the other attempts of a committed job, unless its clean-up does; idempotent. False, with a
+    notice, if the store refused to: then nothing must be cleaned up."""
     if context.places.cleanup_ends_attempts and context.options.cleanup:
         return True
     try:
@@ -68,8 +67,8 @@ def _delete_tree(
     context: JobContext, tree: JobTree, committed: Seen, manifests: Sequence[ManifestRef]
 ) -> None:
     """Abort the other attempts and delete all of this one, by one listing of the job, if that shows the
-    state `committed`; the state is deleted last, on condition that it has not changed. Uploads are
-    looked for only if a task attempt that does not count has noted some, or for a job of Spark."""
+    state `committed`; the state goes last, if it has not changed. Uploads are looked for only if an
+    attempt that does not count has noted some, or for a job of Spark."""
     store, job = context.store, context.job
     # Another process has removed the job, and perhaps set it up again since: nothing of that is touched
     # (D7).
@@ -115,8 +114,8 @@ def _delete(
 
 
 def _delete_attempts(context: JobContext, gone: JobAttempt, manifests: Sequence[ManifestRef]) -> None:
-    """Delete the directories of many task attempts on all workers, where the deletion of a directory
-    takes one request per name below it. Elsewhere a listing of each would gain nothing."""
+    """Delete the directories of many task attempts on all workers, where their deletion takes one
+    request per name. Elsewhere a listing of each would gain nothing."""
     if not context.places.clears_attempts(context.job):
         return
     directories = (_attempt_directory(context.job, ref) for ref in manifests)

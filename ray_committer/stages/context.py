@@ -58,13 +58,9 @@ class JobContext:
     end_other: EndJob = cannot_end
     is_adopted: bool = False
     places: Places = field(init=False)
-    """Where the files of the job are on this kind of store, and how they go."""
     old_files: OldFiles = field(init=False)
-    """How the files go that the job replaces."""
     own_files: OwnFiles = field(init=False)
-    """How the job's own files get their names."""
     output: Output = field(init=False)
-    """How its tasks write."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "places", places_of(self.store))

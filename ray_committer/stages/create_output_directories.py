@@ -48,7 +48,6 @@ def create_output_directories(context: JobContext) -> int:
 
 
 def _make_claimed(worker: Worker, limit: int, *, directories: Directories) -> int:
-    """Work: claim and make directories until none is left."""
     made = 0
     make = partial(_make, worker.store)
     while not worker.cancelled.is_set() and (claimed := directories.claim(limit)):

@@ -46,13 +46,13 @@ def refuse_what_cannot_be_kept(context: JobContext, old: OldFiles, claim: int) -
 def make_places_of_kept(context: JobContext, record: CommitRecord, nonce: str) -> None:
     """Make the directories aside, if the store needs them, before the state with this `nonce` exists."""
     if context.old_files.puts_aside:
-        _make_places(context, _places(context, _aside(context, nonce), _files(record)))
+        _make_places(context, _places(context, _aside(context, nonce), record.old_files))
 
 
 def keep_replaced_files(context: JobContext, record: CommitRecord, nonce: str) -> Removal:
     """Move the old files that `record` names to where they are kept, after the job was sealed under this
     `nonce`; idempotent. That is done before new files of the same names are moved."""
-    files = _files(record)
+    files = record.old_files
     if record.table is None or not files:
         return Removal()
     kept = TablePlaces(context.job.destination).kept_directory(record.table.version)
@@ -69,10 +69,6 @@ def keep_replaced_files(context: JobContext, record: CommitRecord, nonce: str) -
         _put_in_place(context, _aside(context, nonce), kept)
     sync_kept(context, [parent(kept), *_directories(_places(context, kept, files))])
     return removal
-
-
-def _files(record: CommitRecord) -> Sequence[ReplacedFile]:
-    return (*record.replaced, *record.overwritten)
 
 
 def _aside(context: JobContext, nonce: str) -> str:

@@ -234,7 +234,6 @@ def _not_all(context: JobContext, listed: int, loaded: int) -> MissingManifestsE
 
 
 def _is_frozen_meanwhile(context: JobContext) -> bool:
-    """Whether another committer has frozen the manifests that are gone."""
     job, store = context.job, context.store
     return store.get_status(job.manifests) is None and store.get_status(job.frozen) is not None
 

@@ -28,8 +28,8 @@ from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.checks.attempts import task_of
 from ray_committer.stages.checks.find_destinations import find_destinations
 from ray_committer.stages.checks.items import check_items
-from ray_committer.stages.checks.links import check_links
 from ray_committer.stages.checks.obstacles import noted, refuse
+from ray_committer.stages.checks.permissions import check_links, check_removals
 from ray_committer.stages.checks.places import (
     check_destinations,
     in_the_way,
@@ -38,7 +38,6 @@ from ray_committer.stages.checks.places import (
     refuse_linked_directories,
     what_blocks,
 )
-from ray_committer.stages.checks.removals import check_removals
 from ray_committer.stages.checks.sources import sources_error
 from ray_committer.stages.checks.uploads import check_uploads
 from ray_committer.stages.context import JobContext
@@ -91,7 +90,7 @@ def look_at_data(
     # Collected and not raised one by one: after each repair a job of hours would find the next obstacle
     # (D5).
     errors: list[RayCommitterError] = [sources_error(wrong)] if wrong else []
-    data = _find_data(context, roots.empty)
+    data = dict(pair for pairs in context.run_batches(_first_names, roots.empty) for pair in pairs)
     if data:
         errors.append(data_error(data))
     directories = context.executor.directories.share(0, 1)
@@ -110,9 +109,10 @@ def look_at_data(
     errors += check_items(context, loaded.manifests, written_to, places.held, old.files, written, before)
     # What the commit itself will make: an old file there is in its way, although it is to be removed
     # later (R9).
-    made = _with_ancestors(needed(context.store, directories))
+    made = set(needed(context.store, directories))
+    made |= {above for path in made for above in ancestors(path, "/")}
     blocking = places.blocking | _blocked_by_old(context, old, made)
-    taken = _taken_by_old(old, written) | _without(places.taken, old)
+    taken = _taken(places.taken, old, written)
     # Names in a directory that holds data are not listed once more: the error about the data covers
     # them.
     if blocking := _without_covered(blocking, data):
@@ -244,13 +244,8 @@ def _check_unique(context: JobContext, loaded: LoadedManifests) -> None:
             )
 
 
-def _find_data(context: JobContext, directories: Sequence[str]) -> dict[str, str]:
-    """The directories that hold data, each with the first name there that readers see."""
-    return dict(pair for pairs in context.run_batches(_first_names, directories) for pair in pairs)
-
-
 def _first_names(worker: Worker, directories: tuple[str, ...]) -> list[tuple[str, str]]:
-    """Work: the directories that hold data, each with its first name."""
+    """Work: the directories that hold data, each with the first name there that readers see."""
 
     def look(directory: str) -> tuple[str, str | None]:
         try:
@@ -273,12 +268,6 @@ def _without_covered(problems: dict[str, str], data: Mapping[str, str]) -> dict[
     return {path: what for path, what in problems.items() if not is_within(parent(path), data.keys())}
 
 
-def _without(taken: dict[str, str], old: OldData) -> dict[str, str]:
-    """The names that are taken by something other than old data."""
-    files = {file.path for file in old.files}
-    return {path: what for path, what in taken.items() if path not in files}
-
-
 def _written_again(context: JobContext, loaded: LoadedManifests, old: OldData) -> frozenset[str]:
     """The old files and directories with the same paths as new files of the job."""
     names = {file.path for file in old.files}
@@ -290,10 +279,11 @@ def _written_again(context: JobContext, loaded: LoadedManifests, old: OldData) -
     return frozenset(names & written)
 
 
-def _taken_by_old(old: OldData, written: frozenset[str]) -> dict[str, str]:
-    """The old directories in the place of new files, as problems by path."""
+def _taken(taken: dict[str, str], old: OldData, written: frozenset[str]) -> dict[str, str]:
+    """What is in the place of new files, by path: old directories, and what is no old data."""
     files = {file.path for file in old.files}
-    return dict.fromkeys(written - files, "is a directory where the job needs a file")
+    by_old = dict.fromkeys(written - files, "is a directory where the job needs a file")
+    return by_old | {path: what for path, what in taken.items() if path not in files}
 
 
 def _blocked_by_old(context: JobContext, old: OldData, made: set[str]) -> dict[str, str]:
@@ -313,7 +303,3 @@ def _emptied(
     # The destination stays, also if it is empty then: readers and later jobs expect it.
     kept = {context.job.destination, *made, *old.no_directories}
     return needed(context.store, sorted({*old.directories, *roots} - kept))
-
-
-def _with_ancestors(directories: Collection[str]) -> set[str]:
-    return {*directories, *(above for path in directories for above in ancestors(path, "/"))}

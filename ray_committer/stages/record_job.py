@@ -214,8 +214,8 @@ def _check_and_freeze(decision: _Decision) -> bool:
 def _refuse_wrong_sources(
     run: CommitRun, loaded: LoadedManifests, roots: ModeRoots, load: Callable[[], object]
 ) -> None:
-    """If sources are missing or changed, raise an error that names them and all other obstacles.
-    `ManifestsChangedError` if a task has saved since the load, until the freeze."""
+    """Name missing or changed sources, and all other obstacles, in one error; `ManifestsChangedError` if
+    a task has saved since."""
     context = run.context
     try:
         wrong = loaded.wrong_sources

@@ -130,7 +130,6 @@ def _remove_directory(store: StoreOperations, path: str) -> str | None:
 
 
 def _remove_from_directories(worker: Worker, groups: tuple[Group, ...], *, remove: Remove) -> Removal:
-    """Work: remove the old files of some directories."""
     removal = Removal()
     for unchanged, gone_already in worker.map(partial(_still_old, worker.store), groups):
         if not worker.cancelled.is_set():
@@ -152,7 +151,6 @@ def _try_to_remove(store: StoreOperations, remove: Remove, old: Old) -> Removal:
 
 
 def _remove(store: StoreOperations, old: Old) -> bool:
-    """Remove a replaced file in the safest way that the store offers."""
     file, place = old
     return old_files_of(store).remove(
         file.path, file.version, lambda: put_old_file_aside(store, file, own_name(place))

@@ -62,13 +62,11 @@ class Renamed:
     @property
     def statistics(self) -> IOStatistics:
         """The counters of the moved files."""
-        statistics = aggregate(
-            count(names.FILES_COMMITTED, self.files), count(names.BYTES_COMMITTED, self.bytes)
-        )
-        recovered = self.proved.total()
-        return (
-            aggregate(statistics, count(names.RENAME_RECOVERED, recovered)) if recovered else statistics
-        )
+        statistics = count(names.FILES_COMMITTED, self.files)
+        statistics = aggregate(statistics, count(names.BYTES_COMMITTED, self.bytes))
+        if recovered := self.proved.total():
+            statistics = aggregate(statistics, count(names.RENAME_RECOVERED, recovered))
+        return statistics
 
 
 @dataclass(frozen=True, slots=True)

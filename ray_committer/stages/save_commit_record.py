@@ -49,12 +49,9 @@ def refuse_foreign_paths(
     The record was read from a directory in which others can also write. `allowed_roots` are the caller's
     directories besides the destination. The error names the command that allows them, also to `undo`."""
     path, roots = context.job.content(record.nonce), (context.job.destination, *allowed_roots)
-    files = [*record.replaced, *record.overwritten]
-    if record.success is not None:
-        files.append(record.success)
-    old = {file.path: parent(file.path) for file in files} | {
-        emptied: emptied for emptied in record.emptied
-    }
+    files = [*record.old_files, *([record.success] if record.success is not None else [])]
+    old = {file.path: parent(file.path) for file in files}
+    old |= {path: path for path in record.emptied}
     for named in (*old, *record.allowed_roots):
         # Also what the destination contains: `_temporary` and the log of a table belong to other jobs
         # (R21).

@@ -33,31 +33,15 @@ def save_summary_report(
     failure: Exception | None,
     *,
     committed: bool | None = False,
+    of_abort: bool = False,
 ) -> None:
     """Write the report of a commit if its directory was given; it replaces the report of an earlier run.
     After a `failure`, the job can be `committed` in spite of it; None if that is not known."""
-    stage = context.journal.failed_stage or names.COMMIT_JOB
-    _save(context, record, filenames, failure, stage=stage, success=failure is None, committed=committed)
-
-
-def save_abort_report(context: JobContext, failure: Exception | None) -> None:
-    """Write the report of an abort, unless one is there: the report of the commit says why it failed."""
-    _save(context, None, [], failure, stage=names.ABORT, success=False, committed=None)
-
-
-def _save(
-    context: JobContext,
-    record: CommitRecord | None,
-    filenames: Sequence[str],
-    failure: Exception | None,
-    *,
-    stage: str,
-    success: bool,
-    committed: bool | None,
-) -> None:
     directory = context.options.summary_directory
     if directory is None:
         return
+    stage = names.ABORT if of_abort else context.journal.failed_stage or names.COMMIT_JOB
+    success = failure is None and not of_abort
     name = f"summary-{context.job.job_id}.json"
     data = success_data(context, record, filenames, success=success, stage=stage)
     if data.diagnostics is not None:
@@ -77,6 +61,11 @@ def _save(
     except Exception as e:  # noqa: BLE001 - whatever it is, the job has ended as it has ended
         path = join(without_password(directory), name)
         context.notice(f"{mark(path)}: the summary report could not be written: {e}")
+
+
+def save_abort_report(context: JobContext, failure: Exception | None) -> None:
+    """Write the report of an abort, unless one is there: the report of the commit says why it failed."""
+    save_summary_report(context, None, [], failure, committed=None, of_abort=True)
 
 
 def _place(context: JobContext, directory: str) -> tuple[StoreOperations, str]:

@@ -112,10 +112,10 @@ def _is_counted(
     stamp: str,
     sleep: Sleep,
 ) -> bool:
-    """Look again after a manifest was saved: True if the job's commit includes it. False if the commit
-    has not begun. `CommitRecordExistsError` if it has begun without the manifest,
-    `CommitStateUnknownError` if the job is over, or undecided for long. While the job is declared, its
-    committer may still find the manifest, so this waits for the decision."""
+    """Look again after a manifest was saved: True if the job's commit includes it, False if it has not
+    begun. While the job is declared, its committer may still find the manifest, so this waits.
+    `CommitRecordExistsError` if the commit has begun without it, `CommitStateUnknownError` if the job is
+    over, or undecided for long."""
     for look in range(LOOKS):
         if look:
             sleep(waiting.LOOK_SECONDS)

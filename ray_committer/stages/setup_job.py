@@ -158,7 +158,6 @@ def _no_directory(store: StoreOperations, path: str, kind: str) -> CommitConflic
 def _begin(
     store: StoreOperations, job: JobAttempt, intent: Intent, *, needs_table: bool, run_id: str | None
 ) -> str:
-    """Make the job's directories and its state; return its stamp."""
     places_of(store).make_job(job)
     try:
         first = begin_state(store, job, new_state(intent))
@@ -281,5 +280,4 @@ def first_data(store: StoreOperations, directory: str) -> str | None:
 
 
 def _has_stopped(status: JobStatus) -> bool:
-    """Whether a commit was recorded and no process is at work on it."""
     return status.is_decided and not status.is_alive

@@ -39,8 +39,7 @@ def sync_destinations(context: JobContext) -> None:
 def sync_replaced(context: JobContext, record: CommitRecord) -> None:
     """Force the removal or replacement of old files to disk; else a power cut may bring them back."""
     if context.syncs:
-        old = (*record.replaced, *record.overwritten)
-        directories = list(dict.fromkeys(parent(file.path) for file in old))
+        directories = list(dict.fromkeys(parent(file.path) for file in record.old_files))
         _run(context, _sync_what_is_there, batches(context.executor, directories))
 
 
@@ -82,7 +81,6 @@ def _run(context: JobContext, work: Work[None], groups: Iterable[Paths]) -> None
 
 
 def _sync_files(worker: Worker, paths: Paths) -> None:
-    """Work: force some files to disk."""
     worker.for_each(worker.store.sync, paths)
 
 
@@ -95,7 +93,6 @@ def _sync_directories(worker: Worker, paths: Paths) -> None:
 
 
 def _sync_what_is_there(worker: Worker, paths: Paths) -> None:
-    """Work: force the names in some directories to disk; some directories may be gone."""
     worker.for_each(partial(_sync_unless, FileNotFoundError, worker.store), paths)
 
 

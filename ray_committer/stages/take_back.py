@@ -154,7 +154,7 @@ def take_from_destination(
 
 
 def _prove(entry: Entry, status: FileStatus, source: FileStatus | None) -> Proof | None:
-    """The proof that a file is the job's: once that was taken, only a second name of it is."""
+    """The proof that a file is the job's; once its own was taken, only a second name of that one is."""
     if source is None:
         return prove(entry.expected, status.observation())
     return Proof.SAME_FILE if source.file_id is not None and source.file_id == status.file_id else None

@@ -119,7 +119,6 @@ def _packs(manifests: Sequence[ManifestRef]) -> Iterator[tuple[ManifestRef, ...]
 def _pack_expected(
     worker: Worker, refs: tuple[ManifestRef, ...], *, held: frozenset[str]
 ) -> tuple[None, bytes]:
-    """Work: pack the files that must be at the destination according to the manifests."""
     return None, b"".join(worker.map(partial(_expected, worker, held=held), refs))
 
 

@@ -46,17 +46,14 @@ def complete_entry(
     for attempt in range(1, attempts + 1):
         # First without replacing, also where an old file is known: it may be gone by now, and the answer
         # shows it without another request.
+        looks_after = 0 if attempt == attempts else LOOKS_AFTER
         answer, cause = _ask(store, action, None)
-        judgement, file = _judge(
-            store, action, answer, look=attempt == attempts or _must_look(attempt, cause)
-        )
+        judgement, file = _judge(store, action, answer, look=_must_look(attempt, cause, looks_after))
         # Then bound to the version of the old file that was just seen, so that no other file is
         # replaced.
         if judgement.verdict is Verdict.CONFLICT and file is not None and _is_old(file, old):
             answer, cause = _ask(store, action, file.version)
-            judgement, file = _judge(
-                store, action, answer, look=attempt == attempts or _must_look(attempt, cause)
-            )
+            judgement, file = _judge(store, action, answer, look=_must_look(attempt, cause, looks_after))
             if judgement.verdict is Verdict.CONFLICT and _is_old(file, old):
                 judgement = Judgement(Verdict.NOT_DONE)
         if judgement.verdict is Verdict.DONE:
@@ -125,9 +122,9 @@ def _ask(
         return Answer.UNCLEAR, e
 
 
-def _must_look(attempt: int, cause: OSError | None) -> bool:
+def _must_look(attempt: int, cause: OSError | None, looks_after: int) -> bool:
     """Whether an unclear answer must be judged now: no answer at all is asked for again first."""
-    return attempt >= LOOKS_AFTER or (cause is not None and not isinstance(cause, StoreUnavailableError))
+    return attempt >= looks_after or (cause is not None and not isinstance(cause, StoreUnavailableError))
 
 
 def _judge(

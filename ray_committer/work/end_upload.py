@@ -24,10 +24,9 @@ class Ended(NamedTuple):
 
 def abort_pending(store: StoreOperations, path: str, upload: str) -> bool:
     """Abort an upload if the store still has it; return whether it had."""
-    uploads = store
-    if not uploads.is_pending(path, upload):
+    if not store.is_pending(path, upload):
         return False
-    uploads.abort_upload(path, upload)
+    store.abort_upload(path, upload)
     return True
 
 

@@ -25,9 +25,8 @@ _NOTHING: Mapping[str, bytes] = MappingProxyType({})
 def new_sidecar(
     worker: Worker, path: str, data: bytes, manifest: TaskManifest, loaded: Sequence[Entry], attempt: str
 ) -> bytes | WrongSources | None:
-    """The sidecar of the manifest at `path`; None if it needs no sidecar. If the manifest lacks versions
-    or checksums, lists the task attempt's files in the directory `attempt`. `WrongSources` if one is
-    wrong."""
+    """The sidecar of the manifest at `path`; None if it needs none. The files in `attempt` are listed if
+    it lacks versions or checksums: `WrongSources` if one is missing or has another size."""
     capabilities = worker.store.capabilities
     is_said = capabilities.versions is Versions.ETAG and all(file.e or file.u for file in manifest.files)
     identities = None

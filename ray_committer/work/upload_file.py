@@ -115,7 +115,6 @@ class UploadFile(PartedFile):
         self._parts.append(self._pool.submit(self._store.put_part, self.path, upload, number, data))
 
     def _add(self, data: bytes) -> int:
-        """Count a part; return its number."""
         self._etags.append(hashlib.md5(data, usedforsecurity=False).hexdigest())
         return len(self._etags)
 

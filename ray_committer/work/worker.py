@@ -188,9 +188,8 @@ class Worker:
         )
 
     def _places(self, ref: ManifestRef) -> tuple[str, ...]:
-        """Where a manifest or its sidecar is: among the frozen ones or, before the freeze, where tasks
-        save them; it may be frozen between the two looks. On a store that completes uploads, the task
-        has saved a copy that is read if another attempt has replaced its manifest."""
+        """Where a manifest or its sidecar is: frozen, or where tasks save them; it may be frozen between
+        the two looks. On a store that completes uploads, the task has saved a copy, too."""
         job, name = self.job, kept_name(ref)
         if self.store.has(StoreOperations.publish) and ref.sidecar is None:
             attempt = ref.task_attempt_directory or job.task_attempt(ref.task_attempt_id or "unnamed")

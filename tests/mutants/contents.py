@@ -14,8 +14,8 @@ from ray_committer.limits.permits import Permits
 from ray_committer.protocol.hidden_names import is_passed_over
 from ray_committer.protocol.manifest import decode_manifest, digest
 from ray_committer.stages.checks.attempts import refuse_unsaved
-from ray_committer.stages.checks.links import check_links
 from ray_committer.stages.checks.obstacles import refuse
+from ray_committer.stages.checks.permissions import check_links
 from ray_committer.stages.checks.places import refuse_linked_directories
 from ray_committer.stages.checks.sources import check_sources_at_once
 from ray_committer.stages.checks.uploads import check_uploads

@@ -8,7 +8,7 @@ from ray_committer.job_files.job_status import JobStatus
 from ray_committer.places.old_files import is_same, replaced_file
 from ray_committer.protocol.java_numbers import float_texts
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
-from ray_committer.stages.checks.removals import check_removals
+from ray_committer.stages.checks.permissions import check_removals
 from ray_committer.stages.old_data.old_files_aside import (
     end_removal,
     put_old_files_back,

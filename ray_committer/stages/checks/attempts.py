@@ -103,7 +103,6 @@ def _name(context: JobContext, manifest: ManifestRef) -> str:
 
 
 def _holds_output(store: StoreOperations, tasks: str, name: str) -> bool:
-    """Whether an attempt has written a file that would be committed."""
     above = f"{tasks}/{name}/"
     return any(
         not is_passed_over(status.path.removeprefix(above))

@@ -26,12 +26,9 @@ def _find_in_batch(
     worker: Worker, refs: tuple[ManifestRef, ...], *, wanted: frozenset[bytes]
 ) -> list[tuple[str, str]]:
     """Work: the destinations of some manifests that have a wanted fingerprint."""
-    find = partial(_find_in_manifest, worker, wanted=wanted)
+
+    def find(ref: ManifestRef) -> list[tuple[str, str]]:
+        loaded = entries(worker.recorded(ref).manifest, worker.store.spec)
+        return [(entry.dest, ref.name) for entry in loaded if fingerprint(entry.dest) in wanted]
+
     return [hit for hits in worker.map(find, refs) for hit in hits]
-
-
-def _find_in_manifest(
-    worker: Worker, ref: ManifestRef, *, wanted: frozenset[bytes]
-) -> list[tuple[str, str]]:
-    destinations = (entry.dest for entry in entries(worker.recorded(ref).manifest, worker.store.spec))
-    return [(path, ref.name) for path in destinations if fingerprint(path) in wanted]

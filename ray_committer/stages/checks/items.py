@@ -97,9 +97,8 @@ def _no_room(full: Mapping[str, _Room], added: Mapping[str, int], limit: int) ->
 def _with_claims(
     context: JobContext, before: Sequence[ClaimInFlight], directories: Collection[str]
 ) -> dict[str, _Room]:
-    """The rooms of the directories to which the jobs of other claims add files. These jobs move files at
-    this time, so one listing shows what is there and what is to come.
-    """
+    """The rooms of the directories to which the jobs of other claims add files. They move files at this
+    time, so one listing shows what is there and what is to come."""
     table, coming = TablePlaces(context.job.destination), defaultdict[str, dict[str, str]](dict)
     for claim in (pending.claim for pending in before):
         files = each_file(

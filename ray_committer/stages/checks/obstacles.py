@@ -27,8 +27,7 @@ def noted(errors: list[RayCommitterError]) -> Iterator[None]:
 
 
 def refuse(errors: Sequence[RayCommitterError]) -> None:
-    """Raise one error, of the type of the first, with the texts of all and their advice, if there are
-    any."""
+    """Raise the `errors`, if any, as one of the type of the first, with all texts, then all advice."""
     if len(errors) > 1:
         what, advice = zip(*(error.parts for error in errors), strict=True)
         raise type(errors[0])(". Also: ".join(what), "; ".join(dict.fromkeys(advice)))

@@ -85,7 +85,6 @@ def _wanted(read: Sequence[_Read]) -> list[str]:
 
 
 def _list(worker: Worker, directories: Sequence[str]) -> dict[str, list[FileStatus]]:
-    """Work: list some directories."""
     return dict(worker.map(lambda path: (path, list_directory(worker.store, path)), directories))
 
 

@@ -84,17 +84,15 @@ class _AbortRule:
 
     def concerns(self, upload: PendingUpload) -> bool:
         """Whether the rule aborts this upload in less than a day."""
-        if (
-            upload.began_milliseconds is None
-            or upload.began_milliseconds > self._now - HOUR_MILLISECONDS
-        ):
+        began = upload.began_milliseconds
+        if began is None or began > self._now - HOUR_MILLISECONDS:
             return False
         if not self._is_read:
             days, self._is_read = self._days(), True
             # A day of the limit is kept in reserve: the commit itself takes time, and the rule runs once
             # a day.
             self._limit = None if days is None else self._now - (days - 1) * DAY_MILLISECONDS
-        return self._limit is not None and upload.began_milliseconds < self._limit
+        return self._limit is not None and began < self._limit
 
     def _days(self) -> int | None:
         """The days of the rule; None also if it cannot be read, which does not concern the commit."""
@@ -132,7 +130,6 @@ def _tally_of_job(context: JobContext, manifests: Sequence[ManifestRef]) -> Tall
 
 
 def _tally_of_batch(worker: Worker, refs: tuple[ManifestRef, ...]) -> Tally:
-    """Work: the tally of the uploads of some manifests."""
     tallies = worker.map(lambda ref: _tally(map(_name_of, _uploads(worker, ref))), refs)
     return reduce(_sum, tallies, NOTHING)
 
@@ -159,7 +156,6 @@ def _looked_for(
 
 
 def _marks_of_batch(worker: Worker, refs: tuple[ManifestRef, ...]) -> list[Marks]:
-    """Work: the fingerprints of the uploads of some manifests."""
     return list(worker.map(lambda ref: (ref, b"".join(map(_mark, _uploads(worker, ref)))), refs))
 
 

@@ -57,19 +57,16 @@ def list_replaced_files(context: JobContext, roots: Sequence[str]) -> OldData:
             no_directories += files
             names = {status.name for status in statuses if parent(status.path) == destination}
             for status in statuses:
+                is_top = parent(status.path) == destination
                 # Only beside a log of this package: then `_delta_log` is its export. Elsewhere it
                 # belongs to the data that is replaced.
-                if (
-                    DIRECTORY in names
-                    and status.name == DELTA_LOG
-                    and parent(status.path) == destination
-                ):
+                if is_top and status.name == DELTA_LOG and DIRECTORY in names:
                     continue
                 if status.name == TEMPORARY:
                     destinations.append(parent(status.path))
                     continue
                 if status.name == DIRECTORY:
-                    if parent(status.path) != destination:
+                    if not is_top:
                         raise holds_table(parent(status.path))
                     continue
                 if status.is_directory and status.is_link:

@@ -61,7 +61,6 @@ def _find_partitions(context: JobContext, manifests: Sequence[ManifestRef]) -> t
 
 
 def _partitions_of_batch(worker: Worker, refs: tuple[ManifestRef, ...]) -> set[str]:
-    """Work: the directories that the files of some manifests are in."""
     partitions: set[str] = set()
     return partitions.union(*worker.map(partial(_partitions_of, worker), refs))
 

@@ -134,7 +134,6 @@ def _each(context: JobContext, record: CommitRecord, move: _Move) -> tuple[list[
 
 
 def _move_parts(worker: Worker, parts: tuple[_Part, ...], *, move: _Move) -> tuple[list[str], list[str]]:
-    """Work: move what is in some directories aside."""
     back, taken = list[str](), list[str]()
     for directory, first, files in parts:
         pairs = [

@@ -19,8 +19,8 @@ from ray_committer.protocol.paths import SUCCESS, JobAttempt, join, parent
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.protocol.success import SuccessData, decode_success
 from ray_committer.stages.checks.obstacles import refuse
+from ray_committer.stages.checks.permissions import check_removals
 from ray_committer.stages.checks.places import is_taken
-from ray_committer.stages.checks.removals import check_removals
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.take_away import is_still, remove_husk
 from ray_committer.stores.base import StoreOperations

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NoReturn
 
 from ray_committer.errors import (
     CommitAbortedError,
@@ -39,31 +40,32 @@ from ray_committer.tables.jobs_in_log import AbortedWithoutClaim, Logged, what_b
 def finish_remnant(context: JobContext) -> tuple[Outcome, int | None]:
     """The outcome for a job with nothing left to commit, and the version of the table at which it was
     committed, if it has a log; an error if it was not committed."""
-    with _answers(context.job):
-        return _finish_remnant(context)
-
-
-def _finish_remnant(context: JobContext) -> tuple[Outcome, int | None]:
-    job = context.job
-    # The log is asked first: it keeps every end, and `_SUCCESS` only the last one (D8).
-    version = _version_in_log(context)
-    if version is None and not (is_noted(context.store, job) or is_gone_committed(context.store, job)):
-        if context.options.expected_tasks is not None:
-            raise JobGoneError(
-                f"{mark(job.manifests)}: {context.options.expected_tasks} tasks succeeded but their "
-                "manifests are gone, and _SUCCESS is not this job's",
-                f"the job may have been committed by another "
-                f"process, or another job's clean-up may have deleted all of {mark(job.temporary)}: "
-                f"look for its files in {mark(job.destination)}",
-            )
-        if context.store.get_status(job.directory) is not None:
-            context.notice(
-                f"{mark(job.directory)}: holds only what paused processes wrote after the job had "
-                f"ended; delete it with: {abort_command(context.store, job)}"
-            )
-        raise not_found(context.store, job.destination, job.job_id)
-    finish_cleanup(context)
+    job, store = context.job, context.store
+    with _answers(job):
+        # The log is asked first: it keeps every end, and `_SUCCESS` only the last one (D8).
+        version = _version_in_log(context)
+        if version is None and not (is_noted(store, job) or is_gone_committed(store, job)):
+            _refuse_remnant(context)
+        finish_cleanup(context)
     return Outcome.ALREADY_COMMITTED, version
+
+
+def _refuse_remnant(context: JobContext) -> NoReturn:
+    job = context.job
+    if context.options.expected_tasks is not None:
+        raise JobGoneError(
+            f"{mark(job.manifests)}: {context.options.expected_tasks} tasks succeeded but their "
+            "manifests are gone, and _SUCCESS is not this job's",
+            f"the job may have been committed by another "
+            f"process, or another job's clean-up may have deleted all of {mark(job.temporary)}: "
+            f"look for its files in {mark(job.destination)}",
+        )
+    if context.store.get_status(job.directory) is not None:
+        context.notice(
+            f"{mark(job.directory)}: holds only what paused processes wrote after the job had "
+            f"ended; delete it with: {abort_command(context.store, job)}"
+        )
+    raise not_found(context.store, job.destination, job.job_id)
 
 
 def _version_in_log(context: JobContext) -> int | None:

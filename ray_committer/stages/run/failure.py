@@ -23,9 +23,8 @@ from ray_committer.protocol.commit_result import CommitResult, Outcome
 from ray_committer.protocol.state import UNDECIDED
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import LOADS, ManifestsChangedError, changed_too_often
-from ray_committer.stages.run.commit_run import CommitRun
+from ray_committer.stages.run.commit_run import CommitProgress, CommitRun
 from ray_committer.stages.run.heartbeat import signing_off
-from ray_committer.stages.run.progress import CommitProgress
 from ray_committer.stages.run.throttling import note_limit
 from ray_committer.stages.save_summary_report import save_summary_report
 
@@ -109,7 +108,6 @@ _STOPPED: dict[Promise, tuple[type[RayCommitterError], str]] = {
 
 
 def _store_failure(context: JobContext, progress: CommitProgress, cause: OSError) -> RayCommitterError:
-    """The error for the caller of a commit in which a request failed."""
     kind, advice = _STOPPED[PARTLY if progress.is_decided else UNCHANGED]
     return kind(failed_request(cause, context.job.directory), advice)
 

@@ -115,17 +115,14 @@ class TableTurn(Turn):
         return self.must_look_for
 
     def must_look_for(self, count: int) -> Collection[str] | None:
-        """Of the jobs in so many directories at the destination, the ids of those that this job must
-        look at, besides those that were taken away; None for all. If the table is complete, each job
-        there has a turn, too, so its claim and the claim of this job are judged in the log. That leaves
+        """Of so many jobs at the destination, the ids of those to look at, besides those that were taken
+        away; None for all. In a complete table each job has a turn, so the log judges it. That leaves
         the jobs with a claim whose process may have died, also just after the commit."""
         # A few directories cost less than the question whether the table is complete.
         if count < MANY or not self._is_complete():
             return None
-        now, claims = (
-            self.context.now_milliseconds(),
-            [pending.claim for pending in self.claimant.others],
-        )
+        now = self.context.now_milliseconds()
+        claims = [pending.claim for pending in self.claimant.others]
         # A job that is alive goes by its claim. Of one that may be dead, only its own directory shows
         # whether its commit has begun.
         return {
@@ -150,7 +147,6 @@ class TableTurn(Turn):
         release_own(context.store, context.job, aborted, context.now_milliseconds())
 
     def explain(self, error: RayCommitterError) -> RayCommitterError:
-        """Add to an error that the claim stays in the log: only the job's state can end it."""
         if self.claimed is not None:
             version = self.claimed.version
             error.advise(
@@ -238,8 +234,8 @@ def _claim_of(
 
 
 def _check_read(context: JobContext, reads: Sequence[str]) -> None:
-    """`PreflightError` if a directory that was read is not there, unless all its names are partitions':
-    these can be without data. A name that is misspelled would protect nothing."""
+    """`PreflightError` if a directory that was read is not there: a name that is misspelled would
+    protect nothing. Partitions can be without data."""
     for path in reads:
         place = join(context.job.destination, path)
         is_partition = all("=" in name for name in path.split("/"))

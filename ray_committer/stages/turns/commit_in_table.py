@@ -6,8 +6,8 @@ undone after that. Each entry is in the log once, however many runs append it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from msgspec import structs
 
@@ -16,7 +16,7 @@ from ray_committer.interop.exports import run
 from ray_committer.job_files.commands import export_command
 from ray_committer.protocol.file_list import ListedFile
 from ray_committer.protocol.paths import is_inside
-from ray_committer.protocol.record import ClaimedTable, CommitRecord, ReplacedFile
+from ray_committer.protocol.record import ClaimedTable, CommitRecord
 from ray_committer.protocol.table_entry import Decision, TableAbort, TableCommit, TableDone
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.context import JobContext
@@ -28,6 +28,7 @@ from ray_committer.tables.file_sets import save_file_set
 from ray_committer.tables.log import read_entries, require_definition
 from ray_committer.tables.save_checkpoint import save_checkpoint
 
+E = TypeVar("E", TableCommit, TableDone)
 NEAR = 16
 """How far after an entry after which a checkpoint is due a commit that began before it saves one."""
 
@@ -50,7 +51,7 @@ class RecordedTurn(Turn):
 
     @property
     def ends_with_its_commit(self) -> bool:
-        return not _old_files(self.record)
+        return not self.record.old_files
 
     def commit(self) -> int | None:
         """Append that a sealed job is committed, unless the log says it; the version of that. If another
@@ -60,14 +61,7 @@ class RecordedTurn(Turn):
         store, job, places = context.store, context.job, TablePlaces(context.job.destination)
         if self.is_resumed:
             require_definition(store, places, table.table_id)
-        entry = TableCommit(
-            job_id=job.job_id,
-            job_attempt=job.number,
-            claim=table.version,
-            quiet=table.quiet,
-            named=table.named,
-            at_milliseconds=context.now_milliseconds(),
-        )
+        entry = self._entry(TableCommit, table.named)
         since, is_end = table.end or table.version, table.end > 0
         entries = read_entries(store, places, since, is_end=is_end)
         known = find_decision(store, places, entries, entry)
@@ -87,19 +81,21 @@ class RecordedTurn(Turn):
         self.decided = decided
         return decided.version
 
+    def _entry(self, kind: type[E], named: int) -> E:
+        return kind(
+            job_id=self.context.job.job_id,
+            job_attempt=self.context.job.number,
+            claim=self.table.version,
+            quiet=self.table.quiet,
+            named=named,
+            at_milliseconds=self.context.now_milliseconds(),
+        )
+
     def end(self) -> None:
-        """Append that the old files of a job whose commit is in the log are gone."""
         context, table, decided = self.context, self.table, self.decided
         if decided is None or not (removed := _removed(context, self.record)):
             return
-        entry = TableDone(
-            job_id=context.job.job_id,
-            job_attempt=context.job.number,
-            claim=table.version,
-            quiet=table.quiet,
-            named=table.named + len(removed),
-            at_milliseconds=context.now_milliseconds(),
-        )
+        entry = self._entry(TableDone, table.named + len(removed))
         places = TablePlaces(context.job.destination)
         if decided.end is not None:
             append_next(context.store, places, entry, decided.end)
@@ -164,9 +160,8 @@ def _given_up(context: JobContext, entry: str, decision: Decision) -> CommitStat
 
 
 def _is_due(context: JobContext, record: CommitRecord, table: ClaimedTable, committed: int) -> bool:
-    """Whether the entries of this job include one after which a checkpoint is due, or such an entry was
-    put just before the commit: of many jobs that commit at once, each looking for it would be too many.
-    """
+    """Whether a checkpoint is due after an entry of this job, or after one that was put just before the
+    commit: of many jobs that commit at once, each looking for it would be too many."""
     removed = _removed(context, record)
     is_last = is_due_between(range(table.version - 1, table.version), range(0))
     first = table.version - 1 if is_last else max(table.version - 1, committed - NEAR)
@@ -174,14 +169,10 @@ def _is_due(context: JobContext, record: CommitRecord, table: ClaimedTable, comm
     return is_due_between(versions, range(table.named - record.files, table.named + len(removed)))
 
 
-def _old_files(record: CommitRecord) -> Sequence[ReplacedFile]:
-    return (*record.replaced, *record.overwritten)
-
-
 def _removed(context: JobContext, record: CommitRecord) -> list[ListedFile]:
     """The old files in the table, as its log names them."""
     destination = context.job.destination
-    inside = (file for file in _old_files(record) if is_inside(file.path, destination))
+    inside = (file for file in record.old_files if is_inside(file.path, destination))
     return [
         ListedFile(relative(destination, file.path), file.size, file.modified_milliseconds, file.etag)
         for file in inside

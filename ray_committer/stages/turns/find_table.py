@@ -7,7 +7,6 @@ from ray_committer.job_files.job_state import Seen, StateChangedError, join_tabl
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import UNSTAMPED, Phase, TableBase
 from ray_committer.protocol.table_paths import TablePlaces
-from ray_committer.stages.turns.run_once import save_run_id
 from ray_committer.stores.base import StoreOperations
 from ray_committer.tables.log import find_last_file, read_definition
 
@@ -23,7 +22,7 @@ def find_table(
     if definition is None:
         return current
     if run_id is not None:
-        save_run_id(store, job, run_id)
+        store.write_once(job.run_id, run_id.encode())
     # After the run id is saved: the state names it, and whoever sees that state reads the file.
     base = TableBase(definition.table_id, find_last_file(store, table), has_run=run_id is not None)
     try:
@@ -39,11 +38,8 @@ def find_table_late(store: StoreOperations, job: JobAttempt, current: Seen) -> S
     """Note the table of an open job that another committer has set up, with its last version now: which
     one the job has read is not known. `StateChangedError` if another process changes the job.
     """
-    if (
-        current.phase is not Phase.OPEN
-        or current.state.stamp != UNSTAMPED
-        or current.state.table is not None
-    ):
+    state = current.state
+    if current.phase is not Phase.OPEN or state.stamp != UNSTAMPED or state.table is not None:
         return current
     table = TablePlaces(job.destination)
     definition = read_definition(store, table)

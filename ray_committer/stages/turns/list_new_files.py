@@ -124,7 +124,7 @@ def touched_directories(context: JobContext, record: CommitRecord) -> list[str]:
     relative to it and in order; not those that only contain others. The job must be loaded: errors as
     the coordinator's. The destination is not among them, since its files are in no partition."""
     destination = context.job.destination
-    old = {parent(file.path) for file in (*record.replaced, *record.overwritten)}
+    old = {parent(file.path) for file in record.old_files}
     written = {*context.executor.directories.share(0, 1)}
     written -= {above for path in written for above in ancestors(path, destination)}  # of the tasks
     inside = (path for path in {*old, *written, *record.emptied} if is_inside(path, destination))

@@ -58,11 +58,6 @@ def without_log(store: StoreOperations, destination: str, run_id: str) -> Settin
     )
 
 
-def save_run_id(store: StoreOperations, job: JobAttempt, run_id: str) -> None:
-    """Keep the run id with a job that is being set up."""
-    store.write_once(job.run_id, run_id.encode())
-
-
 def read_run_id(store: StoreOperations, job: JobAttempt, current: Seen) -> str | None:
     """The run id that a job was set up with."""
     table = current.state.table

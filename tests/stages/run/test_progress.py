@@ -15,7 +15,7 @@ from ray_committer.protocol.iostatistics import count
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.recovery import Proof
 from ray_committer.stages.rename_files import Renamed
-from ray_committer.stages.run.progress import CommitProgress
+from ray_committer.stages.run.commit_run import CommitProgress
 from ray_committer.testing import MemoryStore
 from tests.stages.support import context, record_of
 
