@@ -16,7 +16,8 @@ from ray_committer.cli.cancel import cancel_on_signals
 from ray_committer.cli.command import Command
 from ray_committer.cli.document import keep, print_report
 from ray_committer.cli.html_file import html_option, write_html
-from ray_committer.cli.lines import progress, tell
+from ray_committer.cli.lines import tell
+from ray_committer.cli.progress import progress
 from ray_committer.events import CancelToken, EventSink, to_all
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.jobs.commit import commit_job

@@ -1,4 +1,4 @@
-"""Show a running commit on standard error: as a display on a terminal, anywhere else as lines.
+"""Show a running commit as lines on standard error.
 
 There is one line every ten seconds, and one at once for each notable event.
 """
@@ -6,9 +6,8 @@ There is one line every ten seconds, and one at once for each notable event.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import click
@@ -29,16 +28,6 @@ class Shown:
 
     event: EventSink
     interrupt: Callable[[str], None]
-
-
-def progress() -> AbstractContextManager[Shown]:
-    """Show a commit until the block ends: drawn on a terminal, in lines elsewhere."""
-    is_terminal = sys.stderr is not None and sys.stderr.isatty()
-    if not is_terminal or os.environ.get("TERM", "dumb") in ("dumb", "unknown"):
-        return lines()
-    from ray_committer.cli.display import display  # only here, because it is slow to import
-
-    return display()
 
 
 def tell(line: str) -> None:

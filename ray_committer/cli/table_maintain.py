@@ -14,8 +14,8 @@ from rich.text import Text
 from ray_committer.cli import options as shared
 from ray_committer.cli.cancel import cancel_on_signals
 from ray_committer.cli.command import Command
-from ray_committer.cli.lines import progress
 from ray_committer.cli.print import count_text, print_result, size_text
+from ray_committer.cli.progress import progress
 from ray_committer.errors import SHOWN, ValidationError
 from ray_committer.events import CancelToken
 from ray_committer.executors.choose import ExecutorName

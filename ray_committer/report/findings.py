@@ -13,8 +13,8 @@ from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.recovery import Proof
 from ray_committer.protocol.statistic_names import COMMIT_JOB, RENAME_FILES
 from ray_committer.report.amounts import counted
-from ray_committer.report.commit_report import CommitReport, ThrottledRow, WorkerRow
 from ray_committer.report.progress import stage_name
+from ray_committer.report.run_data import RunData, ThrottledRow, WorkerRow
 
 SLOW = 0.5
 """A worker below this share of the median rate is a straggler, if it also cost time."""
@@ -39,7 +39,7 @@ class Straggler:
     cost: float
 
 
-def findings(report: CommitReport) -> list[str]:
+def findings(report: RunData) -> list[str]:
     """The findings, worst first."""
     return [
         *_failure(report),
@@ -52,7 +52,7 @@ def findings(report: CommitReport) -> list[str]:
     ]
 
 
-def stragglers(report: CommitReport) -> list[Straggler]:
+def stragglers(report: RunData) -> list[Straggler]:
     """The workers that were much slower than the others and delayed the renames, costliest first."""
     rows = [row for row in report.worker_rows if row.busy > 0 and row.files > 0]
     # Of two workers nobody can say which one is the usual one.
@@ -68,7 +68,7 @@ def stragglers(report: CommitReport) -> list[Straggler]:
     return sorted(slow_workers, key=lambda straggler: straggler.cost, reverse=True)
 
 
-def _cost(report: CommitReport, rows: list[WorkerRow], slow: WorkerRow, usual: float) -> float:
+def _cost(report: RunData, rows: list[WorkerRow], slow: WorkerRow, usual: float) -> float:
     """How much earlier the renames would have ended if `slow` had worked at the `usual` rate.
 
     For the time in which all worked: what the same files would have saved at the higher rate of all. For
@@ -84,7 +84,7 @@ def _cost(report: CommitReport, rows: list[WorkerRow], slow: WorkerRow, usual: f
     return together * (1 - rate / better) + alone * (1 - slow.files_per_second / better)
 
 
-def _failure(report: CommitReport) -> Iterator[str]:
+def _failure(report: RunData) -> Iterator[str]:
     if report.outcome is not Outcome.FAILED:
         return
     failed = [row.stage for row in report.stages if row.error and row.stage != COMMIT_JOB]
@@ -103,7 +103,7 @@ def _failure(report: CommitReport) -> Iterator[str]:
         yield f"It stopped{where} before any file was moved."
 
 
-def _changed(report: CommitReport) -> Iterator[str]:
+def _changed(report: RunData) -> Iterator[str]:
     """Old data that is read beside the new data."""
     if report.changed:
         files = counted(len(report.changed), "old file")
@@ -115,7 +115,7 @@ def _changed(report: CommitReport) -> Iterator[str]:
         )
 
 
-def _lost(report: CommitReport) -> Iterator[str]:
+def _lost(report: RunData) -> Iterator[str]:
     number = len(report.lost_workers) + report.dropped.get("lost_workers", 0)
     if not number:
         if report.shards_requeued:
@@ -133,7 +133,7 @@ def _lost(report: CommitReport) -> Iterator[str]:
     )
 
 
-def _throttled(report: CommitReport) -> Iterator[str]:
+def _throttled(report: RunData) -> Iterator[str]:
     for span in report.throttled_spans[:SHOWN]:
         yield _span(span)
     if len(report.throttled_spans) > SHOWN:
@@ -157,7 +157,7 @@ def _span(span: ThrottledRow) -> str:
     return f"{text} and had come back to {span.end:,.0f} when the commit ended."
 
 
-def _stragglers(report: CommitReport) -> Iterator[str]:
+def _stragglers(report: RunData) -> Iterator[str]:
     slow_workers = stragglers(report)
     for straggler in slow_workers[:SHOWN]:
         place = _place(straggler.row.worker, straggler.row.node)
@@ -171,7 +171,7 @@ def _stragglers(report: CommitReport) -> Iterator[str]:
         yield f"{number:,} more {'worker was' if number == 1 else 'workers were'} also slow."
 
 
-def _recovered(report: CommitReport) -> Iterator[str]:
+def _recovered(report: RunData) -> Iterator[str]:
     for proof, number in sorted(report.proved.items()):
         if number:
             why = "moved by an earlier run" if report.resumed else "moved, but the answer was lost"
@@ -180,7 +180,7 @@ def _recovered(report: CommitReport) -> Iterator[str]:
             yield f"{counted(number, 'rename')} {_were(number)} found done{reason}, proved {how}."
 
 
-def _retries(report: CommitReport) -> Iterator[str]:
+def _retries(report: RunData) -> Iterator[str]:
     if report.retries:
         requests = counted(report.retries, "request")
         yield f"{requests} had to be repeated after a failed or missing answer."

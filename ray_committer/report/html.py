@@ -11,10 +11,10 @@ from html import escape
 from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.statistic_names import COMMIT_JOB, RENAME_FILES
 from ray_committer.report.amounts import bytes_text, short_seconds
-from ray_committer.report.commit_report import CommitReport, StageRow, WorkerRow
 from ray_committer.report.findings import stragglers
 from ray_committer.report.html_style import PAGE_STYLE, STYLE
 from ray_committer.report.progress import stage_name
+from ray_committer.report.run_data import RunData, StageRow, WorkerRow
 from ray_committer.report.text import (
     commands,
     detail_texts,
@@ -42,13 +42,13 @@ _HEAD = """<!doctype html>
 """
 
 
-def report_html(report: CommitReport) -> str:
+def report_html(report: RunData) -> str:
     """Return the report as a whole page."""
     title = _text(f"job {report.job_id} {verdict(report)}", _NAME)
     return f"{_HEAD.format(title=title, style=PAGE_STYLE)}{report_fragment(report)}\n</body></html>\n"
 
 
-def report_fragment(report: CommitReport) -> str:
+def report_fragment(report: RunData) -> str:
     """Return the report with its style, for use inside another page, such as a notebook."""
     parts = [
         _verdict(report),
@@ -66,7 +66,7 @@ def report_fragment(report: CommitReport) -> str:
     return f'<style>{STYLE}</style><article class="rc">{"".join(parts)}</article>'
 
 
-def _verdict(report: CommitReport) -> str:
+def _verdict(report: RunData) -> str:
     failed = report.outcome is Outcome.FAILED
     lines = [
         f"<h1>{'&#10007;' if failed else '&#10003;'} Job {_text(report.job_id, _NAME)} "
@@ -83,7 +83,7 @@ def _verdict(report: CommitReport) -> str:
     return f'<header class="verdict{" failed" if failed else ""}">{"".join(lines)}</header>'
 
 
-def _numbers(report: CommitReport) -> str:
+def _numbers(report: RunData) -> str:
     cards = [
         f"<div><dt>{label}</dt><dd>{value}<small>{_text(detail, _NAME)}</small></dd></div>"
         for label, value, detail in six_numbers(report)
@@ -92,7 +92,7 @@ def _numbers(report: CommitReport) -> str:
     return f"<dl>{''.join(cards)}</dl>{''.join(details)}"
 
 
-def _detail(text: str, report: CommitReport) -> str:
+def _detail(text: str, report: RunData) -> str:
     """A detail; the address of a dashboard is a link, if it is safe for a reader to follow."""
     before, address, _ = text.partition(report.dashboard or "\n")
     if not address.startswith(("http://", "https://")) or len(address) > _NAME:
@@ -100,7 +100,7 @@ def _detail(text: str, report: CommitReport) -> str:
     return f'{escape(before)}<a href="{escape(address)}">{escape(address)}</a>'
 
 
-def _stages(report: CommitReport) -> str:
+def _stages(report: RunData) -> str:
     """One bar per stage, from its begin to its end; one after the other if these are not known."""
     rows = [row for row in report.stages if row.stage != COMMIT_JOB] or list(report.stages)
     begun, at = list[tuple[StageRow, float]](), 0.0
@@ -119,7 +119,7 @@ def _stages(report: CommitReport) -> str:
     return f"<table><tbody>{''.join(body)}</tbody></table>" if body else ""
 
 
-def _curve(report: CommitReport) -> str:
+def _curve(report: RunData) -> str:
     """A line, with the spans of throttling and the moments at which workers were lost."""
     if len(report.files_at) < 3:
         return ""
@@ -154,7 +154,7 @@ def _curve(report: CommitReport) -> str:
     )
 
 
-def _workers(report: CommitReport) -> str:
+def _workers(report: RunData) -> str:
     """The slowest workers, and the others folded; threads of the driver are alike, so all are folded."""
     rows = sorted(report.worker_rows, key=lambda row: row.files_per_second)
     if not rows:
@@ -196,7 +196,7 @@ def _worker(row: WorkerRow, best: float, is_slow: bool) -> str:
     )
 
 
-def _command(command: str, report: CommitReport) -> str:
+def _command(command: str, report: RunData) -> str:
     note = f'<p class="soft">{_text(values_text(report), _SENTENCE)}</p>'
     return f"<pre>{_text(command, _LONG)}</pre>{note if report.storage_options else ''}"
 

@@ -15,8 +15,9 @@ from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.iostatistics import IOStatistics
 from ray_committer.protocol.paths import SUCCESS
 from ray_committer.protocol.success import COMMITTER_NAME, DESTINATION, SuccessData, is_committed
-from ray_committer.report.commit_report import CommitReport, StageRow
+from ray_committer.report.commit_report import CommitReport
 from ray_committer.report.findings import findings
+from ray_committer.report.run_data import StageRow
 
 _ORDER = (
     names.SETUP,

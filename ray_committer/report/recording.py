@@ -28,14 +28,9 @@ from ray_committer.events import (
 )
 from ray_committer.protocol.commit_result import CommitResult
 from ray_committer.protocol.statistic_names import RENAME_FILES
-from ray_committer.report.commit_report import (
-    CommitReport,
-    LostWorkerRow,
-    StageRow,
-    ThrottledRow,
-    WorkerRow,
-)
+from ray_committer.report.commit_report import CommitReport
 from ray_committer.report.findings import findings
+from ray_committer.report.run_data import LostWorkerRow, StageRow, ThrottledRow, WorkerRow
 
 MOST_ROWS = 200
 MOST_LOST = 50

@@ -10,8 +10,8 @@ import msgspec
 from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.statistic_names import COMMIT_JOB
 from ray_committer.report.amounts import bytes_text, counted, short_seconds
-from ray_committer.report.commit_report import CommitReport
 from ray_committer.report.progress import stage_name
+from ray_committer.report.run_data import RunData
 
 WIDTH = 80
 UNKNOWN = "-"
@@ -31,12 +31,12 @@ _FAILED = {
 """What became of the job of a run that failed, by whether it is committed: before and after its name."""
 
 
-def report_text(report: CommitReport) -> str:
+def report_text(report: RunData) -> str:
     """Return the report as one text, with its verdict."""
     return "\n".join([*report_lines(report), "", verdict_line(report)])
 
 
-def report_json(report: CommitReport) -> str:
+def report_json(report: RunData) -> str:
     """Return the report as one JSON object."""
     fields = msgspec.to_builtins(report)
     fields["renames_per_second"] = round(report.renames_per_second, 1)
@@ -45,7 +45,7 @@ def report_json(report: CommitReport) -> str:
     return msgspec.json.format(msgspec.json.encode(fields), indent=2).decode()
 
 
-def report_lines(report: CommitReport) -> list[str]:
+def report_lines(report: RunData) -> list[str]:
     """Return the report in lines of at most 80 columns, except paths and commands, which are left whole.
 
     The lines are: the job, six numbers, findings, stages, the run, notes, and the command that runs the
@@ -77,7 +77,7 @@ def report_lines(report: CommitReport) -> list[str]:
     return [*lines, *_command_lines(report)]
 
 
-def verdict_line(report: CommitReport) -> str:
+def verdict_line(report: RunData) -> str:
     """Return what became of the job, with files, bytes and seconds, in one line."""
     done = report.moved + sum(report.proved.values())
     seconds = short_seconds(report.seconds)
@@ -92,7 +92,7 @@ def verdict_line(report: CommitReport) -> str:
     return f"{report.outcome.value}: job {report.job_id}, {amount}"
 
 
-def verdict(report: CommitReport) -> str:
+def verdict(report: RunData) -> str:
     """What became of the job, to follow its name."""
     if report.outcome is Outcome.FAILED:
         return _FAILED[report.committed][1]
@@ -101,7 +101,7 @@ def verdict(report: CommitReport) -> str:
     return _VERDICTS[report.outcome]
 
 
-def six_numbers(report: CommitReport) -> list[tuple[str, str, str]]:
+def six_numbers(report: RunData) -> list[tuple[str, str, str]]:
     """Files, bytes, time, rate, workers and requests: a label, the value, and a detail or nothing.
 
     The value is `UNKNOWN` if an old file does not have it.
@@ -125,7 +125,7 @@ def six_numbers(report: CommitReport) -> list[tuple[str, str, str]]:
     ]
 
 
-def detail_texts(report: CommitReport) -> Iterator[str]:
+def detail_texts(report: RunData) -> Iterator[str]:
     """What belongs to the six numbers, if there is something to say."""
     if report.manifests:
         yield (
@@ -146,7 +146,7 @@ def detail_texts(report: CommitReport) -> Iterator[str]:
         yield f"{report.validated:,} files compared with their manifests"
 
 
-def stage_seconds(report: CommitReport) -> list[tuple[str, float]]:
+def stage_seconds(report: RunData) -> list[tuple[str, float]]:
     """The names and seconds of the stages, of all that was done between them, and of the whole run."""
     rows = [
         (stage_name(stage), seconds)
@@ -159,7 +159,7 @@ def stage_seconds(report: CommitReport) -> list[tuple[str, float]]:
     return rows
 
 
-def run_texts(report: CommitReport) -> Iterator[str]:
+def run_texts(report: RunData) -> Iterator[str]:
     """When, where, by whom and how the commit was run, and the links but that to the destination."""
     if report.started_at:
         times = [
@@ -176,7 +176,7 @@ def run_texts(report: CommitReport) -> Iterator[str]:
             yield f"{name}: {link}"
 
 
-def commands(report: CommitReport) -> list[tuple[str, str]]:
+def commands(report: RunData) -> list[tuple[str, str]]:
     """What is left to do, and the command that does it."""
     next_step = "commit it" if report.outcome is Outcome.RECORDED else ""
     if report.outcome is Outcome.FAILED or report.error:
@@ -185,13 +185,13 @@ def commands(report: CommitReport) -> list[tuple[str, str]]:
     return [(what, command) for what, command in steps if what and command]
 
 
-def values_text(report: CommitReport) -> str:
+def values_text(report: RunData) -> str:
     """The storage options that the commands need as well; their values may be secret."""
     options = report.storage_options
     return f"with your values of -o {', -o '.join(options)}" if options else ""
 
 
-def _number_lines(report: CommitReport) -> list[str]:
+def _number_lines(report: RunData) -> list[str]:
     """Two rows of three numbers, each under its label."""
     cells = [
         (label, f"{value} ({detail})" if detail else value)
@@ -205,7 +205,7 @@ def _number_lines(report: CommitReport) -> list[str]:
     ]
 
 
-def _stage_lines(report: CommitReport) -> list[str]:
+def _stage_lines(report: RunData) -> list[str]:
     rows = stage_seconds(report)
     longest = max(seconds for _, seconds in rows) or 1.0
     lines = []
@@ -215,7 +215,7 @@ def _stage_lines(report: CommitReport) -> list[str]:
     return lines
 
 
-def _command_lines(report: CommitReport) -> list[str]:
+def _command_lines(report: RunData) -> list[str]:
     if not (steps := commands(report)):
         return []
     lines = ["", *(f"  {what}: {command}" for what, command in steps)]

@@ -119,7 +119,7 @@ def test_a_dumb_terminal_gets_lines(files, dest: Path):
 
 TROUBLE = """
 import time
-from ray_committer.cli.lines import progress
+from ray_committer.cli.progress import progress
 from ray_committer.events import JobLoaded, StageStarted, Throttled, WorkerLost, WorkerStarted
 
 with progress() as shown:

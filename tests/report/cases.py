@@ -8,14 +8,9 @@ import msgspec
 
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.commit_result import Outcome
-from ray_committer.report.commit_report import (
-    CommitReport,
-    LostWorkerRow,
-    StageRow,
-    ThrottledRow,
-    WorkerRow,
-)
+from ray_committer.report.commit_report import CommitReport
 from ray_committer.report.findings import findings
+from ray_committer.report.run_data import LostWorkerRow, StageRow, ThrottledRow, WorkerRow
 
 UGLY = "/data/événements <b>&amp;</b>/日本語の表/emoji=😀/" + "a_directory_name_without_any_break_" * 6
 

@@ -7,8 +7,9 @@ import pytest
 
 from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.statistic_names import COMMIT_JOB, RENAME_FILES
-from ray_committer.report.commit_report import CommitReport, LostWorkerRow, StageRow, WorkerRow
+from ray_committer.report.commit_report import CommitReport
 from ray_committer.report.findings import findings, stragglers
+from ray_committer.report.run_data import LostWorkerRow, StageRow, WorkerRow
 from tests.report.cases import hard, quiet, throttled, worker
 
 
