@@ -1,9 +1,7 @@
 """What a commit and its caller tell each other while it runs: its events, and its cancellation.
 
-Events are data for callbacks, progress lines and reports.
-
-There are at most a few events per shard or stage and none per file, so a listener holds no more than it
-chooses to. Events have no time of their own: a recorder reads a clock when they arrive.
+Events are data for callbacks, progress lines and reports: a few per shard or stage, and none per file.
+They have no time of their own: a recorder reads a clock when they arrive.
 """
 
 from __future__ import annotations
@@ -174,10 +172,8 @@ def ignore(event: Event) -> None:
 
 
 def unfailing(sink: EventSink) -> EventSink:
-    """Return a sink that passes events on to `sink` until that raises an exception, which is logged.
-
-    The outcome of a commit does not depend on who listens to it.
-    """
+    """Return a sink that passes events on to `sink` until that raises an exception, which is logged: the
+    outcome of a commit does not depend on who listens to it."""
     failed: list[None] = []
 
     def pass_on(event: Event) -> None:

@@ -159,10 +159,8 @@ def option(default: T, kind: Kind | None = None, about: str = "", **columns: Any
 
 
 class _GivenFields:
-    """The fields of a table, or those that one instance was given.
-
-    So `dataclasses.replace`, which passes on the fields of an instance, passes on nothing else.
-    """
+    """The fields of a table, or those that one instance was given, so that `dataclasses.replace` passes
+    on nothing else."""
 
     def __init__(self, all_fields: Mapping[str, Any]) -> None:
         self._all = all_fields
@@ -172,10 +170,8 @@ class _GivenFields:
 
 
 class Table:
-    """Options that know which of them were given: these are in the instance, and no others.
-
-    So whatever copies the instance copies what was given, even if it is the default value.
-    """
+    """Options that know which of them were given: only these are in the instance, so whatever copies it
+    copies what was given, even if it is the default value."""
 
     rows: ClassVar[Mapping[str, Setting]] = {}
     """All options, by name."""

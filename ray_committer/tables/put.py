@@ -71,14 +71,14 @@ class Draft:
 
     def write(self, entries: Sequence[LogEntry]) -> None:
         """Write entries under the temporary name, if they are not there yet."""
-        if (data := encode_entries(entries)) != self._written:
-            self._write(data)
+        self._drafted(encode_entries(entries))
 
     def put(self, path: str, data: bytes) -> bytes:
         """Put a file at `path`, unless one is there; the content that is there then."""
         store = self._store
         try:
-            self._put(path, data)
+            if own_files_of(store).put_new(path, data, self._drafted):
+                self._written = None
         except OSError as e:
             there = _read_if_there(store, path)
             if there is None and isinstance(e, FileNotFoundError):
@@ -92,10 +92,6 @@ class Draft:
             data = there
         store.sync(parent(path))
         return data
-
-    def _put(self, path: str, data: bytes) -> None:
-        if own_files_of(self._store).put_new(path, data, self._drafted):
-            self._written = None
 
     def _drafted(self, data: bytes) -> str:
         if data != self._written:

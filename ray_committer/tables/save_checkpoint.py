@@ -5,7 +5,7 @@ One that cannot be saved is a notice, because a later commit saves the next one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from itertools import chain, islice
@@ -64,7 +64,9 @@ def _save(
     store: StoreOperations, table: TablePlaces, table_id: str, until: int | None, *, only_if_due: bool
 ) -> None:
     saved = {status.name: status.size for status in listed(store, table.parts)}
-    for base in _bases(store, table, table_id, until, saved):
+    for base in chain(checkpoints(store, table, table_id, until), [Checkpoint(table_id=table_id)]):
+        if any(saved.get(part.name) != part.length for part in base.lists):
+            continue  # a part is gone, or was cut off by a crash
         entries = read_entries(
             store, table, base.state.version, until, by_threads=True, is_end=base.is_end
         )
@@ -110,23 +112,6 @@ def shares(
     sample = sorted(islice(paths, 0, None, SAMPLED))
     cuts = [sample[len(sample) * share // number] for share in range(1, number)]
     return [Between(*ends) for ends in zip(["", *cuts], [*cuts, None], strict=True)]
-
-
-def _bases(
-    store: StoreOperations,
-    table: TablePlaces,
-    table_id: str,
-    until: int | None,
-    saved: Mapping[str, int],
-) -> Iterable[Checkpoint]:
-    """The checkpoints whose parts are all there, the newest first; at last, an empty one."""
-    readable = checkpoints(store, table, table_id, until)
-    whole = (
-        checkpoint
-        for checkpoint in readable
-        if all(saved.get(part.name) == part.length for part in checkpoint.lists)
-    )
-    return chain(whole, [Checkpoint(table_id=table_id)])
 
 
 def _save_parts(

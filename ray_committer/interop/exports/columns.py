@@ -32,15 +32,13 @@ _ADVICE = (
     "then remove the exported table and run the same command, which exports all files anew"
 )
 
-Types = Mapping[str, pa.DataType]
-
 
 @dataclass(frozen=True, slots=True)
 class Partitioning:
     """The partition columns of an export of the table at `root`, in order, with their types."""
 
     root: str
-    types: Types
+    types: Mapping[str, pa.DataType]
     _known: dict[str, dict[str, str | None]] = field(default_factory=dict)
 
     def texts(self, file: ListedFile) -> dict[str, str | None]:

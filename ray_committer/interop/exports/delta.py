@@ -16,7 +16,6 @@ import pyarrow as pa
 from ray_committer.errors import ExportError, TableLogError, mark
 from ray_committer.interop.exports.beaten import BeatenError, until_done
 from ray_committer.interop.exports.columns import partitioning_of
-from ray_committer.interop.exports.delta_log import refuse_others
 from ray_committer.interop.exports.delta_table import Delta, create_delta, open_delta
 from ray_committer.interop.exports.files import Change, change_of, data_files, require_parquet
 from ray_committer.interop.exports.result import Exported
@@ -71,11 +70,16 @@ class _Export:
                 raise BeatenError("it was removed")
         version = delta.exported(self.app_id)
         if version is None:
-            raise _not_ours(self.table)
+            raise ExportError(
+                f"{mark(join(self.table.destination, DELTA_LOG))}: is of a Delta table that this "
+                "package has not made for this table",
+                "nothing was changed: if nobody needs that Delta table, remove this directory and run "
+                "the same command",
+            )
         cursor = self._cursor(delta)
         known = -1 if cursor is None else cursor.target_version
         # Before anything is written: the versions that follow would hide what another program has done.
-        refuse_others(self.store, self.table, self.app_id, known, delta.version)
+        _refuse_others(self.store, self.table, self.app_id, known, delta.version)
         for commit in committed_since(self.store, self.table, self.definition.table_id, version):
             self._commit(delta, change_of(self.store, self.table, commit))
             version = commit.version
@@ -161,30 +165,16 @@ class _Export:
     def _cursor(self, delta: Delta) -> Cursor | None:
         """The cursor, unless it is about another table, or another Delta table."""
         cursor = read_cursor(self.store, self.table)
-        is_own = cursor is not None and cursor.table_id == self.definition.table_id
-        return cursor if is_own and cursor is not None and cursor.target == delta.id else None
+        own = self.definition.table_id, delta.id
+        return cursor if cursor is not None and (cursor.table_id, cursor.target) == own else None
 
     def _save_cursor(self, cursor: Cursor | None, delta: Delta, version: int) -> None:
-        current = Cursor(
-            table_id=self.definition.table_id,
-            version=version,
-            target=delta.id,
-            target_version=delta.version,
-        )
+        current = Cursor(self.definition.table_id, version, delta.id, delta.version)
         if current != cursor:
             save_cursor(self.store, self.table, current)
 
 
-def _not_ours(table: TablePlaces) -> ExportError:
-    return ExportError(
-        f"{mark(join(table.destination, DELTA_LOG))}: is of a Delta table that this package has not "
-        "made for this table",
-        "nothing was changed: if nobody needs that Delta table, remove this directory and run the same "
-        "command",
-    )
-
-
-class Cursor(msgspec.Struct, frozen=True, kw_only=True, tag="export"):
+class Cursor(msgspec.Struct, frozen=True, tag="export"):
     """How far an export of the table `table_id` has come.
 
     It decides nothing that the Delta table can decide itself. It can be lost, or be behind: then more is
@@ -216,4 +206,49 @@ def save_cursor(store: StoreOperations, table: TablePlaces, cursor: Cursor) -> N
     own_files_of(store).put(table.delta_cursor, encode_content(cursor), temporary=temporary)
 
 
-_DECODER = msgspec.json.Decoder(Cursor)
+class _Present(msgspec.Struct, frozen=True):
+    """An object of which only the presence counts."""
+
+
+class _Transaction(msgspec.Struct, frozen=True, rename="camel"):
+    app_id: str
+
+
+class _Action(msgspec.Struct, frozen=True):
+    """One line of a version; only what this module needs."""
+
+    add: _Present | None = None
+    remove: _Present | None = None
+    txn: _Transaction | None = None
+
+
+def _refuse_others(
+    store: StoreOperations, table: TablePlaces, app_id: str, since: int, until: int
+) -> None:
+    """`ExportError` if another program has added or removed files in a version after `since`.
+
+    A version whose file is gone is passed over: Delta deletes old ones after a checkpoint.
+    """
+    for version in range(since + 1, until + 1):
+        path = table.delta_version(version)
+        try:
+            actions = _ACTIONS.decode_lines(store.read(path))
+        except FileNotFoundError:
+            continue
+        except msgspec.MsgspecError as e:
+            raise ExportError(
+                f"{mark(path)}: is not a version of a Delta table that can be read ({e})",
+                "the table itself is as it was: restore that file, or remove the directory it is in and "
+                "run the same command, which exports all files anew",
+            ) from e
+        changes = any(action.add is not None or action.remove is not None for action in actions)
+        is_own = any(action.txn is not None and action.txn.app_id == app_id for action in actions)
+        if changes and not is_own:
+            raise ExportError(
+                f"{mark(path)}: another program has changed the files of this Delta table",
+                "the table itself is as it was: write only to the table, never to its export; to export "
+                "all files anew, remove the directory that this file is in and run the same command",
+            )
+
+
+_DECODER, _ACTIONS = msgspec.json.Decoder(Cursor), msgspec.json.Decoder(_Action)
