@@ -122,8 +122,8 @@ class RayCommitterError(Exception):
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The paths in the text, as they are on the store."""
-        return paths_in("; ".join(self.args))
+        """The paths in the text, as they are on the store, each once."""
+        return tuple(dict.fromkeys(_MARKED.findall("; ".join(self.args))))
 
     @property
     def parts(self) -> tuple[str, str]:
@@ -539,11 +539,6 @@ def why(error: Exception) -> str:
 def mark(path: str) -> str:
     """Mark a path of the store for a text. What is marked already, or is no absolute path, stays."""
     return f"{_BEGIN}{path}{_END}" if path.startswith("/") else path
-
-
-def paths_in(text: str) -> tuple[str, ...]:
-    """Return the paths that are marked in a text, each once."""
-    return tuple(dict.fromkeys(_MARKED.findall(text)))
 
 
 def shown(text: str, store: str | None = None) -> str:

@@ -159,8 +159,7 @@ def option(default: T, kind: Kind | None = None, about: str = "", **columns: Any
 
 
 class _GivenFields:
-    """The fields of a table, or those that one instance was given, so that `dataclasses.replace` passes
-    on nothing else."""
+    """The fields of a table, or those that an instance was given: `replace` passes on nothing else."""
 
     def __init__(self, all_fields: Mapping[str, Any]) -> None:
         self._all = all_fields

@@ -28,8 +28,7 @@ def is_passed_over(path: str) -> bool:
 
 
 def is_of_file_system(name: str) -> bool:
-    """Whether a file system made this name itself: of a file that was removed while it was open, of its
-    snapshots, or of what its repair found."""
+    """Whether a file system made this name itself: of an open file, a snapshot, or a repair."""
     return name.startswith(_REMOVED_BUT_OPEN) or name in _DIRECTORIES
 
 

@@ -130,8 +130,7 @@ def fitted(changes: PartitionChanges, columns: Sequence[str], table: str) -> Par
 
 
 def common_columns(changes: PartitionChanges) -> tuple[str, ...]:
-    """The partition columns that the directories name; `CatalogTableError` if they differ, or if two
-    directories have the same values."""
+    """The columns of all directories; `CatalogTableError` if they differ, or values are not unique."""
     example_paths: dict[tuple[str, ...], str] = {}
     for partition in (*changes.there, *changes.gone):
         example_paths.setdefault(partition.columns, partition.path)
@@ -167,8 +166,7 @@ _CASTABLE = re.compile(
     r"\s*([+-]?\.?[0-9]|[+-]?(inf|nan)|(t|f|y|n|true|false|yes|no)\s*$)", re.IGNORECASE
 )
 _AS_CAST = re.compile(r"0|-?[1-9][0-9]*|[0-9]{4}-[0-9]{2}-[0-9]{2}|true|false", re.ASCII)
-"""Texts that Spark and Hive can cast, and those that are not changed by that: of a double, an integer is
-changed, and of a timestamp, a date."""
+"""What Spark and Hive can cast, and what that leaves as it is: no integer as a double, for example."""
 
 
 def _values(path: str) -> tuple[tuple[str, str], ...] | None:

@@ -40,8 +40,7 @@ class Phase(StrEnum):
     COMMITTED = "committed"
     """Only ``_SUCCESS`` and the clean-up are left."""
     UNDOING = "undoing"
-    """A recorded commit was given up: the old files that it put aside are put back, and the files that
-    it moved are taken back."""
+    """A recorded commit was given up: old files are put back, and moved files are taken back."""
     ABORTED = "aborted"
     """Nothing of the job is visible or ever will be."""
 

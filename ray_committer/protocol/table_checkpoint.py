@@ -78,25 +78,20 @@ class Below:
         """The files that are below the directory; `files` are in the order of their paths."""
         if not self.directory:
             return files
-        return files[
-            bisect_left(files, self._first, key=_path) : bisect_left(files, self._end, key=_path)
-        ]
+        first, end = (bisect_left(files, path, key=_path) for path in self._ends)
+        return files[first:end]
 
     def of_parts(self, parts: Sequence[Part]) -> Sequence[Part]:
         """The parts that can hold such files."""
         if not self.directory:
             return parts
-        starts = [part.start for part in parts]
-        first = max(bisect_right(starts, self._first) - 1, 0)
-        return parts[first : max(bisect_left(starts, self._end), 1)]  # the first holds all below it
+        starts, (first, end) = [part.start for part in parts], self._ends
+        begin = max(bisect_right(starts, first) - 1, 0)
+        return parts[begin : max(bisect_left(starts, end), 1)]  # the first holds all below it
 
     @property
-    def _first(self) -> str:
-        return f"{self.directory}/"
-
-    @property
-    def _end(self) -> str:
-        return f"{self.directory}{chr(ord('/') + 1)}"
+    def _ends(self) -> tuple[str, str]:
+        return f"{self.directory}/", f"{self.directory}{chr(ord('/') + 1)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,8 +50,7 @@ Connect = Callable[[Database], Connection]
 
 
 def connect(database: Database) -> Connection:
-    """Open a connection, in which each statement is a transaction unless it is in one of ours.
-    `PathError` if it is a file that does not exist."""
+    """Open a connection, which commits each statement by itself; `PathError` for a missing file."""
     if database.kind == "sqlite" and not os.path.exists(path := sqlite_path(database)):
         raise PathError(f"{mark(path)}: does not exist", "check the path; the first job makes the file")
     try:

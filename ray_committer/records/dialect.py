@@ -93,8 +93,7 @@ class Dialect(Protocol):
         """Whether each value of a staged type can be put into a column of a declared type unchanged."""
 
     def changed_values(self, name: str, declared: str) -> str | None:
-        """A condition for the values of a quoted column that its declared type would change without an
-        error; None if it changes none."""
+        """A condition for values that the declared type would change without an error; None: no such."""
 
     def refuse_values(self, batch: pa.Table) -> str | None:
         """The first column with a value that the database would change; None if there is none."""

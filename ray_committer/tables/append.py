@@ -44,8 +44,7 @@ def find_repeated(entries: Iterable[tuple[int, LogEntry]], entry: LogEntry) -> i
 
 
 def append_next(store: StoreOperations, table: TablePlaces, entry: LogEntry, end: int) -> int:
-    """`append` an entry that is probably the next one after a file that was just seen, whose last
-    version is `end`: then it makes one request less."""
+    """`append` an entry that is probably the next one after version `end`, with one request less."""
     placed = put_entry(store, table, end + 1, entry)
     repeated = find_repeated(enumerate(placed, end + 1), entry)
     # Something else was put in that place, so the whole rest of the log is read.

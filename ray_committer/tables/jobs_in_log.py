@@ -154,14 +154,10 @@ def find_logged(
     # counts.
     if ended is None or (aborted is not None and aborted.ended > ended.version):
         return aborted
-    claims = {version: entry for version, entry in entries if isinstance(entry, TableClaim)}
-    given_up = [
-        claims[entry.claim]
-        for _, entry in entries
-        if isinstance(entry, TableAbort) and entry.claim in claims
-    ]
-    named = tuple(claim for claim in given_up if _is_named(claim, job_id, number))
-    return replace(ended, given_up=named)
+    named = [numbered for numbered in entries if _is_named(numbered[1], job_id, number)]
+    claims = {version: entry for version, entry in named if isinstance(entry, TableClaim)}
+    aborts = (entry.claim for _, entry in entries if isinstance(entry, TableAbort))
+    return replace(ended, given_up=tuple(claims[claim] for claim in aborts if claim in claims))
 
 
 def _is_named(entry: LogEntry, job_id: str, number: int | None) -> bool:

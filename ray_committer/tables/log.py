@@ -41,8 +41,7 @@ class LogFiles:
         self._files: dict[int, list[LogEntry]] = {}
 
     def head(self, known: int = 0) -> int:
-        """The last version, 0 if there is none; `known` is a version that was seen before.
-        `TableLogGoneError` if that is not there any more."""
+        """The last version, 0 if there is none; `TableLogGoneError` if `known`, seen before, is gone."""
         block, last = known // BLOCK, 0
         if names := self._names(block):
             last = self._end(names[-1])

@@ -61,8 +61,7 @@ class Draft:
         return self._temporary.rpartition("/")[2]
 
     def put_entries(self, version: int, entries: Sequence[LogEntry]) -> list[LogEntry]:
-        """Put entries at a version, unless a file is there; the entries that are there then. The caller
-        has read the file before to its end."""
+        """Put entries after a file that was read to its end, unless one is there; what is there then."""
         path = self._table.entry(version)
         first = version % BLOCK == 0
         for directory in needed(self._store, (self._table.block(version // BLOCK),) if first else ()):

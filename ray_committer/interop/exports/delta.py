@@ -84,7 +84,9 @@ class _Export:
             self._commit(delta, change_of(self.store, self.table, commit))
             version = commit.version
         # Last: a cursor that is behind only costs reading more.
-        self._save_cursor(cursor, delta, version)
+        current = Cursor(self.definition.table_id, version, delta.id, delta.version)
+        if current != cursor:
+            save_cursor(self.store, self.table, current)
         return Exported(version, self.versions, self.added, self.removed)
 
     def _open(self) -> Delta | None:
@@ -167,11 +169,6 @@ class _Export:
         cursor = read_cursor(self.store, self.table)
         own = self.definition.table_id, delta.id
         return cursor if cursor is not None and (cursor.table_id, cursor.target) == own else None
-
-    def _save_cursor(self, cursor: Cursor | None, delta: Delta, version: int) -> None:
-        current = Cursor(self.definition.table_id, version, delta.id, delta.version)
-        if current != cursor:
-            save_cursor(self.store, self.table, current)
 
 
 class Cursor(msgspec.Struct, frozen=True, tag="export"):
