@@ -295,10 +295,8 @@ class ThrottledError(OSError):
 
 
 class StoreUnavailableError(OSError):
-    """The result of a request is not known: a time-out, a lost connection, or a failure inside the
-    store. Check the result before you repeat the request, unless a repetition changes nothing. This
-    error can be pickled.
-    """
+    """The result of a request is not known: a time-out, a lost connection, or a failure in the store.
+    Check it before you repeat the request, unless a repetition changes nothing. It can be pickled."""
 
     id = "RC-store-unavailable"
 

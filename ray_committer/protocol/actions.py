@@ -2,7 +2,7 @@
 
 S3 renames nothing. A task uploads the parts of a file, and nobody sees the file until the upload is
 completed: one atomic request, like a rename. The etag of the completed file follows from the etags of
-    its parts, so it is known before.
+its parts, so it is known before.
 
 An upload's id is used once. While it is pending, a file with the etag that we expect is another one:
 equal bytes have equal etags. When it is not pending, and such a file is there, it is ours.

@@ -1,8 +1,7 @@
 """The expected files at the destination, in 40 bytes per file: enough to compare them with listings.
 
-A row holds a file's directory, path, size, etag and modification time as numbers. Names are
-fingerprints. Packed rows of many manifests are cheap to hold, to move and to sort by directory. Entries
-are not.
+A row holds a file's directory, path, size, etag and modification time as numbers; names are
+fingerprints. Packed rows of many manifests are cheap to hold, to move and to sort by directory.
 """
 
 from __future__ import annotations

@@ -101,8 +101,7 @@ def and_above(path: str) -> Iterator[str]:
 
 
 def changes_in(touched: Iterable[str], filled: Iterable[str], table: str = "") -> PartitionChanges:
-    """What a catalog must know of the `touched` directories; `filled` are all those with files that are
-    one of them, or below one.
+    """What a catalog must know of the `touched` directories; `filled` are all with files in or below them.
 
     A touched directory that can be no partition, such as the whole table, is never gone. Errors as
     `partition_at`.
@@ -116,11 +115,8 @@ def changes_in(touched: Iterable[str], filled: Iterable[str], table: str = "") -
 
 
 def fitted(changes: PartitionChanges, columns: Sequence[str], table: str) -> PartitionChanges:
-    """The changes with the names of the columns as the table has them.
-
-    `CatalogTableError` names a directory whose columns are not the table's, in their order, or
-    that has the values of another one.
-    """
+    """The changes with the columns as the table names them; `CatalogTableError` for a directory with
+    other columns, in another order, or with the values of another one."""
     fitted_there = tuple(_fitted(partition, columns, table) for partition in changes.there)
     _require_distinct(fitted_there)
     return PartitionChanges(

@@ -38,8 +38,7 @@ def is_packable(entry: LogEntry) -> bool:
 
 
 def key_of(entry: LogEntry) -> str:
-    """A name for what an entry says: the same for entries of a kind of one job attempt. It only saves
-    reading a draft whose entry is in the log already."""
+    """A name for entries of a kind of one job attempt: it saves reading drafts that are in the log."""
     identity = f"{type(entry).__name__}/{entry.job_id}/{entry.job_attempt}"
     return sha256(identity.encode()).hexdigest()[:16]
 

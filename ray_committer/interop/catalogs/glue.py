@@ -1,8 +1,7 @@
 """A table in the AWS Glue Data Catalog, through boto3.
 
-Region, credentials and endpoint are boto3's own: ``AWS_DEFAULT_REGION``, ``AWS_PROFILE``,
-``AWS_ENDPOINT_URL_GLUE`` and the others. boto3 repeats requests that are throttled. Source: the Glue
-API's ``BatchCreatePartition`` and ``BatchDeletePartition``.
+Region, credentials and endpoint are boto3's own, and it repeats requests that are throttled. Source: the
+Glue API's ``BatchCreatePartition`` and ``BatchDeletePartition``.
 """
 
 from __future__ import annotations

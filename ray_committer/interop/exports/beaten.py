@@ -28,11 +28,8 @@ def until_done(
     last_seen: Callable[[], int] = lambda: 0,
     sleep: Sleep = waiting.sleep,
 ) -> _Result:
-    """The result of `run`, which is called again after `BeatenError`.
-
-    `seen` is the last version of the target that this process knows. `ExportError` about `place` if that
-    did not change for `ATTEMPTS` calls.
-    """
+    """The result of `run`, which is called again after `BeatenError`; `ExportError` about `place` if the
+    `last_seen` version of the target did not change for `ATTEMPTS` calls."""
     last, attempt = last_seen(), 0
     while True:
         began = time.monotonic()

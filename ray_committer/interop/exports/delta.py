@@ -167,8 +167,8 @@ class _Export:
     def _cursor(self, delta: Delta) -> Cursor | None:
         """The cursor, unless it is about another table, or another Delta table."""
         cursor = read_cursor(self.store, self.table)
-        own = self.definition.table_id, delta.id
-        return cursor if cursor is not None and (cursor.table_id, cursor.target) == own else None
+        key = self.definition.table_id, delta.id
+        return cursor if cursor is not None and (cursor.table_id, cursor.target) == key else None
 
 
 class Cursor(msgspec.Struct, frozen=True, tag="export"):
