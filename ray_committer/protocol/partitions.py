@@ -101,7 +101,7 @@ def and_above(path: str) -> Iterator[str]:
 
 
 def changes_in(touched: Iterable[str], filled: Iterable[str], table: str = "") -> PartitionChanges:
-    """What a catalog must know of the `touched` directories; `filled` are all with files in or below them.
+    """What a catalog must know of the `touched` directories; `filled` are those with files, or above.
 
     A touched directory that can be no partition, such as the whole table, is never gone. Errors as
     `partition_at`.
