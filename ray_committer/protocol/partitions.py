@@ -101,11 +101,8 @@ def and_above(path: str) -> Iterator[str]:
 
 
 def changes_in(touched: Iterable[str], filled: Iterable[str], table: str = "") -> PartitionChanges:
-    """What a catalog must know of the `touched` directories; `filled` are those with files, or above.
-
-    A touched directory that can be no partition, such as the whole table, is never gone. Errors as
-    `partition_at`.
-    """
+    """What a catalog must know of the `touched` directories; `filled` are those at or below one with
+    files. What can be no partition, such as the whole table, is never gone. Errors as `partition_at`."""
     filled_paths = set(filled)
     # A directory that is gone itself but has partitions below it, is not gone for a catalog.
     above = {directory for path in filled_paths for directory in and_above(path)}

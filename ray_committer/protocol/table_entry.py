@@ -174,8 +174,7 @@ LogEntry = TableClaim | TableCommit | TableDone | TableAbort
 
 
 def is_abort_of(entry: LogEntry, job_id: str, job_attempt: int, claims: Container[int]) -> bool:
-    """Whether an entry says that a job attempt with these claims was aborted. An abort of another claim
-    is about an earlier job of the same id."""
+    """Whether an entry aborts a job attempt with these claims, and no earlier job of the same id."""
     if not isinstance(entry, TableAbort) or (entry.job_id, entry.job_attempt) != (job_id, job_attempt):
         return False
     return entry.claim == NO_CLAIM or entry.claim in claims

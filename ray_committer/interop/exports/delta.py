@@ -222,10 +222,8 @@ class _Action(msgspec.Struct, frozen=True):
 def _refuse_others(
     store: StoreOperations, table: TablePlaces, app_id: str, since: int, until: int
 ) -> None:
-    """`ExportError` if another program has added or removed files in a version after `since`.
-
-    A version whose file is gone is passed over: Delta deletes old ones after a checkpoint.
-    """
+    """`ExportError` if another program has added or removed files in a version after `since`; one whose
+    file is gone is passed over: Delta deletes old ones after a checkpoint."""
     for version in range(since + 1, until + 1):
         path = table.delta_version(version)
         try:
