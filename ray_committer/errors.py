@@ -1,6 +1,6 @@
 """The errors of this package, grouped by the caller's next step.
 
-The tree, and what each class promises about the data. From a `Promise` follow the exit code of the
+The tree, and what each class promises about the data. From a promise follow the exit code of the
 command line and the usual advice:
 
     RayCommitterError                   UNCHANGED

@@ -143,3 +143,28 @@ def test_an_option_that_was_not_given_is_as_by_default_and_does_not_win():
     under = CommitOptions(threads=7, cleanup=False)
     replaced = dataclasses.replace(CommitOptions(cleanup=True), durable=True)
     assert replaced.over(under) == CommitOptions(threads=7, durable=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("threads", None, "threads must be a whole number"),
+        ("expected_tasks", "3", "expected_tasks must be a whole number"),
+        ("allowed_roots", None, "allowed_roots must be a directory"),
+        ("allowed_roots", b"/data", "allowed_roots=b'/data': must be a tuple"),
+    ],
+)
+def test_a_value_of_another_type_is_refused_by_the_name_of_its_option(
+    name: str, value: Any, message: str
+):
+    with pytest.raises(ValueError, match=message):
+        CommitOptions(**{name: value})
+
+
+def test_a_class_of_a_caller_can_have_more_fields():
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class Named(CommitOptions):
+        label: str = "none"
+
+    named = dataclasses.replace(Named(label="nightly", cleanup=True), threads=3)
+    assert (named.label, named.threads, named.over(Named(cleanup=False)).cleanup) == ("nightly", 3, True)

@@ -269,7 +269,8 @@ class CommitOptions(Table):
             if name not in known and name not in ignored:
                 what, advice = "is specific to each job and is not a setting", "remove it"
                 if name not in cls.rows:
-                    near = get_close_matches(name, [*known, *sorted(ignored)], n=1, cutoff=0.5)
+                    hints = sorted(set(ignored) - {SESSION_TOKEN.name})
+                    near = get_close_matches(name, [*known, *hints], n=1, cutoff=0.5)
                     listed = f"use one of {', '.join(known)}"
                     what, advice = "is not an option", f"did you mean {near[0]}?" if near else listed
                 raise SettingsError(f"{key}: {what}", advice)

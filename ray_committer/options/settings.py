@@ -119,7 +119,7 @@ class Setting:
 
     def checked(self, value: Any, *, owner: str) -> Any:
         """Return a value that was given in Python as it is kept; an error for a wrong one."""
-        if self.is_many and isinstance(value, str):
+        if self.is_many and isinstance(value, str | bytes):
             raise SettingsError(f"{self.name}={value!r}: must be a tuple of texts, not one text")
         if self.kind is None or (value is None and self.default is None):
             return value
@@ -129,6 +129,8 @@ class Setting:
             return self.kind.check(self.kind.at_least(value, self.least))
         except SettingsError:
             raise
+        except TypeError:
+            raise ValueError(f"{owner}.{self.name} must be {self.kind}, not {value!r}") from None
         except ValueError as e:
             raise ValueError(f"{owner}.{self.name} {e}, not {value}") from None
 
@@ -180,7 +182,7 @@ class Table:
         for name, value in list(given.items()):
             if value is Unset.UNSET:
                 del given[name]
-            else:
+            elif name in self.rows:  # a class of a caller can have more fields
                 given[name] = self.rows[name].checked(value, owner=type(self).__name__)
 
     @classmethod

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from ray_committer.errors import RayCommitterError, mark, why
+from ray_committer.errors import RayCommitterError, failed_request, mark, why
 from ray_committer.job_files.job_state import Seen, delete_state
 from ray_committer.job_files.job_tree import JobTree, list_tree
 from ray_committer.job_files.spark_uploads import end_spark_uploads
@@ -142,6 +142,12 @@ def remove_empty_parents(context: JobContext, *, is_moved: bool = False) -> None
 
 
 def remove_what_was_late(context: JobContext) -> None:
-    """Remove the directories that this process made for a job after the job was gone."""
-    remove_husk(context.store, context.job)
-    remove_empty_parents(context)
+    """Remove the directories that this process made for a job after the job was gone.
+
+    A failure is a notice: what became of the job does not depend on it.
+    """
+    try:
+        remove_husk(context.store, context.job)
+        remove_empty_parents(context)
+    except OSError as e:
+        context.notice(f"{failed_request(e, context.job.directory)}: what a late request made is left")

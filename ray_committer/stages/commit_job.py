@@ -187,10 +187,14 @@ def _alone(run: CommitRun, first: Seen) -> AbstractContextManager[None]:
 
 def _say_what_became(run: CommitRun, last: Seen) -> Outcome:
     """The outcome for a job that other processes have ended since it was in the state `last`."""
-    run.turn = Turn(run.context)
-    remove_what_was_late(run.context)
     record = run.progress.record
-    return say_what_became(run.context, last, record.nonce if record else last.state.record)
+    try:
+        return say_what_became(run.context, last, record.nonce if record else last.state.record)
+    except CommitAbortedError:
+        run.turn = Turn(run.context)  # who has aborted the job has ended its claim
+        raise
+    finally:
+        remove_what_was_late(run.context)
 
 
 def _refuse_given_up(run: CommitRun, current: Seen) -> NoReturn:

@@ -68,14 +68,15 @@ def refuse_left(context: JobContext, record: CommitRecord, left: Mapping[str, st
     """`CommitStateUnknownError`, with the command that goes on, if old files could not be removed."""
     if not left:
         return
-    undo = ""
+    but = undo = ""
+    if any(file.path in left for file in record.overwritten):
+        but = " but those of the same names"
     if record.is_undoable:
         undo = f", or give the commit up with: {abort_command(context.store, context.job, undo=True)}"
     named = some_of([f"{mark(path)}: {why}" for path, why in sorted(left.items())])
     raise CommitStateUnknownError(
         f"{named}: {len(left)} old files could not be removed, so readers see their rows beside those "
-        f"of the job; all new files but those of the same names are in place, and all other old files "
-        f"are gone",
+        f"of the job; all new files{but} are in place, and all other old files are gone",
         f"nothing is lost: remove these files, or make that possible, and finish the commit with: "
         f"{commit_command(context.store, context.job)}{undo}",
     )

@@ -99,7 +99,7 @@ def _judge(store: StoreOperations, entry: Rename, cause: OSError) -> tuple[Judge
         source, dest = store.get_status(entry.source), store.get_status(entry.dest)
     except OSError as e:
         raise CommitStateUnknownError(
-            f"{mark(entry.dest)}: it is not known whether the file arrived: the rename failed with "
+            f"{mark(entry.dest)}: it is not known whether the file arrived: the rename failed "
             f"({why(cause)}) and the store cannot show the files ({why(e)})",
             "fix that and run the same command",
         ) from cause

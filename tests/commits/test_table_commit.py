@@ -468,6 +468,15 @@ def test_a_commit_that_fails_after_its_claim_says_that_the_claim_stays(kind, err
     assert run_commit(store, JOB, AT_ONCE).table_version == 4
 
 
+def test_a_commit_whose_job_is_deleted_after_its_claim_says_that_the_claim_stays(kind):
+    store = begun(kind, {"day=1/a": b"1"}, ConflictMode.APPEND)
+    delete = do_at("advance", lambda: store.delete_directory(JOB.directory), end="recorded")
+    with pytest.raises(CommitStateUnknownError) as caught:
+        run_commit(WrappedStore(store, before=delete), JOB, AT_ONCE)
+    assert "still has the claim of this job (version 3), for which other jobs wait" in str(caught.value)
+    assert in_flight(store) == ["job_1"]
+
+
 def test_a_job_that_wants_no_data_and_finds_some_after_its_claim_can_go_on_or_be_aborted(kind):
     wants_none = of_mode(ConflictMode.ERROR_PARTITIONS)
     for end in (run_commit, run_abort):

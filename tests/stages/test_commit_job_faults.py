@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,7 +23,7 @@ from ray_committer.errors import (
 )
 from ray_committer.events import CommitStarted, Event, JobLoaded, StageStarted
 from ray_committer.job_files import owners
-from ray_committer.job_files.job_state import advance
+from ray_committer.job_files.job_state import adopt_state, advance
 from ray_committer.job_files.owners import DEAD_SECONDS
 from ray_committer.job_files.read_job import read_job
 from ray_committer.options import CommitOptions
@@ -36,6 +38,7 @@ from ray_committer.testing import (
     SimulatedCrash,
     StoreCall,
     WrappedStore,
+    run_abort,
     run_commit,
     visible_files,
     write_job,
@@ -405,3 +408,37 @@ def test_a_declaration_that_another_committer_withdraws_is_no_end_of_the_job():
     withdraw = do_at("read", lambda: advance(store, JOB, declared, Phase.OPEN))
     assert commit(WrappedStore(store, after=withdraw)).outcome is Outcome.COMMITTED
     assert visible_files(store, "/table") == NEW
+
+
+def test_a_late_request_that_cannot_be_tidied_up_does_not_hide_that_the_job_is_committed():
+    """The driver would run the application again, and rows would be there twice."""
+    store, ended = prepared(), list[None]()
+
+    def act(call: StoreCall) -> None:
+        if ended and call.operation == "remove_empty_directory":
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), call.paths[0])
+        if call.operation == "advance" and not ended:
+            run_commit(store, JOB)
+            ended.append(None)
+
+    report = commit(WrappedStore(store, before=act))
+    assert report.outcome is Outcome.ALREADY_COMMITTED
+    assert any("what a late request made is left" in notice for notice in report.notices)
+    assert visible_files(store, "/table") == NEW
+
+
+@pytest.mark.parametrize("error", [PermissionError(errno.EPERM, os.strerror(errno.EPERM)), None])
+def test_an_aborted_job_is_that_whatever_comes_after_its_state_was_seen(error: OSError | None):
+    """Its directory is taken away by who aborts it, or the store shows nothing more."""
+    for number in range(2, 8):
+        store = prepared()
+        advance(store, JOB, adopt_state(store, JOB), Phase.ABORTED)
+
+        def act(call: StoreCall, number: int = number, store: MemoryStore = store) -> None:
+            if call.number == number:
+                if error is not None:
+                    raise error
+                run_abort(store, JOB)
+
+        with pytest.raises(CommitAbortedError):
+            commit(WrappedStore(store, before=act))

@@ -20,7 +20,7 @@ from ray_committer.job_files.job_state import Seen, StateChangedError, read_stat
 from ray_committer.job_files.owners import at_work
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.commit_result import CommitResult, Outcome
-from ray_committer.protocol.state import UNDECIDED
+from ray_committer.protocol.state import UNDECIDED, Phase
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import LOADS, ManifestsChangedError, changed_too_often
 from ray_committer.stages.run.commit_run import CommitProgress, CommitRun
@@ -75,7 +75,9 @@ def looking_again(run: CommitRun, known: Seen) -> Iterator[None]:
             raise changed_too_often(context) from None
         raise StateChangedError(read_state(context.store, context.job), known) from None
     except (RayCommitterError, OSError) as e:
-        progress.is_still_open = look_again(context, known, e)
+        # A job that is given up is never committed, whoever takes its directory away by now.
+        if known.phase not in (Phase.UNDOING, Phase.ABORTED):
+            progress.is_still_open = look_again(context, known, e)
         raise
 
 
