@@ -49,8 +49,8 @@ rest: setup spark4 npm classes
 # The tests of commits where the kernel has no flags for renames, so that each is a link and an unlink.
 links: setup
 	.venv/bin/python -m tests.forbidden_calls .venv/bin/python -m pytest $(PYTEST) -m "not (wide or server or ray or \
-		spark or hadoop)" -k "not needs_no_link" tests/commits tests/stages tests/jobs tests/job_files tests/places tests/tables tests/table_jobs \
-		tests/work tests/cli
+		spark or hadoop)" -k "not needs_no_link" tests/commits tests/stages tests/jobs tests/job_files \
+		tests/places tests/tables tests/table_jobs tests/work tests/cli
 
 test-all: test rest links
 

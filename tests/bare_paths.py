@@ -40,7 +40,8 @@ def check(error: BaseException) -> None:
     raised = [frame.tb_frame.f_code.co_filename for frame in _frames(error.__traceback__)]
     if raised and TESTS in Path(raised[-1]).parents:
         return
-    bare = [path for text in error.args for path in bare_paths(text)]
+    texts = [text for text in error.args if isinstance(text, str)]  # Ray wraps the error itself
+    bare = [path for text in texts for path in bare_paths(text)]
     assert not bare, f"{type(error).__name__}: {bare} must be marked: {error.args}"
 
 

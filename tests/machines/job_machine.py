@@ -355,7 +355,8 @@ class JobMachine(JobActions, RuleBasedStateMachine):
         return not is_known and job.phase in IN_THE_WAY
 
     def _commit_and_check(self, job: ModelJob, chaos: int | None) -> None:
-        blockers = self.model.blockers(job)
+        there = visible_files(self.store, self.destination)
+        blockers = [name for name in self.model.blockers(job) if name in there]
         is_refused = any(job.is_hindered(other) for other in self._others(job, IN_THE_WAY))
         phase = job.phase
         result = self.commit(job, None, chaos, SAFE_CHAOS)

@@ -242,7 +242,7 @@ class DestinationModel:
         allowed = [self.settled.get(name)]
         for job in self.in_phase(Phase.DECIDED):
             files = job.files
-            if name in files and (self._is_old(job, name) or name not in self.settled):
+            if name in files and (self._is_old(job, name) or self._may_be_free(name)):
                 allowed.append(files[name])
             elif self._is_old(job, name) and files.items() <= visible.items():
                 allowed.append(None)
@@ -252,6 +252,11 @@ class DestinationModel:
             if job.is_sealed and self._is_old(job, name):
                 allowed.append(None)
         return allowed
+
+    def _may_be_free(self, name: str) -> bool:
+        """Whether no settled file has this name, or one that a sealed job may have removed by now."""
+        sealed = [job for job in self.in_phase(Phase.DECIDED) if job.is_sealed]
+        return name not in self.settled or any(self._is_old(job, name) for job in sealed)
 
     def _check_kept(self, store: StoreOperations, job: ModelJob, visible: Mapping[str, bytes]) -> None:
         tasks = all_files(store, job.job.tasks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -29,6 +30,7 @@ from ray_committer.tables.claim import Claimant
 from ray_committer.tables.log import read_entries
 from ray_committer.tables.put import init_table, put_entry
 from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, WrappedStore, crash_at
+from tests.clock import Clock
 from tests.stages.support import KINDS, at, do_at
 from tests.tables.support import DEFINITION, TABLE, abort_of, claim_of, commit_of, table_on
 from tests.threads import at_once
@@ -127,8 +129,13 @@ def test_who_finds_its_entry_in_the_pack_of_another_deletes_its_draft(kind):
     assert memory.list_files(TABLE.temporaries) == []
 
 
-def test_who_waits_goes_on_when_the_pack_is_there(kind):
-    memory = begun(kind)
+def test_who_waits_goes_on_when_the_pack_is_there(kind, monkeypatch: pytest.MonkeyPatch):
+    memory, clock = begun(kind), Clock()
+    monkeypatch.setattr(time, "monotonic", clock)
+
+    def take_time(_call: StoreCall) -> None:
+        clock.now += 0.01
+
     mine = claim_of("own")
     post(memory, OTHERS[0], 0)  # the first in the order: it has seen less
     pauses = list[float]()
@@ -138,15 +145,14 @@ def test_who_waits_goes_on_when_the_pack_is_there(kind):
         if len(pauses) == LOOKS:
             put_entry(memory, TABLE, 3, OTHERS[0])
 
-    with Entrant(beaten(memory), TABLE, 0, sleep=sleep) as entrant:
+    with Entrant(beaten(memory, after=take_time), TABLE, 0, sleep=sleep) as entrant:
         known = read_entries(memory, TABLE)
         known += entrant.put(mine, known)
         known += entrant.put(mine, known)
         assert known[-1] == (3, OTHERS[0])
         known += entrant.put(mine, known)
     assert known[-1] == (4, mine)
-    assert len(pauses) == LOOKS
-    assert pauses[0] > pauses[1] * AGAIN / PACKED / 2 > 0
+    assert pauses == pytest.approx([0.01 * PACKED, 0.01 * AGAIN])
 
 
 @pytest.mark.parametrize("nonce", [FIRST, LATER])

@@ -14,7 +14,7 @@ import ray.data
 from ray.data.block import BlockMetadata
 from ray.data.datasource import Datasource, ReadTask
 
-from ray_committer.errors import TableVersionGoneError
+from ray_committer.errors import TableVersionGoneError, mark
 from ray_committer.interop.readers.arrow import FileReader, PlacedFile
 from ray_committer.stores.registry import located
 
@@ -68,7 +68,7 @@ class _Read:
                     yield pa.Table.from_batches([batch])
         except FileNotFoundError as e:
             raise TableVersionGoneError(
-                f"{located(self.reader.spec, self.files[0].place)}: this file, or one of "
+                f"{mark(located(self.reader.spec, self.files[0].place))}: this file, or one of "
                 f"{len(self.files)} that are read with it, was removed after the snapshot was taken",
                 "nothing was changed: take the snapshot again",
             ) from e

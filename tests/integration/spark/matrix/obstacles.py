@@ -115,8 +115,7 @@ DIFFERS: dict[str, tuple[Difference, ...]] = {
     "append over a file in place of the parent": (OWN_ERROR,),
     "overwrite over a file in place of the parent": (OWN_ERROR,),
     "dynamic overwrite over a file in place of the parent": (OWN_ERROR,),
-    "overwrite over a link to a partition": (NO_LINKS,),
-    "dynamic overwrite over a link to a partition": (NO_LINKS,),
+    **{f"{mode} over a link to a partition": (NO_LINKS,) for mode in MODES},
 }
 
 

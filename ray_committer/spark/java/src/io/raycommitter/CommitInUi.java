@@ -42,7 +42,7 @@ final class CommitInUi {
     /** Called in the thread of the write, before the commit of its job. */
     static void begin(JobDirectory job) {
         try {
-            JavaSparkContext spark = new JavaSparkContext(SparkContext.getOrCreate());
+            JavaSparkContext spark = new JavaSparkContext(DriverContext.get());
             BY_JOB.put(job.jobId(), new CommitInUi(spark, job.dest().toUri().toString()));
         } catch (RuntimeException e) {
             LOG.debug("a commit is not shown in Spark's UI", e);

@@ -12,6 +12,7 @@ import org.apache.spark.SparkContext;
  */
 final class DriverSettings {
     private static final String VARIABLE = "${";
+    private static volatile DriverSettings last;
 
     private final SparkConf spark;
     private final Configuration hadoop;
@@ -21,9 +22,16 @@ final class DriverSettings {
         this.hadoop = hadoop;
     }
 
+    /** Reads them; after Spark was stopped, while a write still ends, they are as they were before. */
     static DriverSettings read() {
-        SparkContext context = SparkContext.getOrCreate();
-        return new DriverSettings(context.getConf(), context.hadoopConfiguration());
+        SparkContext context = DriverContext.orNull();
+        if (context != null) {
+            last = new DriverSettings(context.getConf(), context.hadoopConfiguration());
+        }
+        if (last == null) {
+            throw new IllegalStateException("ray_committer: Spark was stopped");
+        }
+        return last;
     }
 
     /** Returns a setting; empty if it is not set. */

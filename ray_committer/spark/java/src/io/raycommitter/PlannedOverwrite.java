@@ -3,7 +3,6 @@ package io.raycommitter;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.hadoop.fs.Path;
-import org.apache.spark.SparkContext;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.SaveMode;
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils;
@@ -51,7 +50,7 @@ final class PlannedOverwrite {
 
     private static List<InsertIntoHadoopFsRelationCommand> commands(String path) {
         List<InsertIntoHadoopFsRelationCommand> found = new ArrayList<>();
-        String id = new JavaSparkContext(SparkContext.getOrCreate()).getLocalProperty(QUERY);
+        String id = new JavaSparkContext(DriverContext.get()).getLocalProperty(QUERY);
         QueryExecution query = id == null ? null : SQLExecution.getQueryExecution(Long.parseLong(id));
         if (query != null) {
             query.analyzed().foreach(node -> {

@@ -39,7 +39,7 @@ final class SessionRuns {
 
     /** Returns the session of the current thread, which is that of the write. */
     static SessionRuns current() {
-        SparkContext context = SparkContext.getOrCreate();
+        SparkContext context = DriverContext.get();
         String batch = batch();
         String run = batch.isEmpty() ? null : runOfQuery(property(QUERY));
         String name = run == null ? context.applicationId() : run;
@@ -82,7 +82,7 @@ final class SessionRuns {
     }
 
     private static String property(String key) {
-        return new JavaSparkContext(SparkContext.getOrCreate()).getLocalProperty(key);
+        return new JavaSparkContext(DriverContext.get()).getLocalProperty(key);
     }
 
     /** Returns null if this version of Spark does not show it. Uses reflection: the type differs. */

@@ -13,7 +13,6 @@ import java.util.Map;
 import java.util.Set;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
-import org.apache.spark.SparkContext;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.execution.datasources.CatalogFileIndex;
 import org.apache.spark.sql.execution.datasources.FileIndex;
@@ -96,7 +95,7 @@ final class SnapshotCheck {
     private static Configuration current(
             SparkSession session, HadoopFsRelation relation, Configuration kept) {
         Option<String> ofTable = relation.options().get(SnapshotTables.VERSION);
-        String ofAll = SparkContext.getOrCreate().hadoopConfiguration().get(SnapshotTables.VERSION, "");
+        String ofAll = DriverContext.get().hadoopConfiguration().get(SnapshotTables.VERSION, "");
         Configuration conf = new Configuration(kept);
         conf.set(SnapshotTables.VERSION, ofTable.isDefined()
                 ? ofTable.get()

@@ -1,7 +1,6 @@
 package io.raycommitter;
 
 import org.apache.hadoop.conf.Configuration;
-import org.apache.spark.SparkContext;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -22,7 +21,7 @@ import scala.runtime.BoxedUnit;
 public final class SnapshotExtensions extends AbstractFunction1<SparkSessionExtensions, BoxedUnit> {
     @Override
     public BoxedUnit apply(SparkSessionExtensions extensions) {
-        Configuration conf = SparkContext.getOrCreate().hadoopConfiguration();
+        Configuration conf = DriverContext.get().hadoopConfiguration();
         String filter = conf.get(SnapshotFilter.KEY);
         if (filter != null && !filter.equals(SnapshotFilter.class.getName())) {
             throw new IllegalArgumentException(SnapshotFilter.KEY + "=" + filter + ": is set already, and"

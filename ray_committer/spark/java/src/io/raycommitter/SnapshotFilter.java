@@ -76,7 +76,7 @@ public final class SnapshotFilter implements PathFilter, Configurable, Serializa
 
     /** Called by Java's serialization: what the tasks get is sent once to each executor. */
     private synchronized Object writeReplace() {
-        JavaSparkContext spark = new JavaSparkContext(SparkContext.getOrCreate());
+        JavaSparkContext spark = new JavaSparkContext(DriverContext.get());
         String description = spark.getLocalProperty(DESCRIPTION);
         Matcher listing = LISTING.matcher(description == null ? "" : description);
         try {

@@ -4,8 +4,6 @@ package org.apache.spark;
 import org.apache.hadoop.conf.Configuration;
 
 public class SparkContext {
-    public static native SparkContext getOrCreate();
-
     public native SparkConf getConf();
 
     public native Configuration hadoopConfiguration();
