@@ -26,20 +26,7 @@ from ray_committer.protocol.paths import (
 )
 from ray_committer.stores.at_once import MANY, at_once
 from ray_committer.stores.base import FileStatus, StoreOperations, only_there
-
-
-def refuse_links(store: StoreOperations, paths: Iterable[str]) -> None:
-    """`LinkedPathError` if one of `paths` is a symbolic link; its target does not belong to the job."""
-    if (link := store.first_link(paths)) is not None:
-        raise _linked_path(link)
-
-
-def _linked_path(path: str) -> LinkedPathError:
-    return LinkedPathError(
-        f"{mark(path)}: is a symbolic link, and what is behind it may belong to others, so nothing was "
-        "done",
-        "look where it leads, remove the link, and run the same command",
-    )
+from ray_committer.stores.links import linked_path, refuse_links
 
 
 def not_read(error: PermissionError | RayCommitterError, path: str) -> str:
@@ -95,7 +82,7 @@ def jobs_in(store: StoreOperations, destination: str, listed: Sequence[FileStatu
         # A link is never followed: what is behind it can be another job's, or another user's (R17).
         if status.is_link:
             place = JobAttempt(destination, status.name, 0, status.path)
-            return (JobStatus(place, Committer.UNKNOWN, closed=_linked_path(status.path)),)
+            return (JobStatus(place, Committer.UNKNOWN, closed=linked_path(status.path)),)
         return jobs_of(store, destination, status.path, _job_id(status.name, names))
 
     return [job for jobs in at_once(store, look, directories, least=MANY) for job in jobs]
@@ -121,7 +108,7 @@ def jobs_of(
     except PermissionError as e:
         return (replace(whole, closed=e),)
     by_name = {status.name: status for status in listed if status.is_directory or status.is_link}
-    links = {status.path: _linked_path(status.path) for status in by_name.values() if status.is_link}
+    links = {status.path: linked_path(status.path) for status in by_name.values() if status.is_link}
     attempts = attempts_named(destination, job_id, directory, by_name)
     return tuple(JobStatus(attempt, closed=links.get(attempt.directory)) for attempt in attempts) or (
         replace(whole, inside=tuple(listed)),

@@ -20,7 +20,6 @@ from ray_committer.job_files.listing import (
     list_attempts,
     list_temporary,
     may_hold,
-    refuse_links,
 )
 from ray_committer.job_files.owners import Life
 from ray_committer.job_files.read_job import read_commit, read_job
@@ -31,6 +30,7 @@ from ray_committer.protocol.record import Heartbeat, decode_claim
 from ray_committer.protocol.state import IN_THE_WAY, SUFFIX, JobState, Phase, parse_token
 from ray_committer.stores.at_once import MANY, at_once
 from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.stores.links import refuse_links
 
 _LOOKS = 3  # a job that is taken away by mistake and put back is missed at most twice
 Choose = Callable[[int], Collection[str] | None]

@@ -16,7 +16,6 @@ from ray_committer.job_files.commit_record import record_gone
 from ray_committer.job_files.job_state import Seen, read_state
 from ray_committer.job_files.job_status import JobStatus
 from ray_committer.job_files.job_tree import JobTree
-from ray_committer.job_files.listing import refuse_links
 from ray_committer.job_files.manifests import list_manifest_files, manifests_in, read_listed
 from ray_committer.job_files.owners import Life, is_nobody, life_of
 from ray_committer.places.choose import places_of
@@ -25,6 +24,7 @@ from ray_committer.protocol.paths import FROZEN, MANIFESTS, STATE, TASKS, UNDONE
 from ray_committer.protocol.record import Declaration, Heartbeat, Owner, decode_claim, decode_heartbeat
 from ray_committer.protocol.state import IN_THE_WAY, Phase
 from ray_committer.stores.base import FileStatus, StoreOperations, is_there, only_there
+from ray_committer.stores.links import refuse_links
 
 _OWN_NAMES = (MANIFESTS, FROZEN, TASKS, STATE)
 _BEGUN = frozenset({Phase.DECLARED, Phase.RECORDED, Phase.SEALED, Phase.COMMITTED, Phase.UNDOING})

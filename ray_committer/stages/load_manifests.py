@@ -6,7 +6,6 @@ process that read them. Source: Hadoop LoadManifestsStage.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,34 +18,28 @@ from msgspec import structs
 
 from ray_committer.errors import (
     IncompleteJobError,
-    ManifestError,
     ManifestReplacedError,
     MissingManifestsError,
-    PathError,
-    PreflightError,
     mark,
 )
 from ray_committer.executors.base import ResultRef, Supplied
 from ray_committer.executors.directories import Directories
-from ray_committer.job_files.listing import refuse_links
 from ray_committer.job_files.manifests import check_listed, list_manifest_files
 from ray_committer.places.choose import places_of
 from ray_committer.protocol.file_list import NO_FILES, FileSet
-from ray_committer.protocol.fingerprints import fingerprints
 from ray_committer.protocol.iostatistics import IOStatistics, aggregate
-from ray_committer.protocol.manifest import TaskManifest, digest, stamp_of
-from ray_committer.protocol.passed_over import PassedOver, passed_over_by
-from ray_committer.protocol.paths import MANIFEST_SUFFIX, JobAttempt, ancestors, is_inside, join, parent
+from ray_committer.protocol.passed_over import PassedOver
+from ray_committer.protocol.paths import MANIFEST_SUFFIX, JobAttempt, is_inside, join, parent
 from ray_committer.protocol.record import CommitRecord, ManifestRef
 from ray_committer.protocol.state import UNSTAMPED
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.turns.list_new_files import NO_NEW_FILES, JoinedFiles, NewFiles, save_new_files
 from ray_committer.stores.base import FileStatus
 from ray_committer.work.batches import batches
-from ray_committer.work.entries import Entry, check_directory, check_entry, entries, store_path
+from ray_committer.work.load_manifest import LoadedManifest, check_manifest, load_manifest
 from ray_committer.work.sidecars import new_sidecar, save_sidecar
 from ray_committer.work.sources import WrongSources, check_sources
-from ray_committer.work.worker import Worker
+from ray_committer.work.worker import Worker, gone
 
 LOADS = 20
 """The number of attempts to load manifests that tasks keep changing during the load."""
@@ -308,13 +301,9 @@ def listing_of(job: JobAttempt, counted: Iterable[FileStatus]) -> Listing:
 class _Loaded:
     """One manifest, read and checked."""
 
-    ref: ManifestRef
+    manifest: LoadedManifest
     data: bytes
-    directories: list[str]
-    marks: bytes
-    statistics: IOStatistics
     wrong: WrongSources | None
-    passed_over: PassedOver
 
 
 def _load_batch(
@@ -327,8 +316,9 @@ def _load_batch(
 ) -> tuple[LoadedBatch, bytes]:
     """Work: parse and check some manifests, and pack the small ones for other processes; idempotent."""
     number, batch = numbered
-    by_name = {manifest.ref.name: manifest for manifest in worker.map(partial(load, worker), batch)}
-    loaded = [by_name[item.name] for item in batch]
+    by_name = {each.manifest.ref.name: each for each in worker.map(partial(load, worker), batch)}
+    parts = [by_name[item.name] for item in batch]
+    loaded = [part.manifest for part in parts]
     paths = {path for manifest in loaded for path in manifest.directories}
     destination = {worker.job.destination}
     directories.collect(
@@ -339,12 +329,10 @@ def _load_batch(
         statistics = aggregate(statistics, manifest.statistics)
         passed_over = passed_over.plus(manifest.passed_over)
     small = {
-        manifest.ref.sidecar or manifest.ref.digest: manifest.data
-        for manifest in loaded
-        if manifest.data
+        part.manifest.ref.sidecar or part.manifest.ref.digest: part.data for part in parts if part.data
     }
     refs = tuple(manifest.ref for manifest in loaded)
-    wrong = tuple(manifest.wrong for manifest in loaded if manifest.wrong is not None)
+    wrong = tuple(part.wrong for part in parts if part.wrong is not None)
     new_files = save_new_files(worker, refs) if for_table else NO_NEW_FILES
     fills = bool(paths & destination)
     packs = bool(small)
@@ -362,32 +350,24 @@ def _load(
     checks: bool,
     changes_nothing: bool,
 ) -> _Loaded:
-    path = join(directory, item.name)
-    try:
-        ref, kept, manifest = _read(worker, item, path, stamp)
-        attempt = _attempt_directory(worker, manifest)
-        loaded = _checked_entries(worker, manifest, attempt, roots)
-        directories = dict.fromkeys(_directories(worker, manifest, loaded, roots))
-        wrong = None
-        if isinstance(item, Listed):
-            wrong = check_sources(worker, path, loaded) if checks else None
-            sidecar = wrong or new_sidecar(worker, path, kept, manifest, loaded, attempt)
-            if isinstance(sidecar, WrongSources):
-                wrong = sidecar
-            elif sidecar is not None and not changes_nothing:
-                ref, kept = _saved(worker, path, ref, sidecar), sidecar
-    except (PathError, PreflightError) as e:
-        raise type(e)(f"{mark(path)}: {e.parts[0]}", *e.args[1:]) from e
-    is_needed = not checks or ref.files <= PACKED_FILES
-    return _Loaded(
-        ref=ref,
-        data=kept if is_needed and not worker.in_driver else b"",
-        directories=list(directories),
-        marks=fingerprints(entry.dest for entry in loaded),
-        statistics=manifest.iostatistics or IOStatistics(),
-        wrong=wrong,
-        passed_over=passed_over_by(manifest),
-    )
+    path, wrong = join(directory, item.name), None
+    if isinstance(item, ManifestRef):
+        kept = worker.kept(item)
+        loaded = check_manifest(worker, path, item, worker.recorded(item).manifest, roots=roots)
+    else:
+        kept = worker.read_manifest(path, item.size)
+        loaded = load_manifest(worker, path, kept, roots=roots, stamp=stamp)
+        wrong = check_sources(worker, path, loaded.entries) if checks else None
+        sidecar = wrong or new_sidecar(
+            worker, path, kept, loaded.manifest, loaded.entries, loaded.attempt
+        )
+        if isinstance(sidecar, WrongSources):
+            wrong = sidecar
+        elif sidecar is not None and not changes_nothing:
+            kept = sidecar
+            loaded = replace(loaded, ref=_saved(worker, path, loaded.ref, sidecar))
+    is_needed = not checks or loaded.ref.files <= PACKED_FILES
+    return _Loaded(loaded, kept if is_needed and not worker.in_driver else b"", wrong)
 
 
 def _saved(worker: Worker, path: str, ref: ManifestRef, sidecar: bytes) -> ManifestRef:
@@ -396,7 +376,7 @@ def _saved(worker: Worker, path: str, ref: ManifestRef, sidecar: bytes) -> Manif
     try:
         sidecar_digest = save_sidecar(worker, directory, ref.name, sidecar)
     except FileNotFoundError as e:
-        raise _gone(path) from e
+        raise gone(path) from e
     return structs.replace(ref, sidecar=sidecar_digest)
 
 
@@ -412,92 +392,3 @@ def unpack(parts: Sequence[bytes | None]) -> dict[str, bytes]:
         if part is not None:
             manifests.update(msgspec.msgpack.decode(part, type=dict[str, bytes]))
     return manifests
-
-
-def _read(
-    worker: Worker, item: Listed | ManifestRef, path: str, stamp: str
-) -> tuple[ManifestRef, bytes, TaskManifest]:
-    if isinstance(item, ManifestRef):
-        return item, worker.kept(item), worker.recorded(item).manifest
-    try:
-        data, manifest = worker.read_manifest(path, item.size)
-    except FileNotFoundError as e:
-        raise _gone(path) from e
-    if manifest.job_id is not None and manifest.job_id != worker.job.job_id:
-        raise ManifestError(
-            f"{mark(path)}: belongs to job {manifest.job_id}, not to {worker.job.job_id}", "move it away"
-        )
-    if (stamp_of(manifest) or UNSTAMPED) != stamp:
-        raise ManifestError(
-            f"{mark(path)}: was not written for this job, but by a late task of an earlier job with the "
-            "same id",
-            "it may have replaced a manifest of this job: abort the job and run its application "
-            "again, or, if every task still has its manifest, move this file away",
-        )
-    return _reference(worker, item, data, manifest), data, manifest
-
-
-def _gone(path: str) -> MissingManifestsError:
-    return MissingManifestsError(f"{mark(path)}: was listed but is now gone")
-
-
-def _reference(worker: Worker, item: Listed, data: bytes, manifest: TaskManifest) -> ManifestRef:
-    return ManifestRef(
-        name=item.name,
-        size=item.size,
-        digest=digest(data),
-        files=len(manifest.files),
-        bytes=sum(file.z for file in manifest.files),
-        task_attempt_id=manifest.task_attempt_id,
-        task_attempt_directory=_unusual_directory(worker, manifest),
-    )
-
-
-def _unusual_directory(worker: Worker, manifest: TaskManifest) -> str | None:
-    """The task attempt's directory; None if it follows from the id, which keeps the record small."""
-    attempt_id = manifest.task_attempt_id
-    usual = worker.job.task_attempt(attempt_id) if attempt_id else None
-    if not manifest.task_attempt_dir:
-        return None
-    directory = store_path(manifest.task_attempt_dir, worker.store.spec)
-    return None if directory == usual else directory
-
-
-def _attempt_directory(worker: Worker, manifest: TaskManifest) -> str:
-    directory = manifest.task_attempt_dir
-    return store_path(directory, worker.store.spec) if directory else worker.job.tasks
-
-
-def _checked_entries(
-    worker: Worker, manifest: TaskManifest, attempt: str, roots: tuple[str, ...]
-) -> list[Entry]:
-    loaded = list(entries(manifest, worker.store.spec))
-    for entry in loaded:
-        check_entry(entry, worker.job, attempt, roots, worker.store)
-    # `LinkedPathError` if a source is behind a link, where the file does not belong to the task.
-    refuse_links(worker.store, _above_sources(worker, loaded))
-    if len({entry.source for entry in loaded}) < len(loaded):
-        twice = Counter(entry.source for entry in loaded).most_common(1)[0][0]
-        raise PreflightError(
-            f"{mark(twice)}: is named twice, but can be moved only once", "run the task again"
-        )
-    return loaded
-
-
-def _above_sources(worker: Worker, loaded: list[Entry]) -> Iterator[str]:
-    """The directories of the sources, and those above them that belong to tasks. A store without links
-    takes none of them, so nothing is computed there."""
-    parents = {parent(entry.source) for entry in loaded}
-    above = {path for directory in parents for path in ancestors(directory, worker.job.tasks)}
-    yield from sorted(above | parents)
-
-
-def _directories(
-    worker: Worker, manifest: TaskManifest, loaded: list[Entry], roots: tuple[str, ...]
-) -> Iterator[str]:
-    for directory in manifest.directories or ():
-        path = store_path(directory.d, worker.store.spec)
-        check_directory(path, worker.job, roots, worker.store)
-        yield path
-    for entry in loaded:
-        yield parent(entry.dest)

@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
-from ray_committer.errors import ManifestChangedError, ManifestError, ManifestReplacedError, mark
+from ray_committer.errors import (
+    ManifestChangedError,
+    ManifestError,
+    ManifestReplacedError,
+    MissingManifestsError,
+    mark,
+)
 from ray_committer.executors.base import THREAD_PREFIX, Place
 from ray_committer.executors.thread_pool import ThreadPool
 from ray_committer.limits.permits import Permits
@@ -125,18 +131,21 @@ class Worker:
                 pool.close()
         self._permits.close()
 
-    def read_manifest(self, path: str, size: int) -> tuple[bytes, TaskManifest]:
-        """Read a manifest listed with `size` bytes; `ManifestReplacedError` if it has changed."""
-        data = self.store.read(path)
+    def read_manifest(self, path: str, size: int) -> bytes:
+        """Read a manifest listed with `size` bytes; `ManifestReplacedError` if it has changed,
+        `MissingManifestsError` if it is gone."""
+        try:
+            data = self.store.read(path)
+        except FileNotFoundError as e:
+            raise gone(path) from e
         if len(data) != size:
             raise ManifestReplacedError(
                 f"{mark(path)}: had {size} bytes when listed and has {len(data)} now: a task has saved "
                 "it again",
                 "run the same command",
             )
-        manifest = decode_manifest(data, path)
         self.keep(data)
-        return data, manifest
+        return data
 
     def recorded(self, ref: ManifestRef, packed: Mapping[str, bytes] = MappingProxyType({})) -> Recorded:
         """The manifest that the commit record names; `ManifestChangedError` if it has changed. `packed`
@@ -195,6 +204,11 @@ class Worker:
             attempt = ref.task_attempt_directory or job.task_attempt(ref.task_attempt_id or "unnamed")
             return (join(job.manifests, name), join(attempt, copy_name(ref.digest)))
         return tuple(join(directory, name) for directory in (job.frozen, job.manifests, job.frozen))
+
+
+def gone(path: str) -> MissingManifestsError:
+    """The error for a manifest that was listed but is gone."""
+    return MissingManifestsError(f"{mark(path)}: was listed but is now gone")
 
 
 def kept_name(ref: ManifestRef) -> str:

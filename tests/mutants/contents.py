@@ -8,7 +8,6 @@ from msgspec import structs
 
 from ray_committer.errors import CommitStateUnknownError, TaskCommitError
 from ray_committer.executors.directories import DirectoryCoordinator
-from ray_committer.job_files.listing import refuse_links
 from ray_committer.jobs.find_attempt import confirm_documented
 from ray_committer.limits.permits import Permits
 from ray_committer.protocol.hidden_names import is_passed_over
@@ -27,6 +26,7 @@ from ray_committer.stages.save_task_manifest import save_task_manifest
 from ray_committer.stores.addresses import without_password
 from ray_committer.stores.answers import require_inside
 from ray_committer.stores.forwarding import ForwardingStore
+from ray_committer.stores.links import refuse_links
 from ray_committer.stores.local_files import read_regular
 from ray_committer.testing.faults import WrappedStore
 from ray_committer.work.entries import check_entry

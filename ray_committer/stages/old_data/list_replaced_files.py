@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 
 from ray_committer.errors import PreflightError, mark
-from ray_committer.job_files.listing import refuse_links
 from ray_committer.places.choose import output_of
 from ray_committer.places.old_files import replaced_file
 from ray_committer.protocol.hidden_names import is_of_file_system
@@ -16,6 +15,7 @@ from ray_committer.protocol.record import ReplacedFile
 from ray_committer.protocol.table_paths import DELTA_LOG, DIRECTORY, is_in_log
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.stores.links import refuse_links
 from ray_committer.tables.other_tables import holds_table
 from ray_committer.work.worker import Worker
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from ray_committer.errors import CommitConflictError
 from ray_committer.job_files.job_state import read_state
 from ray_committer.job_files.job_status import JobStatus
-from ray_committer.job_files.listing import refuse_links
 from ray_committer.job_files.owners import has_ended, life_of
 from ray_committer.job_files.read_job import read_other
 from ray_committer.protocol.claims import Obstacle
@@ -23,6 +22,7 @@ from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import Patience
 from ray_committer.stages.other_jobs.end_others import ROUNDS, End, end_jobs, end_of, finish_first
+from ray_committer.stores.links import refuse_links
 from ray_committer.tables.claim import waited_too_long
 
 

@@ -1,0 +1,148 @@
+"""Load one manifest: parse its bytes, and check that the job can read and write what it names.
+
+What comes out is all that a commit needs of a manifest: its entries as paths of the store, the
+directories that it wants, and what the report says of its task.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ray_committer.errors import ManifestError, PathError, PreflightError, mark
+from ray_committer.protocol.fingerprints import fingerprints
+from ray_committer.protocol.iostatistics import IOStatistics
+from ray_committer.protocol.manifest import TaskManifest, decode_manifest, digest, stamp_of
+from ray_committer.protocol.passed_over import PassedOver, passed_over_by
+from ray_committer.protocol.paths import ancestors, parent
+from ray_committer.protocol.record import ManifestRef
+from ray_committer.protocol.state import UNSTAMPED
+from ray_committer.stores.links import refuse_links
+from ray_committer.work.entries import Entry, check_directory, check_entry, entries, store_path
+from ray_committer.work.worker import Worker
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedManifest:
+    """One manifest, read and checked. `attempt` is the directory of its task attempt; `marks` are the
+    fingerprints of its destinations, in the order of its entries."""
+
+    ref: ManifestRef
+    manifest: TaskManifest
+    attempt: str
+    entries: list[Entry]
+    directories: list[str]
+    marks: bytes
+    statistics: IOStatistics
+    passed_over: PassedOver
+
+
+def load_manifest(
+    worker: Worker, path: str, data: bytes, *, roots: tuple[str, ...], stamp: str
+) -> LoadedManifest:
+    """Load the manifest at `path` from its bytes. `roots` are the directories that the job with this
+    `stamp` can write to. `ManifestError` if it is none, or not of this job; `PreflightError` or
+    `PathError` if it names what the job cannot read or write."""
+    manifest = decode_manifest(data, path)
+    _refuse_foreign(worker, manifest, path, stamp)
+    ref = _reference(worker, path.rpartition("/")[2], data, manifest)
+    return check_manifest(worker, path, ref, manifest, roots=roots)
+
+
+def check_manifest(
+    worker: Worker, path: str, ref: ManifestRef, manifest: TaskManifest, *, roots: tuple[str, ...]
+) -> LoadedManifest:
+    """Check a parsed manifest; errors as `load_manifest`."""
+    try:
+        attempt = _attempt_directory(worker, manifest)
+        loaded = _checked_entries(worker, manifest, attempt, roots)
+        directories = dict.fromkeys(_directories(worker, manifest, loaded, roots))
+    except (PathError, PreflightError) as e:
+        raise type(e)(f"{mark(path)}: {e.parts[0]}", *e.args[1:]) from e
+    return LoadedManifest(
+        ref=ref,
+        manifest=manifest,
+        attempt=attempt,
+        entries=loaded,
+        directories=list(directories),
+        marks=fingerprints(entry.dest for entry in loaded),
+        statistics=manifest.iostatistics or IOStatistics(),
+        passed_over=passed_over_by(manifest),
+    )
+
+
+def _refuse_foreign(worker: Worker, manifest: TaskManifest, path: str, stamp: str) -> None:
+    if manifest.job_id is not None and manifest.job_id != worker.job.job_id:
+        raise ManifestError(
+            f"{mark(path)}: belongs to job {manifest.job_id}, not to {worker.job.job_id}", "move it away"
+        )
+    if (stamp_of(manifest) or UNSTAMPED) != stamp:
+        raise ManifestError(
+            f"{mark(path)}: was not written for this job, but by a late task of an earlier job with the "
+            "same id",
+            "it may have replaced a manifest of this job: abort the job and run its application "
+            "again, or, if every task still has its manifest, move this file away",
+        )
+
+
+def _reference(worker: Worker, name: str, data: bytes, manifest: TaskManifest) -> ManifestRef:
+    return ManifestRef(
+        name=name,
+        size=len(data),
+        digest=digest(data),
+        files=len(manifest.files),
+        bytes=sum(file.z for file in manifest.files),
+        task_attempt_id=manifest.task_attempt_id,
+        task_attempt_directory=_unusual_directory(worker, manifest),
+    )
+
+
+def _unusual_directory(worker: Worker, manifest: TaskManifest) -> str | None:
+    """The task attempt's directory; None if it follows from the id, which keeps the record small."""
+    attempt_id = manifest.task_attempt_id
+    usual = worker.job.task_attempt(attempt_id) if attempt_id else None
+    if not manifest.task_attempt_dir:
+        return None
+    directory = store_path(manifest.task_attempt_dir, worker.store.spec)
+    return None if directory == usual else directory
+
+
+def _attempt_directory(worker: Worker, manifest: TaskManifest) -> str:
+    directory = manifest.task_attempt_dir
+    return store_path(directory, worker.store.spec) if directory else worker.job.tasks
+
+
+def _checked_entries(
+    worker: Worker, manifest: TaskManifest, attempt: str, roots: tuple[str, ...]
+) -> list[Entry]:
+    loaded = list(entries(manifest, worker.store.spec))
+    for entry in loaded:
+        check_entry(entry, worker.job, attempt, roots, worker.store)
+    # `LinkedPathError` if a source is behind a link, where the file does not belong to the task.
+    refuse_links(worker.store, _above_sources(worker, loaded))
+    if len({entry.source for entry in loaded}) < len(loaded):
+        twice = Counter(entry.source for entry in loaded).most_common(1)[0][0]
+        raise PreflightError(
+            f"{mark(twice)}: is named twice, but can be moved only once", "run the task again"
+        )
+    return loaded
+
+
+def _above_sources(worker: Worker, loaded: list[Entry]) -> Iterator[str]:
+    """The directories of the sources, and those above them that belong to tasks. A store without links
+    takes none of them, so nothing is computed there."""
+    parents = {parent(entry.source) for entry in loaded}
+    above = {path for directory in parents for path in ancestors(directory, worker.job.tasks)}
+    yield from sorted(above | parents)
+
+
+def _directories(
+    worker: Worker, manifest: TaskManifest, loaded: list[Entry], roots: tuple[str, ...]
+) -> Iterator[str]:
+    for directory in manifest.directories or ():
+        path = store_path(directory.d, worker.store.spec)
+        check_directory(path, worker.job, roots, worker.store)
+        yield path
+    for entry in loaded:
+        yield parent(entry.dest)
