@@ -33,7 +33,7 @@ class TaskAttempt:
     directory: where it writes; no reader looks there. A file there whose name the task has not asked
         for is committed as well, unless the name is hidden (``.x``, ``_x``) or the file is a socket, a
         fifo or a device: such are passed over, and the commit's report names them.
-    committed: after the block has ended, what it has committed: a small value that can be sent. The
+    committed: after the block has ended, what it has committed: a value of some kilobytes at most. The
         driver passes the values of all tasks to `commit_job` as `committed`.
     """
 
@@ -151,7 +151,7 @@ def task_attempt(
         _abort(running, e)
         raise
     with located_errors(store.spec):
-        saved = commit_task(
+        committed = commit_task(
             store,
             job,
             task_id=f"task_{stem}" if attempt is not None else f"task_{stem}_{number}",
@@ -163,7 +163,7 @@ def task_attempt(
         )
     # Only after the manifest is saved and looked at again: a driver must never be handed an attempt that
     # was late.
-    running.committed = CommittedTask(saved.name, saved.digest, saved.task_attempt_id)
+    running.committed = committed
 
 
 def _abort(running: TaskAttempt, error: BaseException) -> None:

@@ -4,7 +4,7 @@ where it acts. The command line, the environment, Spark's settings and the pages
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any, Literal, Self, get_args
 
@@ -33,13 +33,23 @@ Unfinished = Literal["finish", "supersede", "refuse"]
 """What a job does about an earlier one whose commit has begun and is not at work any more."""
 
 
+TEXT_BYTES = 4096
+TEXT_FILES = 16
+"""A manifest of at most so many bytes, and files, is sent to the driver with the task's result."""
+
+
 @dataclass(frozen=True, slots=True)
 class CommittedTask:
-    """A successful task: its `manifest` file, the SHA-256 of that, and the attempt that saved it."""
+    """A successful task: its `manifest` file, the SHA-256 of that, and the attempt that saved it; the
+    `size` of the manifest in bytes, and the number of `files` that it names, if they are known. `text`
+    is the manifest itself, if it is small: then the commit does not read it."""
 
     manifest: str
     digest: str
     task_attempt_id: str | None
+    size: int = 0
+    files: int = 0
+    text: bytes | None = field(default=None, repr=False)
 
 
 def _run_id(value: str) -> str:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import time
 from collections.abc import Collection
 
+from ray_committer.options import CommittedTask
 from ray_committer.places.choose import output_of
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import IOStatistics, aggregate, duration, sample
 from ray_committer.protocol.manifest import STAMP, TaskManifest, encode_manifest
 from ray_committer.protocol.passed_over import PassedOver, extra_data_of
 from ray_committer.protocol.paths import JobAttempt
-from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.state import UNSTAMPED
 from ray_committer.stages.save_task_manifest import ATTEMPTS, save_task_manifest
 from ray_committer.stages.scan_task_attempt_directory import Scan, scan_task_attempt_directory
@@ -34,7 +34,7 @@ def commit_task(
     named: Collection[str] = (),
     uploads: TaskUploads | None = None,
     statistics: IOStatistics | None = None,
-) -> ManifestRef:
+) -> CommittedTask:
     """Commit the task attempt to the job with this `stamp`; a later attempt of the task replaces it. The
     files are those that a scan finds, with those `named`; on a store that completes uploads, the
     `uploads` or, without them, what the attempt has noted. The manifest gets the `statistics` of the

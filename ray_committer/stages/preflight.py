@@ -167,8 +167,9 @@ def _check_complete(context: JobContext, loaded: LoadedManifests) -> None:
 def _check_attempts(
     context: JobContext, manifests: Sequence[ManifestRef], tasks: Sequence[CommittedTask]
 ) -> None:
-    loaded = {CommittedTask(ref.name, ref.digest, ref.task_attempt_id) for ref in manifests}
-    wrong = sorted(task.manifest for task in loaded ^ set(tasks))
+    loaded = {(ref.name, ref.digest, ref.task_attempt_id) for ref in manifests}
+    named = {(task.manifest, task.digest, task.task_attempt_id) for task in tasks}
+    wrong = sorted(name for name, *_ in loaded ^ named)
     if not wrong:
         return
     if len(loaded) < len(tasks):

@@ -20,10 +20,10 @@ from ray_committer.job_files.job_status import JobStatus
 from ray_committer.job_files.read_job import read_job
 from ray_committer.limits import waiting
 from ray_committer.limits.waiting import Sleep
+from ray_committer.options import TEXT_BYTES, TEXT_FILES, CommittedTask
 from ray_committer.places.choose import own_files_of
 from ray_committer.protocol.manifest import TaskManifest, digest, encode_manifest
 from ray_committer.protocol.paths import JobAttempt, join
-from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.state import UNSTAMPED, Phase
 from ray_committer.stores.base import StoreOperations
 from ray_committer.work.sidecars import freezes_copies
@@ -44,10 +44,10 @@ def save_task_manifest(
     stamp: str,
     attempts: int = ATTEMPTS,
     sleep: Sleep = waiting.sleep,
-) -> ManifestRef:
-    """Save `manifest` as the manifest of `task_id`; return its name, size and digest. Up to `attempts`
-    times after an ``OSError``. `TaskCommitError` if the job is over, was never set up or has another
-    `stamp`; `CommitStateUnknownError` if that shows only after the manifest may have been saved.
+) -> CommittedTask:
+    """Save `manifest` as the manifest of `task_id`; return what the driver must know of it. Up to
+    `attempts` times after an ``OSError``. `TaskCommitError` if the job is over, was never set up or has
+    another `stamp`; `CommitStateUnknownError` if that shows only after the manifest may have been saved.
     `CommitRecordExistsError` if the commit of the job has begun without this task attempt."""
     data = encode_manifest(manifest)
     path, temporary = job.manifest(task_id), job.manifest_temporary(task_attempt_id)
@@ -68,15 +68,9 @@ def save_task_manifest(
                     "run the task again: its new manifest replaces this one",
                 ) from e
             sleep(waiting.REQUEST.after(attempt + 1))
-    return ManifestRef(
-        name=path.rpartition("/")[2],
-        size=len(data),
-        digest=digest(data),
-        files=len(manifest.files),
-        bytes=sum(file.z for file in manifest.files),
-        task_attempt_id=task_attempt_id,
-        task_attempt_directory=job.task_attempt(task_attempt_id),
-    )
+    size, files = len(data), len(manifest.files)
+    text = data if size <= TEXT_BYTES and files <= TEXT_FILES else None
+    return CommittedTask(path.rpartition("/")[2], digest(data), task_attempt_id, size, files, text)
 
 
 def _check_open(state: JobStatus, job: JobAttempt, task_attempt_id: str, stamp: str) -> None:

@@ -103,7 +103,7 @@ def write_task(worker: Worker, number: int, write: Callable[[TaskFiles, str], No
             files.uploads.abort()
         abort_task(store, job, task_attempt_id)
         raise
-    saved = commit_task(
+    return commit_task(
         store,
         job,
         task_id=f"task_{stem}",
@@ -113,7 +113,6 @@ def write_task(worker: Worker, number: int, write: Callable[[TaskFiles, str], No
         named=files.named,
         uploads=files.uploads,
     )
-    return CommittedTask(saved.name, saved.digest, saved.task_attempt_id)
 
 
 def dead_table_jobs(store: StoreOperations, destination: str) -> Sequence[JobAttempt]:

@@ -25,8 +25,8 @@ from ray_committer.writers.job import ArrowJob, write_mode
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-RESULT = "manifest string, digest string, task_attempt_id string"
-"""What each task attempt returns, for Spark."""
+RESULT = "manifest string, digest string, task_attempt_id string, size long, files long, text binary"
+"""What each task attempt returns, for Spark: a `CommittedTask`."""
 
 
 def write_transactional(
@@ -104,12 +104,16 @@ class WriteTask:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         written = arrow_job.write_attempt(self.job, partition_id(), tables(batches))
-        yield pa.RecordBatch.from_pylist([asdict(written)])
+        types = (pa.string(), pa.string(), pa.string(), pa.int64(), pa.int64(), pa.binary())
+        row = asdict(written)
+        yield pa.RecordBatch.from_pylist([row], pa.schema(list(zip(row, types, strict=True))))
 
 
 def written_task(row: Any) -> CommittedTask:
     """Return the result of a task attempt from the row that Spark collected."""
-    return CommittedTask(row.manifest, row.digest, row.task_attempt_id)
+    fields = row.asDict()
+    text = fields.pop("text")
+    return CommittedTask(**fields, text=None if text is None else bytes(text))
 
 
 def tables(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

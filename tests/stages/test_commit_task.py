@@ -10,8 +10,8 @@ import pytest
 import ray_committer
 from ray_committer.errors import TaskCommitError
 from ray_committer.job_files.job_state import begin_state
-from ray_committer.protocol.manifest import TaskManifest, decode_manifest, digest, stamp_of
-from ray_committer.protocol.record import ManifestRef
+from ray_committer.options import CommittedTask
+from ray_committer.protocol.manifest import TaskManifest, decode_manifest, stamp_of
 from ray_committer.protocol.state import UNSTAMPED, new_state
 from ray_committer.stages.commit_task import commit_task
 from ray_committer.testing import MemoryStore, WrappedStore, fail_at
@@ -34,7 +34,7 @@ def prepared(files: dict[str, bytes] | None = None) -> MemoryStore:
     return store
 
 
-def commit(store, attempts: int = 1) -> ManifestRef:
+def commit(store, attempts: int = 1) -> CommittedTask:
     return commit_task(store, JOB, task_id=TASK, task_attempt_id=ATTEMPT, stamp=STAMP, attempts=attempts)
 
 
@@ -45,15 +45,15 @@ def saved(store: MemoryStore) -> TaskManifest:
 @pytest.mark.parametrize("files", [{}, {"a": b"x"}, FILES])
 def test_the_manifest_names_each_file_where_it_is_and_where_it_must_go(files: dict[str, bytes]):
     store = prepared(files)
-    ref = commit(store)
+    committed = commit(store)
     root = f"memory://test{JOB.task_attempt(ATTEMPT)}"
     manifest = saved(store)
     found = {(file.s, file.d, file.z) for file in manifest.files}
     assert found == {
         (f"{root}/{name}", f"memory://test/table/{name}", len(data)) for name, data in files.items()
     }
-    assert (ref.files, ref.bytes) == (len(files), sum(map(len, files.values())))
-    assert ref.digest == digest(store.read(PATH))
+    assert committed.files == len(files)
+    assert committed.text == store.read(PATH)
 
 
 def test_the_manifest_names_its_job_task_and_attempt():

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
-from msgspec.structs import replace
 
 from ray_committer.errors import CommitRecordExistsError, CommitStateUnknownError, TaskCommitError
 from ray_committer.job_files.job_state import advance, begin_state, read_state
 from ray_committer.limits.waiting import LOOK_SECONDS
+from ray_committer.options import TEXT_BYTES, CommittedTask
 from ray_committer.protocol.manifest import (
     FileEntry,
     TaskManifest,
@@ -61,7 +62,7 @@ def save_files(
     attempts: int = 1,
     stamp: str = STAMP,
     sleep: Callable[[float], None] = lambda _: None,
-) -> ManifestRef:
+) -> CommittedTask:
     return save_task_manifest(
         store,
         JOB,
@@ -74,15 +75,23 @@ def save_files(
     )
 
 
-@pytest.mark.parametrize("files", [0, 1, 1000])
-def test_the_reference_describes_what_was_saved(files: int):
+@pytest.mark.parametrize(("files", "is_small"), [(0, True), (16, True), (17, False), (1000, False)])
+def test_the_result_describes_what_was_saved_and_holds_a_small_manifest(files: int, is_small: bool):
     store = with_job()
-    ref = save_files(store, files)
+    saved = save_files(store, files)
     data = store.read(PATH)
     assert decode_manifest(data, PATH) == manifest_of(files)
-    assert (ref.name, ref.size, ref.digest) == (f"{TASK}-manifest.json", len(data), digest(data))
-    assert (ref.files, ref.bytes) == (files, sum(range(files)))
-    assert (ref.task_attempt_id, ref.task_attempt_directory) == (ATTEMPT, JOB.task_attempt(ATTEMPT))
+    expected = CommittedTask(f"{TASK}-manifest.json", digest(data), ATTEMPT, len(data), files)
+    assert saved == replace(expected, text=data if is_small else None)
+
+
+def test_a_manifest_of_long_names_is_not_sent_with_the_result():
+    manifest = manifest_of(1, attempt="a" * TEXT_BYTES)
+    saved = save_task_manifest(
+        with_job(), JOB, manifest, task_id=TASK, task_attempt_id=ATTEMPT, stamp=STAMP
+    )
+    assert saved.size > TEXT_BYTES
+    assert saved.text is None
 
 
 @pytest.mark.parametrize("files", [0, 1, 1000])
@@ -216,8 +225,8 @@ def test_a_manifest_that_was_frozen_in_time_is_committed_although_its_task_looks
         freeze(store)
         bring_to(store, Phase.RECORDED)
 
-    ref = save_files(WrappedStore(store, after=do_at("replace", decide)))
-    assert digest(store.read(f"{JOB.frozen}/{ref.name}")) == ref.digest
+    saved = save_files(WrappedStore(store, after=do_at("replace", decide)))
+    assert store.read(f"{JOB.frozen}/{saved.manifest}") == saved.text
 
 
 @pytest.mark.parametrize("real", [True, False], ids=["directories", "flat"])
@@ -250,8 +259,8 @@ def test_a_manifest_that_was_committed_although_its_task_had_no_answer_is_not_to
         bring_to(store, Phase.RECORDED)
         raise TimeoutError("no answer")
 
-    ref = save_files(WrappedStore(store, after=do_at("replace", commit_and_fail)), attempts=2)
-    assert digest(store.read(f"{JOB.frozen}/{ref.name}")) == ref.digest
+    saved = save_files(WrappedStore(store, after=do_at("replace", commit_and_fail)), attempts=2)
+    assert store.read(f"{JOB.frozen}/{saved.manifest}") == saved.text
 
 
 def ref_of(files: int) -> ManifestRef:
@@ -265,9 +274,7 @@ def test_where_directories_are_not_renamed_the_record_says_whether_a_manifest_co
     store = with_job(real_directories=False)
     record = record_of(manifests=[ref_of(1)])
     recorded = do_at("replace", lambda: bring_to(store, Phase.RECORDED, record=record))
-    assert save_files(WrappedStore(store, after=recorded)) == replace(
-        ref_of(1), task_attempt_id=ATTEMPT, task_attempt_directory=JOB.task_attempt(ATTEMPT)
-    )
+    assert save_files(WrappedStore(store, after=recorded)).digest == ref_of(1).digest
 
 
 def test_where_directories_are_not_renamed_a_manifest_that_the_record_does_not_name_is_too_late():
