@@ -17,6 +17,10 @@ SUCCESS = "_SUCCESS"
 MANIFESTS = "manifests"
 FROZEN = "frozen"
 TASKS = "tasks"
+STAGED = "in"
+STAGED_ROOT = "root"
+ROOTS = 64
+"""So many directories hold the files of the destination itself, by the number of their task."""
 STATE = "state"
 UNDONE = "undone"
 TAKEN_BACK_SUFFIX = "-moved"
@@ -111,6 +115,14 @@ class JobAttempt:
         """The working directory of a task attempt."""
         check_name(task_attempt_id, "task attempt id")
         return join(self.tasks, task_attempt_id)
+
+    def staged(self, key: str) -> str:
+        """The directory where all tasks write the files for one directory, by its key."""
+        return join(self.tasks, STAGED, key)
+
+    def staged_root(self, task: int) -> str:
+        """The directory where the task with this number writes files of the destination itself."""
+        return join(self.tasks, STAGED_ROOT, f"{task % ROOTS:02d}")
 
     def manifest(self, task_id: str) -> str:
         """The path of a committed task's manifest."""

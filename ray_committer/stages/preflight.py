@@ -24,8 +24,8 @@ from ray_committer.places.choose import needed
 from ray_committer.protocol.fingerprints import fingerprints
 from ray_committer.protocol.paths import ancestors, is_within, join, parent
 from ray_committer.protocol.record import ManifestRef, ReplacedFile
+from ray_committer.protocol.staging import task_of
 from ray_committer.protocol.table_state import ClaimInFlight
-from ray_committer.stages.checks.attempts import task_of
 from ray_committer.stages.checks.find_destinations import find_destinations
 from ray_committer.stages.checks.items import check_items
 from ray_committer.stages.checks.obstacles import noted, refuse

@@ -13,6 +13,7 @@ from ray_committer.protocol.manifest import TaskManifest, stamp_of
 from ray_committer.protocol.paths import JobAttempt, is_inside, join, parent
 from ray_committer.protocol.recovery import Expectation
 from ray_committer.protocol.sidecar import FileIdentity
+from ray_committer.protocol.staging import is_staged, tokens_in
 from ray_committer.protocol.table_paths import is_in_log
 from ray_committer.protocol.uri import Location, format_uri, parse_uri, unquote_path
 from ray_committer.stores.addresses import without_password
@@ -81,26 +82,46 @@ def uri_of(spec: StoreSpec, path: str) -> str:
 
 
 def check_entry(
-    entry: Entry, job: JobAttempt, attempt: str, roots: tuple[str, ...], store: StoreOperations
+    entry: Entry,
+    job: JobAttempt,
+    attempt: str,
+    roots: tuple[str, ...],
+    store: StoreOperations,
+    *,
+    token: str | None,
 ) -> None:
-    """Refuse an entry outside its task attempt's directory or outside `roots`, or with a name that the
-    store cannot have, or of another kind than the store's."""
+    """Refuse an entry that is neither in its task attempt's directory nor staged with the `token` of
+    that attempt, or that is outside `roots`, or with a name that the store cannot have, or of another
+    kind than the store's."""
     match entry:
         case Rename():
-            _check_rename(entry, job, attempt, roots, store)
+            _check_rename(entry, job, attempt, roots, store, token)
         case CompleteUpload():
             _check_upload(entry, job, roots, store)
 
 
 def _check_rename(
-    entry: Rename, job: JobAttempt, attempt: str, roots: tuple[str, ...], store: StoreOperations
+    entry: Rename,
+    job: JobAttempt,
+    attempt: str,
+    roots: tuple[str, ...],
+    store: StoreOperations,
+    token: str | None,
 ) -> None:
     if not store.has(StoreOperations.rename):
         raise PreflightError(
             f"{mark(entry.source)}: is a file to be renamed, and S3 has no rename",
             "write it as an upload: with attempt.open(), a writer of this package, or a magic committer",
         )
-    if _are_usual(parent(entry.source), parent(entry.dest), job, attempt, roots):
+    directory, _, name = entry.source.rpartition("/")
+    if _is_staged(directory, job.tasks):
+        if token not in tokens_in(name):
+            raise PreflightError(
+                f"{mark(entry.source)}: is not named for the task attempt whose manifest names it",
+                "run the task again",
+            )
+        attempt = job.tasks
+    if _are_usual(directory, parent(entry.dest), job, attempt, roots):
         _check_length(entry.dest, store)
         return
     if not is_inside(entry.source, job.tasks):
@@ -156,6 +177,9 @@ def _are_usual(source: str, dest: str, job: JobAttempt, attempt: str, roots: tup
         and dest != job.destination
         and not _is_reserved(dest, job)
     )
+
+
+_is_staged = lru_cache(maxsize=8192)(is_staged)
 
 
 def check_directory(path: str, job: JobAttempt, roots: tuple[str, ...], store: StoreOperations) -> None:

@@ -17,6 +17,7 @@ from ray_committer.protocol.manifest import TaskManifest, decode_manifest, diges
 from ray_committer.protocol.passed_over import PassedOver, passed_over_by
 from ray_committer.protocol.paths import ancestors, parent
 from ray_committer.protocol.record import ManifestRef
+from ray_committer.protocol.staging import token_of
 from ray_committer.protocol.state import UNSTAMPED
 from ray_committer.stores.links import refuse_links
 from ray_committer.work.entries import Entry, check_directory, check_entry, entries, store_path
@@ -117,8 +118,9 @@ def _checked_entries(
     worker: Worker, manifest: TaskManifest, attempt: str, roots: tuple[str, ...]
 ) -> list[Entry]:
     loaded = list(entries(manifest, worker.store.spec))
+    token = token_of(manifest.task_attempt_id or "")
     for entry in loaded:
-        check_entry(entry, worker.job, attempt, roots, worker.store)
+        check_entry(entry, worker.job, attempt, roots, worker.store, token=token)
     # `LinkedPathError` if a source is behind a link, where the file does not belong to the task.
     refuse_links(worker.store, _above_sources(worker, loaded))
     if len({entry.source for entry in loaded}) < len(loaded):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 from msgspec import structs
 
@@ -12,6 +13,7 @@ from ray_committer.jobs.find_attempt import confirm_documented
 from ray_committer.limits.permits import Permits
 from ray_committer.protocol.hidden_names import is_passed_over
 from ray_committer.protocol.manifest import decode_manifest, digest
+from ray_committer.protocol.staging import tokens_in
 from ray_committer.stages.checks.attempts import refuse_unsaved
 from ray_committer.stages.checks.obstacles import refuse
 from ray_committer.stages.checks.permissions import check_links
@@ -101,7 +103,21 @@ def duplicates_are_not_found() -> Swaps:
 
 def a_job_may_move_any_file() -> Swaps:
     """A manifest with a wrong path takes files of other tables away, or overwrites them."""
-    yield check_entry, lambda entry, job, attempt, roots, store: None
+    yield check_entry, lambda entry, job, attempt, roots, store, *, token: None
+
+
+def a_staged_file_may_be_named_for_any_attempt() -> Swaps:
+    """A manifest takes away the files that another task attempt has written beside its own."""
+
+    def check(entry, *where, token):
+        check_entry(entry, *where, token=next(iter(tokens_in(entry.source)), token))
+
+    yield check_entry, check
+
+
+def a_token_is_found_in_part() -> Swaps:
+    """Attempt 25 of a task takes the files of attempt 400 for its own."""
+    yield tokens_in, lambda name: re.findall(r"-([0-9a-f]{16})", name)
 
 
 def only_the_first_obstacle_is_reported() -> Swaps:

@@ -108,8 +108,14 @@ def test_a_uri_that_leads_elsewhere_is_refused(uri: str, error: type[Exception])
         store_path(uri, SPEC)
 
 
-def checked(source: str, dest: str) -> None:
-    check_entry(Rename(source, dest, Expectation(0)), JOB, ATTEMPT, ROOTS, MemoryStore())
+KEY = "0123456789abcdef0123456789abcdef"
+TOKEN = "0000001300000019"
+STAGED = JOB.staged(KEY)
+
+
+def checked(source: str, dest: str, token: str | None = TOKEN) -> None:
+    entry = Rename(source, dest, Expectation(0))
+    check_entry(entry, JOB, ATTEMPT, ROOTS, MemoryStore(), token=token)
 
 
 @pytest.mark.parametrize("dest", ["/table/a", "/table/p=1/q=1/a", "/table/_hidden", "/allowed/a"])
@@ -118,8 +124,48 @@ def test_an_entry_into_an_allowed_root_passes(dest: str):
 
 
 @pytest.mark.parametrize(
+    "source", [f"{STAGED}/a-{TOKEN}.b", f"{STAGED}/a-{TOKEN}", f"{JOB.staged_root(19)}/a-{TOKEN}_0.b"]
+)
+def test_a_staged_file_that_is_named_for_the_attempt_passes(source: str):
+    checked(source, "/table/p=1/a")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a.b",
+        f"a-{TOKEN}0.b",
+        f"a-{TOKEN[:-1]}.b",
+        f"a{TOKEN}.b",
+        f"a-{TOKEN.replace('13', '1D')}.b",
+        "a-0000001300000190.b",
+        "a-000000130000001a.b",
+        "a-0000019000000019.b",
+    ],
+)
+@pytest.mark.parametrize("directory", [STAGED, JOB.staged_root(19)])
+def test_a_staged_file_of_another_attempt_is_refused(directory: str, name: str):
+    with pytest.raises(PreflightError, match="is not named for the task attempt"):
+        checked(f"{directory}/{name}", "/table/p=1/a")
+
+
+def test_an_attempt_whose_id_has_no_numbers_has_no_staged_files():
+    with pytest.raises(PreflightError, match="is not named for the task attempt"):
+        checked(f"{STAGED}/a-{TOKEN}.b", "/table/p=1/a", token=None)
+
+
+@pytest.mark.parametrize("dest", ["/tablex/a", "/table/_SUCCESS", f"{JOB.manifests}/a"])
+def test_a_staged_file_goes_only_to_where_the_job_can_write(dest: str):
+    with pytest.raises(PreflightError):
+        checked(f"{STAGED}/a-{TOKEN}.b", dest)
+
+
+@pytest.mark.parametrize(
     ("source", "dest", "text"),
     [
+        (f"{JOB.tasks}/in/a-{TOKEN}", "/table/a", "not below its task attempt's directory"),
+        (f"{STAGED}/p=1/a-{TOKEN}", "/table/a", "not below its task attempt's directory"),
+        (f"{JOB.tasks}/root/64/a-{TOKEN}", "/table/a", "not below its task attempt's directory"),
         ("/etc/passwd", "/table/a", "not this job's to move"),
         (f"{JOB.tasks}x/attempt/a", "/table/a", "not this job's to move"),
         (f"{JOB.tasks}/attempt_2/a", "/table/a", "not below its task attempt's directory"),

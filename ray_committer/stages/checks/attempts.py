@@ -6,7 +6,6 @@ or which attempts count. Another attempt of a task that has a manifest does not 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,20 +15,12 @@ from ray_committer.errors import IncompleteJobError, mark, some_of
 from ray_committer.job_files.commands import commit_command
 from ray_committer.protocol.hidden_names import is_passed_over
 from ray_committer.protocol.record import ManifestRef
+from ray_committer.protocol.staging import task_of
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.freeze_manifests import are_as_loaded
 from ray_committer.stages.load_manifests import LoadedManifests, ManifestsChangedError
 from ray_committer.stores.at_once import at_once
 from ray_committer.stores.base import StoreOperations
-
-_HADOOP_ATTEMPT = re.compile(r"(attempt_.+_[mr]_\d{6,})_\d+", re.DOTALL)
-"""A task attempt's id in Hadoop's form: the id of the task, then the number of the attempt."""
-
-
-def task_of(task_attempt_id: str) -> str | None:
-    """The task of an attempt, as the beginning of its id; None if the id does not say it."""
-    match = _HADOOP_ATTEMPT.fullmatch(task_attempt_id)
-    return None if match is None else match[1]
 
 
 @contextmanager
