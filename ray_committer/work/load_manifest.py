@@ -9,19 +9,30 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from ray_committer.errors import ManifestError, PathError, PreflightError, mark
 from ray_committer.protocol.fingerprints import fingerprints
 from ray_committer.protocol.iostatistics import IOStatistics
 from ray_committer.protocol.manifest import TaskManifest, decode_manifest, digest, stamp_of
 from ray_committer.protocol.passed_over import PassedOver, passed_over_by
-from ray_committer.protocol.paths import ancestors, parent
+from ray_committer.protocol.paths import JobAttempt, ancestors, parent
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.staging import token_of
 from ray_committer.protocol.state import UNSTAMPED
+from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.links import refuse_links
 from ray_committer.work.entries import Entry, check_directory, check_entry, entries, store_path
-from ray_committer.work.worker import Worker
+
+
+class Where(Protocol):
+    """A job and its store, in the driver or in a worker."""
+
+    @property
+    def store(self) -> GuardedStore: ...
+
+    @property
+    def job(self) -> JobAttempt: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,25 +51,25 @@ class LoadedManifest:
 
 
 def load_manifest(
-    worker: Worker, path: str, data: bytes, *, roots: tuple[str, ...], stamp: str
+    where: Where, path: str, data: bytes, *, roots: tuple[str, ...], stamp: str
 ) -> LoadedManifest:
     """Load the manifest at `path` from its bytes. `roots` are the directories that the job with this
     `stamp` can write to. `ManifestError` if it is none, or not of this job; `PreflightError` or
     `PathError` if it names what the job cannot read or write."""
     manifest = decode_manifest(data, path)
-    _refuse_foreign(worker, manifest, path, stamp)
-    ref = _reference(worker, path.rpartition("/")[2], data, manifest)
-    return check_manifest(worker, path, ref, manifest, roots=roots)
+    _refuse_foreign(where, manifest, path, stamp)
+    ref = _reference(where, path.rpartition("/")[2], data, manifest)
+    return check_manifest(where, path, ref, manifest, roots=roots)
 
 
 def check_manifest(
-    worker: Worker, path: str, ref: ManifestRef, manifest: TaskManifest, *, roots: tuple[str, ...]
+    where: Where, path: str, ref: ManifestRef, manifest: TaskManifest, *, roots: tuple[str, ...]
 ) -> LoadedManifest:
     """Check a parsed manifest; errors as `load_manifest`."""
     try:
-        attempt = _attempt_directory(worker, manifest)
-        loaded = _checked_entries(worker, manifest, attempt, roots)
-        directories = dict.fromkeys(_directories(worker, manifest, loaded, roots))
+        attempt = _attempt_directory(where, manifest)
+        loaded = _checked_entries(where, manifest, attempt, roots)
+        directories = dict.fromkeys(_directories(where, manifest, loaded, roots))
     except (PathError, PreflightError) as e:
         raise type(e)(f"{mark(path)}: {e.parts[0]}", *e.args[1:]) from e
     return LoadedManifest(
@@ -73,10 +84,10 @@ def check_manifest(
     )
 
 
-def _refuse_foreign(worker: Worker, manifest: TaskManifest, path: str, stamp: str) -> None:
-    if manifest.job_id is not None and manifest.job_id != worker.job.job_id:
+def _refuse_foreign(where: Where, manifest: TaskManifest, path: str, stamp: str) -> None:
+    if manifest.job_id is not None and manifest.job_id != where.job.job_id:
         raise ManifestError(
-            f"{mark(path)}: belongs to job {manifest.job_id}, not to {worker.job.job_id}", "move it away"
+            f"{mark(path)}: belongs to job {manifest.job_id}, not to {where.job.job_id}", "move it away"
         )
     if (stamp_of(manifest) or UNSTAMPED) != stamp:
         raise ManifestError(
@@ -87,7 +98,7 @@ def _refuse_foreign(worker: Worker, manifest: TaskManifest, path: str, stamp: st
         )
 
 
-def _reference(worker: Worker, name: str, data: bytes, manifest: TaskManifest) -> ManifestRef:
+def _reference(where: Where, name: str, data: bytes, manifest: TaskManifest) -> ManifestRef:
     return ManifestRef(
         name=name,
         size=len(data),
@@ -95,34 +106,34 @@ def _reference(worker: Worker, name: str, data: bytes, manifest: TaskManifest) -
         files=len(manifest.files),
         bytes=sum(file.z for file in manifest.files),
         task_attempt_id=manifest.task_attempt_id,
-        task_attempt_directory=_unusual_directory(worker, manifest),
+        task_attempt_directory=_unusual_directory(where, manifest),
     )
 
 
-def _unusual_directory(worker: Worker, manifest: TaskManifest) -> str | None:
+def _unusual_directory(where: Where, manifest: TaskManifest) -> str | None:
     """The task attempt's directory; None if it follows from the id, which keeps the record small."""
     attempt_id = manifest.task_attempt_id
-    usual = worker.job.task_attempt(attempt_id) if attempt_id else None
+    usual = where.job.task_attempt(attempt_id) if attempt_id else None
     if not manifest.task_attempt_dir:
         return None
-    directory = store_path(manifest.task_attempt_dir, worker.store.spec)
+    directory = store_path(manifest.task_attempt_dir, where.store.spec)
     return None if directory == usual else directory
 
 
-def _attempt_directory(worker: Worker, manifest: TaskManifest) -> str:
+def _attempt_directory(where: Where, manifest: TaskManifest) -> str:
     directory = manifest.task_attempt_dir
-    return store_path(directory, worker.store.spec) if directory else worker.job.tasks
+    return store_path(directory, where.store.spec) if directory else where.job.tasks
 
 
 def _checked_entries(
-    worker: Worker, manifest: TaskManifest, attempt: str, roots: tuple[str, ...]
+    where: Where, manifest: TaskManifest, attempt: str, roots: tuple[str, ...]
 ) -> list[Entry]:
-    loaded = list(entries(manifest, worker.store.spec))
+    loaded = list(entries(manifest, where.store.spec))
     token = token_of(manifest.task_attempt_id or "")
     for entry in loaded:
-        check_entry(entry, worker.job, attempt, roots, worker.store, token=token)
+        check_entry(entry, where.job, attempt, roots, where.store, token=token)
     # `LinkedPathError` if a source is behind a link, where the file does not belong to the task.
-    refuse_links(worker.store, _above_sources(worker, loaded))
+    refuse_links(where.store, _above_sources(where, loaded))
     if len({entry.source for entry in loaded}) < len(loaded):
         twice = Counter(entry.source for entry in loaded).most_common(1)[0][0]
         raise PreflightError(
@@ -131,20 +142,20 @@ def _checked_entries(
     return loaded
 
 
-def _above_sources(worker: Worker, loaded: list[Entry]) -> Iterator[str]:
+def _above_sources(where: Where, loaded: list[Entry]) -> Iterator[str]:
     """The directories of the sources, and those above them that belong to tasks. A store without links
     takes none of them, so nothing is computed there."""
     parents = {parent(entry.source) for entry in loaded}
-    above = {path for directory in parents for path in ancestors(directory, worker.job.tasks)}
+    above = {path for directory in parents for path in ancestors(directory, where.job.tasks)}
     yield from sorted(above | parents)
 
 
 def _directories(
-    worker: Worker, manifest: TaskManifest, loaded: list[Entry], roots: tuple[str, ...]
+    where: Where, manifest: TaskManifest, loaded: list[Entry], roots: tuple[str, ...]
 ) -> Iterator[str]:
     for directory in manifest.directories or ():
-        path = store_path(directory.d, worker.store.spec)
-        check_directory(path, worker.job, roots, worker.store)
+        path = store_path(directory.d, where.store.spec)
+        check_directory(path, where.job, roots, where.store)
         yield path
     for entry in loaded:
         yield parent(entry.dest)
