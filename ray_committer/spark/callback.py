@@ -1,4 +1,4 @@
-"""The four methods that the driver's JVM can call in Python, protected by a secret of this installation.
+"""The five methods that the driver's JVM can call in Python, protected by a secret of this installation.
 
 Py4J's callback server listens on this machine without authentication. It calls any attribute of its
 objects, by a number that is easy to guess. The object here therefore has no other attribute, cannot be
@@ -19,7 +19,9 @@ from ray_committer.spark.handler import CommitHandler
 _log = logging.getLogger(__name__)
 
 # Py4J reads the last two; a call of `__class__` makes another object like this one, just as closed.
-_CALLABLE = frozenset({"setupJob", "startWorkers", "commitJob", "abortJob", "Java", "__class__"})
+_CALLABLE = frozenset(
+    {"setupJob", "startWorkers", "loadTasks", "commitJob", "abortJob", "Java", "__class__"}
+)
 _REFUSAL = (
     "a request without the secret of this session was refused and changed nothing; Spark's own requests "
     "carry the secret: install the committer again, or find the other process that sends requests"
@@ -55,6 +57,9 @@ def callback(handler: CommitHandler, secret: str) -> object:
 
         def startWorkers(self, given: str, request: str) -> str:  # noqa: N802 - the name in Java
             return answer(given, handler.startWorkers, request)
+
+        def loadTasks(self, given: str, request: str) -> str:  # noqa: N802 - the name in Java
+            return answer(given, handler.loadTasks, request)
 
         def commitJob(self, given: str, request: str) -> str:  # noqa: N802 - the name in Java
             return answer(given, handler.commitJob, request)

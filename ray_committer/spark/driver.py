@@ -12,7 +12,7 @@ from ray_committer.errors import SparkDriverError
 from ray_committer.version import jar_path
 
 CONNECT_MODULE = "pyspark.sql.connect"
-JAR_PROTOCOL_VERSION = 7
+JAR_PROTOCOL_VERSION = 8
 
 
 def require_driver(spark: Any) -> None:

@@ -97,6 +97,10 @@ class CommitHandler:
         threading.Thread(target=self._ahead.start, args=(job_id,), daemon=True).start()
         return "{}"
 
+    def loadTasks(self, _: str) -> str:  # noqa: N802 - the name in Java
+        """Leave tasks that have committed while others run to the commit."""
+        return msgspec.json.encode({"error": "tasks are loaded at the commit"}).decode()
+
     def commitJob(self, request_json: str) -> str:  # noqa: N802 - the name in Java
         """Commit the job, or only record it if its commit is deferred."""
         self.commits += 1

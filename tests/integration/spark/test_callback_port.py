@@ -52,7 +52,7 @@ def request_json(dest: Path, write_job) -> str:
     return request(dest, tasks=tasks_of(dest))
 
 
-@pytest.mark.parametrize("method", ["commitJob", "setupJob", "startWorkers", "abortJob"])
+@pytest.mark.parametrize("method", ["commitJob", "setupJob", "startWorkers", "loadTasks", "abortJob"])
 def test_a_request_without_the_secret_does_nothing(
     spark: SparkSession, installation, dest: Path, request_json: str, method: str
 ):

@@ -7,7 +7,7 @@ import org.apache.hadoop.conf.Configuration;
 /** Holds the driver's commit handler where the commit protocol, which Spark creates, finds it. */
 public final class Bridge {
     /** Version of the request format; the Python side refuses a jar with another version. */
-    public static final int PROTOCOL_VERSION = 7;
+    public static final int PROTOCOL_VERSION = 8;
 
     private static final LinkedHashMap<String, JobCommitHandler> HANDLERS = new LinkedHashMap<>();
 

@@ -39,6 +39,12 @@ final class DriverSettings {
         return spark.get(key, hadoop.get(key, "")).trim();
     }
 
+    /** Returns how many bytes the results of all tasks of a job can have. */
+    long mostResultBytes() {
+        long bytes = spark.getSizeAsBytes("spark.driver.maxResultSize", "1g");
+        return bytes == 0 ? Long.MAX_VALUE : bytes;
+    }
+
     /** Returns whether the text of a job's setting, with its variables, is the driver's. */
     boolean isOwn(String key, String text) {
         return text.equals(hadoop.getRaw(key)) || text.equals(spark.get(key, null));

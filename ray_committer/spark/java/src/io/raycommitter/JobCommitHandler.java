@@ -21,6 +21,15 @@ public interface JobCommitHandler {
         return "{}";
     }
 
+    /**
+     * Loads tasks that have committed while others run. An error means that the commit will load them.
+     * Each manifest that is small comes as {@code text} with its task, once: a commit has the texts of
+     * those tasks that no call without an error has passed on.
+     */
+    default String loadTasks(String requestJson) throws IOException {
+        throw new IOException("this handler loads tasks at the commit");
+    }
+
     /** Makes the files of all tasks in the request visible, or records them for later. */
     String commitJob(String requestJson) throws IOException;
 

@@ -3,16 +3,18 @@ package io.raycommitter;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.io.IOException;
 import java.util.Collection;
 import java.util.Collections;
 import java.util.List;
 import java.util.TreeSet;
-import org.apache.spark.internal.io.FileCommitProtocol.TaskCommitMessage;
-import scala.collection.Iterator;
 
 /** Builds the requests to the commit handler. */
 final class JobRequest {
+    /** Makes requests of one job, which are added to. */
+    interface Maker {
+        JobRequest make();
+    }
+
     private final ObjectNode json = JsonNodeFactory.instance.objectNode();
 
     JobRequest(
@@ -46,22 +48,23 @@ final class JobRequest {
         return new JobRequest(job, mode, false, Collections.emptyList());
     }
 
-    /** Adds the parts of a commit: the tasks, their partitions, and the other places they write to. */
-    JobRequest withTasks(
-            Iterator<TaskCommitMessage> messages, boolean markSuccess)
-            throws IOException {
+    /** Adds committed tasks, their partitions, and the other places they write to. */
+    JobRequest withTasks(Iterable<TaskCommit> committed) {
         TreeSet<String> partitionPaths = new TreeSet<>();
         TreeSet<String> absoluteRoots = new TreeSet<>();
-        ArrayNode tasks = JsonNodeFactory.instance.arrayNode();
-        while (messages.hasNext()) {
-            TaskCommit task = TaskCommit.from(messages.next());
+        ArrayNode tasks = json.putArray("tasks");
+        for (TaskCommit task : committed) {
             partitionPaths.addAll(task.partitionPaths());
             absoluteRoots.addAll(task.absoluteRoots());
             tasks.add(task.toJson());
         }
         putAll("partitionPaths", partitionPaths);
         putAll("absoluteRoots", absoluteRoots);
-        json.put("markSuccess", markSuccess).set("tasks", tasks);
+        return this;
+    }
+
+    JobRequest markingSuccess(boolean isMarked) {
+        json.put("markSuccess", isMarked);
         return this;
     }
 

@@ -11,6 +11,9 @@ public interface PythonCallback {
     /** See {@link JobCommitHandler#startWorkers}. */
     String startWorkers(String secret, String requestJson);
 
+    /** See {@link JobCommitHandler#loadTasks}. */
+    String loadTasks(String secret, String requestJson);
+
     /** See {@link JobCommitHandler#commitJob}. */
     String commitJob(String secret, String requestJson);
 

@@ -21,6 +21,11 @@ final class PythonHandler implements JobCommitHandler {
     }
 
     @Override
+    public String loadTasks(String requestJson) {
+        return python.loadTasks(secret, requestJson);
+    }
+
+    @Override
     public String commitJob(String requestJson) {
         return python.commitJob(secret, requestJson);
     }

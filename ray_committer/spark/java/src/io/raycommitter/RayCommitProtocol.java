@@ -31,6 +31,8 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
 
     private static final String PASSIVE = "spark";
     private static final String DEFERRED = "deferred";
+    /** The part of all results of tasks that the texts of manifests may take. */
+    private static final int RESULT_SHARE = 4;
     private static final List<String> MODES = Arrays.asList("ray", DEFERRED, PASSIVE);
 
     private final String jobId;
@@ -64,8 +66,11 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
     /** Whether the job may be committed after its write has failed; only in the driver. */
     private transient boolean commitMayGoOn;
 
-    /** Null if the commit of this job starts no workers; only in the driver. */
-    private transient WorkersAhead workersAhead;
+    /** Only in the driver. */
+    private transient TasksAhead tasksAhead;
+
+    /** The results of tasks with smaller numbers contain their manifests, if these are small. */
+    private long tasksWithText;
 
     /** The current task attempt's committer; Spark's own reference to it is private. */
     private transient RayManifestCommitter committer;
@@ -111,6 +116,8 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
         for (Path old : replacePaths) {
             FileNames.require(old, areNamesUtf8);
         }
+        tasksWithText =
+                DriverSettings.read().mostResultBytes() / RESULT_SHARE / TaskManifestWriter.TEXT_BYTES;
         batch = SessionRuns.batch();
         session = SessionRuns.current();
         JobCommitHandler handler = requireHandler(context);
@@ -120,7 +127,8 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
             if (answer.get("runId") != null) {
                 runId = answer.get("runId").asText();
             }
-            workersAhead = WorkersAhead.of(handler, request(), answer);
+            tasksAhead = new TasksAhead(
+                    handler, job(), context.getConfiguration(), this::request, answer);
             requireSharedStore(context);
             super.setupJob(context);
         } catch (IOException | RuntimeException e) {
@@ -133,8 +141,12 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
     @Override
     public void onTaskCommit(TaskCommitMessage message) {
         super.onTaskCommit(message);
-        if (workersAhead != null) {
-            workersAhead.add(message);
+        if (tasksAhead != null) {
+            try {
+                tasksAhead.add(TaskCommit.from(message));
+            } catch (IOException e) {
+                // The commit of the job reports the error.
+            }
         }
     }
 
@@ -169,6 +181,7 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
         } else if (commitMayGoOn) {
             LOG.warn(job().attemptDir() + ": was kept, because its commit may still go on");
         } else if (dest != null) {
+            endAhead();
             JobAbort.run(job(), JobRequest.forAbort(job(), mode), context.getConfiguration());
         }
     }
@@ -222,7 +235,14 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
     @Override
     public TaskCommitMessage commitTask(TaskAttemptContext context) throws IOException {
         TaskCommitMessage message = super.commitTask(context);
-        return isActive() ? committer.committed().toMessage() : message;
+        if (!isActive()) {
+            return message;
+        }
+        TaskCommit committed = committer.committed();
+        if (context.getTaskAttemptID().getTaskID().getId() >= tasksWithText) {
+            committed.forgetText();
+        }
+        return committed.toMessage();
     }
 
     @Override
@@ -325,9 +345,14 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
                     + " so the write to " + dest + " is not committed; keep it installed until the"
                     + " write returns, and run the write again");
         }
+        endAhead();
+        List<TaskCommit> tasks = new ArrayList<>();
+        while (messages.hasNext()) {
+            tasks.add(TaskCommit.from(messages.next()));
+        }
         boolean markSuccess = context.getConfiguration()
                 .getBoolean("mapreduce.fileoutputcommitter.marksuccessfuljobs", true);
-        JobRequest request = request().withTasks(messages, markSuccess);
+        JobRequest request = request().withTasks(tasks).markingSuccess(markSuccess);
         if (runId == null) {
             commit(handler, request, context);
             return;
@@ -341,6 +366,12 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
             }
         } finally {
             session.end(dest, runId);
+        }
+    }
+
+    private void endAhead() {
+        if (tasksAhead != null) {
+            tasksAhead.end();
         }
     }
 

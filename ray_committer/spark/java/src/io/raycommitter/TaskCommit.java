@@ -15,7 +15,9 @@ import org.apache.spark.internal.io.FileCommitProtocol.TaskCommitMessage;
  * registration, and no class of this jar is needed to read a task's result.
  */
 final class TaskCommit {
-    private static final int MANIFEST_PARTS = 5;
+    private static final int FILES = 4;
+    private static final int TEXT = 5;
+    private static final int MANIFEST_PARTS = 6;
 
     private final String[] manifest;
     private final String[] partitionPaths;
@@ -34,7 +36,8 @@ final class TaskCommit {
             Long.toString(saved.size),
             saved.sha256,
             saved.taskAttemptId,
-            Integer.toString(saved.files)
+            Integer.toString(saved.files),
+            saved.text
         };
         return new TaskCommit(
                 manifest, partitionPaths.toArray(new String[0]), roots.toArray(new String[0]));
@@ -65,15 +68,27 @@ final class TaskCommit {
     }
 
     int files() {
-        return Integer.parseInt(manifest[MANIFEST_PARTS - 1]);
+        return Integer.parseInt(manifest[FILES]);
+    }
+
+    int textLength() {
+        return manifest[TEXT] == null ? 0 : manifest[TEXT].length();
+    }
+
+    /** Forgets the text of the manifest, also in the message that this was made from; returns its length. */
+    int forgetText() {
+        int length = textLength();
+        manifest[TEXT] = null;
+        return length;
     }
 
     ObjectNode toJson() {
-        return JsonNodeFactory.instance.objectNode()
+        ObjectNode json = JsonNodeFactory.instance.objectNode()
                 .put("manifest", manifest[0])
                 .put("size", Long.parseLong(manifest[1]))
                 .put("sha256", manifest[2])
                 .put("taskAttemptId", manifest[3])
                 .put("files", files());
+        return manifest[TEXT] == null ? json : json.put("text", manifest[TEXT]);
     }
 }

@@ -9,6 +9,7 @@ import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.io.OutputStream;
 import java.math.BigInteger;
+import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.Collections;
@@ -26,6 +27,9 @@ final class TaskManifestWriter {
     private static final String STAMP = "ray_committer.stamp";
     private static final String PASSED_OVER = "ray_committer.passed_over";
     private static final int SHOWN = 20;
+    /** A manifest of at most so many bytes, and files, is sent to the driver with the task's result. */
+    static final int TEXT_BYTES = 2048;
+    private static final int TEXT_FILES = 16;
     /** A later attempt of the task replaces the manifest, but no copy: its name has the digest. */
     private static final String COPY_PREFIX = "manifest-";
     private static final int COPY_DIGITS = 16;
@@ -76,8 +80,10 @@ final class TaskManifestWriter {
     private SavedManifest save(byte[] bytes, int files, Save once) throws IOException {
         Path target = new Path(job.manifests(), taskId + "-manifest.json");
         saveWithRetries(bytes, target, once);
+        boolean isSmall = bytes.length <= TEXT_BYTES && files <= TEXT_FILES;
+        String text = isSmall ? new String(bytes, StandardCharsets.UTF_8) : null;
         return new SavedManifest(
-                target.getName(), bytes.length, sha256(bytes), taskAttemptId, files);
+                target.getName(), bytes.length, sha256(bytes), taskAttemptId, files, text);
     }
 
     private byte[] manifestOf(ArrayNode files, ArrayNode directories, List<String> passedOver)
@@ -119,7 +125,7 @@ final class TaskManifestWriter {
                 .stage("task_stage_commit", TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - began))
                 .amount("committer_task_file_count", files.size())
                 .amount("committer_task_file_size", bytes)
-                .amount("committer_task_directory_count", directories.size())
+                .count("committer_task_directory_count", directories.size())
                 .asJson();
     }
 

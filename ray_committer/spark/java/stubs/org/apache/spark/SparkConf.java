@@ -3,4 +3,6 @@ package org.apache.spark;
 
 public class SparkConf {
     public native String get(String key, String fallback);
+
+    public native long getSizeAsBytes(String key, String defaultValue);
 }

@@ -3,4 +3,6 @@ package org.apache.hadoop.mapreduce;
 
 public class TaskAttemptID {
     public native TaskID getTaskID();
+
+    public native int getId();
 }
