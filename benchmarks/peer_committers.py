@@ -19,12 +19,15 @@ from one_file_tasks import processor_seconds
 from peer_jobs import Place, Shape
 
 import ray_committer
-from ray_committer import CommitOptions
+from ray_committer import CommitOptions, CommittedTask
 from ray_committer.executors.ray.executor import RayExecutor, RayPool
 from ray_committer.executors.threads import ThreadsExecutor
 from ray_committer.job_files.read_job import read_job_and_manifests
-from ray_committer.protocol.manifest import encode_manifest
+from ray_committer.options import TEXT_BYTES, TEXT_FILES
+from ray_committer.protocol.manifest import TaskManifest, digest, encode_manifest
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.protocol.staging import key_of, token_of
+from ray_committer.protocol.uri import Location
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.testing import run_commit
 from ray_committer.work.worker import Worker
@@ -79,19 +82,37 @@ class WithManifests(Committer):
     def write(self, place: Place, shape: Shape) -> dict[str, float]:
         job = new_job_attempt(place.root, _JOB, 0)
         stamp = setup_job(place.store, job)
-        files = place.write(shape, lambda task: job.task_attempt(f"attempt_1_m_{task:06d}_0"))
+        files = place.write(shape, partial(self.where, job))
         scheme = place.url.removesuffix(place.root)
         directories = len(shape.directories) if shape.files > 1 else 0
 
-        def save(task: int) -> None:
+        def save(task: int) -> CommittedTask:
             manifest = harness.task_manifest(
                 job, task, files[task], directories=directories, stamp=stamp, store=scheme
             )
-            place.store.write(job.manifest(harness.task_name(task)), encode_manifest(manifest))
+            data = encode_manifest(manifest)
+            place.store.write(job.manifest(harness.task_name(task)), data)
+            return committed_task(job.manifest(harness.task_name(task)), data, manifest)
 
         with ThreadPoolExecutor(place.threads) as pool:
-            list(pool.map(save, range(shape.tasks)))
+            self.committed = list(pool.map(save, range(shape.tasks)))
         return {}
+
+    def where(self, job: JobAttempt, task: int, own: str) -> tuple[str, str]:
+        """Where a task writes files for a directory: as Hadoop's tasks do, in a directory of its own."""
+        return f"{job.task_attempt(_attempt(task))}{own}", ""
+
+
+def _attempt(task: int) -> str:
+    return f"attempt_1_m_{task:06d}_0"
+
+
+def committed_task(path: str, data: bytes, manifest: TaskManifest) -> CommittedTask:
+    """What a task's driver is told of it: a small manifest itself."""
+    files = len(manifest.files)
+    is_small = len(data) <= TEXT_BYTES and files <= TEXT_FILES
+    name, text = path.rpartition("/")[2], data if is_small else None
+    return CommittedTask(name, digest(data), manifest.task_attempt_id, len(data), files, text)
 
 
 class Ours(WithManifests):
@@ -113,8 +134,18 @@ class Ours(WithManifests):
         if place.seconds:
             return self._commit_priced(place.seconds, job)
         executor: Any = self._pool or ("ray" if self._options.workers else "threads")
-        ray_committer.commit_job(place.url, _JOB, executor=executor, options=self._options)
+        ray_committer.commit_job(
+            place.url, _JOB, committed=self.committed, executor=executor, options=self._options
+        )
         return {}
+
+    def where(self, job: JobAttempt, task: int, own: str) -> tuple[str, str]:
+        """Beside the files of other tasks for the same directory."""
+        token = token_of(_attempt(task))
+        if not own:
+            return job.staged_root(task), f"-{token}"
+        place, table = Location("", "", job.destination + own), Location("", "", job.destination)
+        return job.staged(key_of(place, table)), f"-{token}"
 
     def _commit_priced(self, seconds: float, job: JobAttempt) -> dict[str, float]:
         store = harness.PricedStore(seconds)
@@ -128,11 +159,18 @@ class Ours(WithManifests):
             )
         try:
             state = read_job_and_manifests(store, job)
-            run_commit(store, job, self._options, executor=executor, state=state)
+            run_commit(store, job, self._exactly(), executor=executor, state=state)
         finally:
             executor.close()
         counted = len(store.requests) + store.requests.count("write")
         return {} if self._options.workers else {"requests": counted}
+
+    def _exactly(self) -> CommitOptions:
+        return self._options.changed(
+            expected_tasks=len(self.committed),
+            committed_tasks=tuple(self.committed),
+            ignore_other_attempts=True,
+        )
 
 
 class Jvm:
@@ -230,9 +268,10 @@ class FileOutput(Committer):
     def write(self, place: Place, shape: Shape) -> dict[str, float]:
         job = f"{place.root}/_temporary/0"
         if self.name == V1:
-            place.write(shape, lambda task: f"{job}/task_{_TRACKER}_0001_m_{task:06d}")
+            place.write(shape, lambda task, own: (f"{job}/task_{_TRACKER}_0001_m_{task:06d}{own}", ""))
             return {}
-        place.write(shape, lambda task: f"{job}/_temporary/attempt_{_TRACKER}_0001_m_{task:06d}_0")
+        attempts = f"{job}/_temporary/attempt_{_TRACKER}_0001_m_"
+        place.write(shape, lambda task, own: (f"{attempts}{task:06d}_0{own}", ""))
         self._jvm.reset(place.seconds * 1000)
         begun = time.perf_counter()
         with ThreadPoolExecutor(TASKS_AT_ONCE) as pool:
@@ -261,7 +300,7 @@ class Moves(Committer):
 
     def write(self, place: Place, shape: Shape) -> dict[str, float]:
         job = f"{place.root}/_temporary/0"
-        place.write(shape, lambda task: f"{job}/task_{task:06d}")
+        place.write(shape, lambda task, own: (f"{job}/task_{task:06d}{own}", ""))
         return {}
 
     def commit(self, place: Place) -> dict[str, float]:

@@ -10,21 +10,34 @@ from functools import partial
 from ray_committer.protocol.manifest import FileEntry
 from ray_committer.stores.base import StoreOperations
 
+OLD = "old-0"
+USUAL = 10
+"""The number of directories, if nothing else is said."""
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:
     """A job of `tasks` with `files` each: every task writes to each of the directories, one file goes to
-    the destination itself."""
+    the destination itself. If the directories are `existing`, each holds a file of an earlier job."""
 
     tasks: int
     files: int
+    partitions: int = USUAL
+    existing: bool = False
 
     @property
     def directories(self) -> list[str]:
-        return [f"/p={number}" for number in range(min(10, self.files))] if self.files > 1 else [""]
+        if self.files == 1:
+            return [""]
+        return [f"/p={number}" for number in range(min(self.partitions, self.files))]
 
     def __str__(self) -> str:
-        return f"{self.tasks:,}x{self.files}"
+        partitions = "" if self.partitions == USUAL else f" in {self.partitions} directories"
+        return f"{self.tasks:,}x{self.files}{partitions}{', existing' if self.existing else ''}"
+
+
+Where = Callable[[int, str], tuple[str, str]]
+"""Where a task writes files for a directory of the output: the directory, and a part of their names."""
 
 
 @dataclass(frozen=True)
@@ -42,24 +55,30 @@ class Place:
     def clear(self) -> None:
         self.store.delete_directory(self.root)
 
-    def write(self, shape: Shape, directory: Callable[[int], str]) -> list[list[FileEntry]]:
-        """Write the files of all tasks, each below its directory; what manifests say of them."""
+    def write(self, shape: Shape, where: Where) -> list[list[FileEntry]]:
+        """Write the files of all tasks; what manifests say of them."""
+        if shape.existing:
+            for own in shape.directories:
+                self.store.mkdirs(self.root + own)
+                self.store.write(f"{self.root}{own}/{OLD}", b"")
         with ThreadPoolExecutor(self.threads) as pool:
-            return list(pool.map(partial(self._write_task, shape, directory), range(shape.tasks)))
+            return list(pool.map(partial(self._write_task, shape, where), range(shape.tasks)))
 
-    def _write_task(self, shape: Shape, directory: Callable[[int], str], task: int) -> list[FileEntry]:
-        found, base, scheme = [], directory(task), self.url.removesuffix(self.root)
-        for own in shape.directories:
-            self.store.mkdirs(base + own)
+    def _write_task(self, shape: Shape, where: Where, task: int) -> list[FileEntry]:
+        found, scheme = [], self.url.removesuffix(self.root)
+        places = {own: where(task, own) for own in shape.directories}
+        for directory, _ in places.values():
+            self.store.mkdirs(directory)
         for number in range(shape.files):
             own = shape.directories[number % len(shape.directories)]
-            self.store.write(f"{base}{own}/part-{task:05d}-{number:05d}", b"")
-        for own in shape.directories:
-            for one in self.store.list_status(base + own):
-                dest = f"{scheme}{self.root}{own}/{one.name}"
-                found.append(
-                    FileEntry(s=f"{scheme}{one.path}", d=dest, z=0, m=one.modified_milliseconds)
-                )
+            directory, attempt = places[own]
+            name = f"part-{task:05d}{attempt}-c{number:05d}"
+            path = f"{directory}/{name}"
+            self.store.write(path, b"")
+            status = self.store.get_status(path)
+            assert status is not None
+            dest = f"{scheme}{self.root}{own}/{name}"
+            found.append(FileEntry(s=f"{scheme}{path}", d=dest, z=0, m=status.modified_milliseconds))
         return found
 
     def check(self, shape: Shape) -> None:
