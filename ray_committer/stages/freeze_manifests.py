@@ -22,29 +22,27 @@ from ray_committer.stages.load_manifests import (
 from ray_committer.work.worker import Worker
 
 
-def freeze_manifests(context: JobContext, loaded: LoadedManifests) -> bool:
-    """Freeze the loaded manifests; idempotent. False if others are frozen now and must be loaded."""
-    job, frozen = context.job, context.places.frozen(context.job)
-    if frozen is None or loaded.listing.is_frozen:
-        return True
+def freeze_manifests(context: JobContext, loaded: LoadedManifests) -> None:
+    """Freeze the loaded manifests; idempotent. `are_current` then says whether these are frozen."""
+    job = context.job
+    if context.places.frozen(job) is None or loaded.listing.is_frozen:
+        return
     if not context.places.freeze(job):
         context.notice(
             f"{mark(job.manifests)}: appeared after the job's manifests were frozen, so it does not "
             "count; a task that was taken for dead may have made it"
         )
-    # Compared after the rename: what a task saved between the load and the freeze is frozen, too, and
-    # counts (D4).
-    return _are_same(context, loaded, frozen)
 
 
-def copies_are_current(
-    context: JobContext, loaded: LoadedManifests, tree: JobTree | None = None
-) -> bool:
-    """Whether no task has saved a manifest since copies were made; True where none were. The `tree` of
-    the job's files shows the manifests, if it was listed already. The driver makes the listing, because
-    other steps use the workers meanwhile."""
-    if context.places.frozen(context.job) is not None:
-        return True
+def are_current(context: JobContext, loaded: LoadedManifests, tree: JobTree | None = None) -> bool:
+    """Whether the loaded manifests are what counts, now that they are frozen; or, where they are not,
+    whether no task has saved one since copies were made: the `tree` of the job's files shows that, if it
+    was listed already, or else the driver, because other steps use the workers meanwhile."""
+    frozen = context.places.frozen(context.job)
+    if frozen is not None:
+        # Listed after the rename: what a task saved between the load and the freeze is frozen, too, and
+        # counts (D4).
+        return loaded.listing.is_frozen or _are_same(context, loaded, frozen)
     names = counted_names(context)
     if tree is not None and (statuses := tree.manifests(context.job)):
         return (

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import cast
+from typing import TypeVar, cast
 
 from ray_committer.errors import ManifestChangedError, RayCommitterError, mark
 from ray_committer.job_files.job_state import Seen, advance_if_unchanged
@@ -24,8 +24,8 @@ from ray_committer.protocol.state import Phase, new_nonce
 from ray_committer.stages.checks.places import find_other_destinations
 from ray_committer.stages.checks.sources import check_sources_at_once
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.declare_job import declare_job, give_way, look_around, withdraw
-from ray_committer.stages.freeze_manifests import are_as_loaded, copies_are_current, freeze_manifests
+from ray_committer.stages.declare_job import declare_job, give_way, look_around
+from ray_committer.stages.freeze_manifests import are_as_loaded, are_current, freeze_manifests
 from ray_committer.stages.load_manifests import MANY_MANIFESTS, LoadedManifests, ManifestsChangedError
 from ray_committer.stages.old_data.mode_roots import ModeRoots, claim_of, roots_of_mode
 from ray_committer.stages.old_data.old_files_aside import make_places_aside
@@ -39,6 +39,9 @@ from ray_committer.stages.sync_to_disk import sync_manifests
 from ray_committer.stages.turns.claim_table import begin_turn
 from ray_committer.stages.turns.turn import Turn
 from ray_committer.tables.other_tables import refuse_partitions_of_tables
+from ray_committer.work.sources import WrongSources
+
+T = TypeVar("T")
 
 
 def record_job(run: CommitRun, last: Seen, loaded: LoadedManifests) -> Seen:
@@ -90,11 +93,17 @@ def _prepare(run: CommitRun, last: Seen, loaded: LoadedManifests) -> _Decision:
     claims = partial(claim_of, context, loaded, roots, allowed_roots)
     claim = with_coordinator(context, claims, load)
     _warn_of_network(context, claim)
-    if loaded.sources_are_checked or loaded.wrong_sources:
-        _refuse_wrong_sources(run, loaded, roots, load)
+    decision = _Decision(run, loaded, load, roots, claim, run.turn, run_id)
+    if loaded.wrong_sources:
+        if not are_as_loaded(context, loaded):  # the sources belong to an earlier manifest
+            raise ManifestsChangedError
+        try:
+            _refuse_wrong_sources(decision, loaded.wrong_sources)
+        except ManifestChangedError:
+            raise ManifestsChangedError from None
     begin = partial(begin_turn, context, last.state, loaded, roots, run.name, run_id)
     run.turn = with_coordinator(context, begin, load)
-    return _Decision(run, loaded, load, roots, claim, run.turn, run_id)
+    return replace(decision, turn=run.turn)
 
 
 def _decide(decision: _Decision, current: Seen) -> tuple[Seen, CommitRecord]:
@@ -187,66 +196,62 @@ def _warn_of_network(context: JobContext, claim: Claim) -> None:
 def _freeze_and_declare(decision: _Decision, last: Seen, record: CommitRecord) -> Seen:
     """Freeze the manifests and declare the job; also write the record in parallel if it is known."""
     context, run = decision.run.context, decision.run
-    freeze = partial(_check_and_freeze, decision)
+    freeze = partial(freeze_manifests, context, decision.loaded)
     declare = partial(declare_job, context, last, decision.claim, run.name, decision.run_id)
     write = [partial(write_commit_record, context, record)] if decision.is_known else []
     # The freeze can fail although the declaration stands: withdrawn again, it has held others up and
     # decided nothing.
-    is_same, declared, *_ = context.do_at_once(freeze, declare, *write)
-    if not is_same:
-        withdraw(context, declared)
-        raise ManifestsChangedError
-    sync_manifests(context, decision.loaded.manifests)
+    _, declared, *_ = context.do_at_once(freeze, declare, *write)
     return cast("Seen", declared)
 
 
-def _check_and_freeze(decision: _Decision) -> bool:
-    """Check the sources, unless the load did; then freeze. False if the loaded manifests changed."""
-    loaded = decision.loaded
-    try:
-        if not loaded.sources_are_checked:
-            _refuse_wrong_sources(decision.run, loaded, decision.roots, decision.load)
-    except ManifestsChangedError:
-        return False
-    return freeze_manifests(decision.run.context, loaded)
-
-
-def _refuse_wrong_sources(
-    run: CommitRun, loaded: LoadedManifests, roots: ModeRoots, load: Callable[[], object]
-) -> None:
-    """Name missing or changed sources, and all other obstacles, in one error; `ManifestsChangedError` if
-    a task has saved since."""
-    context = run.context
-    try:
-        wrong = loaded.wrong_sources
-        if not loaded.sources_are_checked:
-            wrong += check_sources_at_once(context, loaded)
-        if wrong:
-            if not are_as_loaded(context, loaded):  # the sources belong to an earlier manifest
-                raise ManifestsChangedError
-            known = replace(loaded, wrong_sources=wrong)
-            look = partial(look_at_data, context, known, roots, allowed_roots=run.allowed_roots)
-            with_coordinator(context, look, load)
-    except ManifestChangedError:
-        raise ManifestsChangedError from None
+def _refuse_wrong_sources(decision: _Decision, wrong: tuple[WrongSources, ...]) -> None:
+    """Name missing or changed sources, and all other obstacles, in one error."""
+    context = decision.run.context
+    known = replace(decision.loaded, wrong_sources=wrong)
+    allowed = decision.run.allowed_roots
+    look = partial(look_at_data, context, known, decision.roots, allowed_roots=allowed)
+    with_coordinator(context, look, decision.load)
 
 
 def _check(decision: _Decision) -> OldFiles | Exception:
-    """The old files where the job writes, or the error to raise if no other job is in the way."""
-    context = decision.run.context
+    """The old files where the job writes, or the error to raise if no other job is in the way: what
+    looks like an obstacle can be a commit at work."""
+    context, loaded = decision.run.context, decision.loaded
     try:
-        # An error here counts only if nobody is in the way: what looks like an obstacle can be a commit
-        # at work.
-        are_current, old, success = context.do_at_once(
-            partial(_is_still_alone, context, decision.loaded),
-            partial(with_coordinator, context, partial(_list_old_files, decision), decision.load),
-            partial(find_old_success, context, decision.roots.replaced),
+        # Beside each other, since none changes what another sees. An error of one is kept until it is
+        # certain that the manifests are the frozen ones: it may be about a file of an earlier one.
+        is_current, *checked = context.do_at_once(
+            partial(_is_still_alone, context, loaded),
+            *(partial(_tried, decision, check) for check in (_list_old_files, _success, _wrong_sources)),
         )
-        if not are_current:
+        if not is_current:
             return ManifestsChangedError()
+        sync_manifests(context, loaded.manifests)
+        if error := next((result for result in checked if isinstance(result, Exception)), None):
+            return error
+        old, success, wrong = checked
+        if wrong:
+            _refuse_wrong_sources(decision, wrong)
         return replace(cast("OldFiles", old), success=cast("ReplacedFile | None", success))
     except (OSError, RayCommitterError) as e:
         return e
+
+
+def _tried(decision: _Decision, check: Callable[[_Decision], T]) -> T | Exception:
+    try:
+        return check(decision)
+    except (OSError, RayCommitterError) as e:
+        return e
+
+
+def _success(decision: _Decision) -> ReplacedFile | None:
+    return find_old_success(decision.run.context, decision.roots.replaced)
+
+
+def _wrong_sources(decision: _Decision) -> tuple[WrongSources, ...]:
+    context, loaded = decision.run.context, decision.loaded
+    return () if loaded.sources_are_checked else check_sources_at_once(context, loaded)
 
 
 def _is_still_alone(context: JobContext, loaded: LoadedManifests) -> bool:
@@ -255,11 +260,15 @@ def _is_still_alone(context: JobContext, loaded: LoadedManifests) -> bool:
     # saves its manifest now waits for the decision (D4).
     tree = list_tree(context.store, context.job.job_directory)
     abort_older = partial(abort_older_attempts, context.store, context.job, tree)
-    _, are_current = context.do_at_once(abort_older, partial(copies_are_current, context, loaded, tree))
-    return bool(are_current)
+    _, is_current = context.do_at_once(abort_older, partial(are_current, context, loaded, tree))
+    return bool(is_current)
 
 
 def _list_old_files(decision: _Decision) -> OldFiles:
+    return with_coordinator(decision.run.context, partial(_look_at_data, decision), decision.load)
+
+
+def _look_at_data(decision: _Decision) -> OldFiles:
     context, roots, allowed = decision.run.context, decision.roots, decision.run.allowed_roots
     before = decision.turn.before()
     old = look_at_data(context, decision.loaded, roots, before, allowed_roots=allowed)

@@ -50,9 +50,9 @@ def flat_store() -> MemoryStore:
 @pytest.mark.parametrize(
     ("files", "mode", "most"),
     [
-        (FILES, ConflictMode.APPEND, 17),
-        (IN_PARTITIONS, ConflictMode.APPEND, 20),
-        (IN_PARTITIONS, ConflictMode.OVERWRITE_PARTITIONS, 22),
+        (FILES, ConflictMode.APPEND, 16),
+        (IN_PARTITIONS, ConflictMode.APPEND, 17),
+        (IN_PARTITIONS, ConflictMode.OVERWRITE_PARTITIONS, 19),
     ],
 )
 def test_a_small_commit_makes_few_requests_in_a_row(

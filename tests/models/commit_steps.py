@@ -70,20 +70,22 @@ class CommitSteps(Steps):
         if job is not None and job.frozen is None:
             job = job._replace(frozen=job.manifests, manifests=None)
             shared = with_job(shared, process.job, job)
-        yield self._go(shared, process, "compare")
+        has_declared = process.is_current and shared.jobs[process.job].phase is Phase.DECLARED
+        after = self._after_declared() if has_declared else "declare"
+        yield self._go(shared, process, after, after="" if has_declared else "frozen")
 
     def _commit_compare(self, shared: Shared, process: Process) -> Iterator[Step]:
-        """Compare what counts now with what was loaded; on flat stores it is where it was."""
+        """Compare what counts now, after the look at other jobs, with what was loaded; on flat stores it
+        is where it was.
+        """
         job = shared.jobs[process.job]
-        now = job.manifests if Option.FLAT in self.options else job.frozen
-        if self._has(Rule.LIST_AGAIN) and now != process.loaded:
+        is_flat = Option.FLAT in self.options
+        now = job.manifests if is_flat else job.frozen
+        is_compared = self._has(Rule.LIST_AGAIN) and (is_flat or self._has(Rule.FREEZE))
+        if is_compared and now != process.loaded:
             yield from self._withdrawn(shared, process, "busy")
-        elif Option.FLAT in self.options:
-            yield self._go(shared, process, "attempts")
         else:
-            has_declared = process.is_current and job.phase is Phase.DECLARED
-            after = self._after_declared() if has_declared else "declare"
-            yield self._go(shared, process, after, after="" if has_declared else "frozen")
+            yield self._go(shared, process, "attempts")
 
     def _commit_declare(self, shared: Shared, process: Process) -> Iterator[Step]:
         """Declare the job; the manifests are frozen at the same time, so before or after it."""
@@ -126,19 +128,16 @@ class CommitSteps(Steps):
         yield self._go(shared, process, "see", at=0)  # it stays declared, and looks again
 
     def _seen_all(self, shared: Shared, process: Process) -> Step:
-        after = "list" if self._has(Rule.LIST_AFTER) else self._before_record()
+        after = "list" if self._has(Rule.LIST_AFTER) else "compare"
         if not self._has(Rule.DECLARE_FIRST):
             return self._go(shared, process, "declare", at=1)
         return self._go(shared, process, after, at=0)
-
-    def _before_record(self) -> str:
-        return "compare" if Option.FLAT in self.options else "attempts"
 
     def _commit_list(self, shared: Shared, process: Process) -> Iterator[Step]:
         """List one of the partitions that are replaced, or must be empty."""
         plan = self.plans[process.job]
         if process.at >= len(plan.excludes):
-            after = self._before_record() if self._has(Rule.LIST_AFTER) else "see"
+            after = "compare" if self._has(Rule.LIST_AFTER) else "see"
             names = {file[:2] for file in shared.visible}
             wanted = files(process.job, plan, process.loaded or "")
             if not plan.excludes and names & {file[:2] for file in wanted}:

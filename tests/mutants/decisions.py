@@ -22,7 +22,7 @@ from ray_committer.protocol.state import TRANSITIONS, Phase, new_nonce
 from ray_committer.stages.abort_job import refuse_decided
 from ray_committer.stages.checks.places import find_other_destinations
 from ray_committer.stages.declare_job import declare_job, look_around, withdraw
-from ray_committer.stages.freeze_manifests import copies_are_current, freeze_manifests
+from ray_committer.stages.freeze_manifests import are_current, freeze_manifests
 from ray_committer.stages.old_data.list_replaced_files import list_replaced_files
 from ray_committer.stages.other_jobs.ended_jobs import (
     by_another_process,
@@ -213,22 +213,26 @@ def a_claim_is_decided_twice() -> Swaps:
 
 def a_job_is_recorded_without_freezing_its_manifests() -> Swaps:
     """A late task's manifest is saved, and its task told so, in a job that is committed without it."""
-    yield freeze_manifests, lambda context, loaded: True
+    yield freeze_manifests, lambda context, loaded: None
+    yield are_current, lambda context, loaded, tree=None: True
 
 
 def what_was_frozen_is_not_listed_again() -> Swaps:
     """Rows of a task that committed while the manifests were loaded are missing without a word."""
 
-    def broken(context, loaded):
-        freeze_manifests(context, loaded)
-        return True
+    def broken(context, loaded, tree=None):
+        return context.places.frozen(context.job) is not None or are_current(context, loaded, tree)
 
-    yield freeze_manifests, broken
+    yield are_current, broken
 
 
 def manifests_that_were_copied_are_not_listed_again() -> Swaps:
     """Where directories cannot be renamed, rows of such a task are missing without a word."""
-    yield copies_are_current, lambda context, loaded, tree=None: True
+
+    def broken(context, loaded, tree=None):
+        return context.places.frozen(context.job) is None or are_current(context, loaded, tree)
+
+    yield are_current, broken
 
 
 def an_older_attempt_is_left_to_itself() -> Swaps:

@@ -16,7 +16,8 @@ from ray_committer.errors import (
 )
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.options import CommitOptions
-from ray_committer.stages.freeze_manifests import copies_are_current, freeze_manifests
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.freeze_manifests import are_current, freeze_manifests
 from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import (
@@ -65,6 +66,12 @@ def written(kind: str = "directories") -> MemoryStore:
     return store
 
 
+def frozen_as_loaded(one: JobContext, found: LoadedManifests) -> bool:
+    """Freeze the manifests; whether the frozen ones are those that were loaded."""
+    freeze_manifests(one, found)
+    return are_current(one, found)
+
+
 def save(store: StoreOperations, attempt: str, of: str) -> bool:
     """Write a task attempt's files; whether its manifest was saved, as far as the task is told."""
     try:
@@ -82,7 +89,7 @@ def test_the_manifests_are_renamed_and_what_was_loaded_is_what_is_frozen():
     store = written()
     found = loaded(context(store))
     before = store.files(JOB.manifests)
-    assert freeze_manifests(context(store), found) is True
+    assert frozen_as_loaded(context(store), found) is True
     assert store.get_status(JOB.manifests) is None
     assert list(store.files(JOB.frozen).values()) == list(before.values())
     again = loaded(context(store))
@@ -94,7 +101,7 @@ def test_the_manifests_are_renamed_and_what_was_loaded_is_what_is_frozen():
 def test_it_costs_a_rename_and_a_listing_and_nothing_where_it_was_done():
     store = written()
     found = loaded(context(store))
-    freeze = lambda found: lambda one: freeze_manifests(context(one), found)  # noqa: E731
+    freeze = lambda found: lambda one: frozen_as_loaded(context(one), found)  # noqa: E731
     assert requests(store, freeze(found)) == {"move_directory": 1, "list_status": 1}
     assert requests(store, freeze(loaded(context(store)))) == {}
 
@@ -117,23 +124,23 @@ def test_what_was_saved_after_loading_is_frozen_and_to_be_loaded(kind: str, atte
     store = written(kind)
     found = loaded(context(store))
     assert save(store, attempt, stamp_of_job(store)) is True
-    assert freeze_manifests(context(store), found) is False
-    assert freeze_manifests(context(store), loaded(context(store))) is True
+    assert frozen_as_loaded(context(store), found) is False
+    assert frozen_as_loaded(context(store), loaded(context(store))) is True
 
 
 def test_a_manifest_that_was_replaced_by_an_equal_one_is_loaded_again():
     store = written()
     found = loaded(context(store))
     assert save(store, f"attempt_{JOB.job_id}_m_000000_0", stamp_of_job(store)) is True
-    assert freeze_manifests(context(store), found) is False
+    assert frozen_as_loaded(context(store), found) is False
 
 
 def test_two_committers_freeze_once():
     store = written()
     one, other = loaded(context(store)), loaded(context(store))
-    assert freeze_manifests(context(store), one) is True
-    assert freeze_manifests(context(store), other) is True
-    assert freeze_manifests(context(store), one) is True
+    assert frozen_as_loaded(context(store), one) is True
+    assert frozen_as_loaded(context(store), other) is True
+    assert frozen_as_loaded(context(store), one) is True
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -145,7 +152,7 @@ def test_a_rename_whose_answer_is_lost_is_made_once(when: str):
         raise StoreUnavailableError("/p", "lost")
 
     faulty = WrappedStore(store, **{when: do_at("move_directory", lose)})
-    assert freeze_manifests(context(faulty), found) is True
+    assert frozen_as_loaded(context(faulty), found) is True
     assert len(store.files(JOB.frozen)) == 2
 
 
@@ -156,7 +163,7 @@ def test_what_appears_beside_frozen_manifests_is_named_and_does_not_count():
     put_file(store, manifest_path(7), b"late")
     notices: list[str] = []
     late = context(store, emit=lambda event: notices.append(str(event)))
-    assert freeze_manifests(late, found) is True
+    assert frozen_as_loaded(late, found) is True
     assert f"{JOB.manifests}: appeared after the job's manifests were frozen" in notices[0]
     assert store.files(JOB.manifests) == {manifest_path(7): b"late"}
 
@@ -166,7 +173,7 @@ def test_manifests_that_another_jobs_cleanup_deleted_are_missed_by_name():
     found = loaded(context(store))
     store.delete_directory(JOB.temporary)
     with pytest.raises(MissingManifestsError, match=f"another job's clean-up .* {JOB.temporary}"):
-        freeze_manifests(context(store), found)
+        frozen_as_loaded(context(store), found)
 
 
 @pytest.mark.parametrize("manifests", [2, 3])
@@ -205,7 +212,7 @@ def test_a_long_listing_of_a_file_system_that_machines_mount_is_made_by_the_driv
     write_job(store, JOB, {0: {"a": b"1"}})
     found = loaded(context(store))
     executor = OfWorkers(lambda permits: Worker(MemoryStore(), JOB, permits, in_driver=False))
-    assert freeze_manifests(context(store, executor=executor), found) is True
+    assert frozen_as_loaded(context(store, executor=executor), found) is True
 
 
 def _frozen(
@@ -214,21 +221,22 @@ def _frozen(
     one = context(store, executor=executor)
     if change == "gone":
         with pytest.raises(MissingManifestsError, match=f"another job's clean-up .* {JOB.temporary}"):
-            freeze_manifests(one, found)
+            frozen_as_loaded(one, found)
     else:
-        assert freeze_manifests(one, found) is (change == "none")
+        assert frozen_as_loaded(one, found) is (change == "none")
 
 
 # Copies
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_copies_of_what_has_not_changed_are_current(kind: str):
+def test_what_has_not_changed_is_current(kind: str):
     store = written(kind)
     found = loaded(context(store))
-    cost = requests(store, lambda one: copies_are_current(context(one), found))
-    assert cost.total() == (1 if kind in FLAT else 0)
-    assert copies_are_current(context(store), found) is True
+    freeze_manifests(context(store), found)
+    cost = requests(store, lambda one: are_current(context(one), found))
+    assert cost.total() == 1
+    assert are_current(context(store), found) is True
 
 
 @pytest.mark.parametrize("attempt", [SECOND, NEW_TASK])
@@ -237,8 +245,8 @@ def test_copies_are_not_current_once_a_task_has_saved(kind: str, attempt: str):
     store = written(kind)
     found = loaded(context(store))
     assert save(store, attempt, stamp_of_job(store)) is True
-    assert copies_are_current(context(store), found) is False
-    assert copies_are_current(context(store), loaded(context(store))) is True
+    assert are_current(context(store), found) is False
+    assert are_current(context(store), loaded(context(store))) is True
 
 
 # Whole commits beside tasks that are late

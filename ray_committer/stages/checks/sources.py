@@ -25,11 +25,11 @@ def sources_error(wrong: Sequence[WrongSources]) -> ManifestError:
     if not more:
         return ManifestError(
             f"{mark(path)}: names {files} files that are missing or changed",
-            f"run the task again: {named}",
+            f"abort the job and run it again: {named}",
         )
     return ManifestError(
         f"{mark(path)} and {more} other manifests: name {files} files that are missing or changed",
-        f"run the tasks again: {named}",
+        f"abort the job and run it again: {named}",
     )
 
 

@@ -63,11 +63,12 @@ def look_at_sources(store: StoreOperations) -> None:
 
 
 def refused(store: MemoryStore) -> str:
-    """What a commit says that changes nothing, and leaves the job open."""
-    before = store.files()
+    """What a commit says that moves nothing, and leaves the job open."""
+    before = store.files(JOB.tasks)
     with pytest.raises(ManifestError) as caught:
         run_commit(store, JOB)
-    assert store.files() == before
+    assert store.files(JOB.tasks) == before
+    assert visible_files(store, JOB.destination) == {}
     assert state_of(store).phase is Phase.OPEN
     return str(caught.value)
 
@@ -82,7 +83,7 @@ def test_sources_that_are_missing_or_changed_are_reported_at_once():
     store.write(source_path(0, "written-again"), b"2")
     store.mkdirs(source_path(0, "directory"))
     text = refused(store)
-    assert "names 4 files that are missing or changed; run the task again" in text
+    assert "names 4 files that are missing or changed; abort the job and run it again" in text
     assert f"{source_path(0, 'gone')}: is not there" in text
     assert f"{source_path(0, 'longer')}: has 2 bytes, not 1" in text
     assert f"{source_path(0, 'written-again')}: was changed after its task committed" in text
@@ -104,7 +105,7 @@ def test_those_of_all_manifests_are_reported_at_once(kind: str):
     assert text.startswith(
         f"memory://test{manifest_path(0)} and 2 other manifests: name 3 files that are missing"
     )
-    assert "run the tasks again" in text
+    assert "abort the job and run it again" in text
     for task, name, what in ((0, "a", "is not there"), (1, "c", "is not there"), (3, "e", "has 6 byte")):
         assert text.count(f"{source_path(task, name)}: {what}") == 1
     for task, name in ((1, "b"), (2, "d")):
