@@ -161,11 +161,19 @@ def _choose(store: StoreOperations, job: JobAttempt, started: _Started) -> Choic
         ),
         open_elsewhere=WorkerSpec(spec, job, options.worker_threads, retry_seconds),
         renames_are_local=store.capabilities.renames_are_local,
-        estimate_files=lambda: estimate_files(guarded_here(store, options), job),
+        estimate_files=lambda: _files(store, job, options),
         about=f"{job.job_id} at {shown_url(spec, job.destination)}",
         store=without_password(f"{spec.scheme}://{spec.authority}"),
         connecting=lambda: time_stage(names.CONNECT_RAY, started.on_event, started.journal, job.job_id),
     )
+
+
+def _files(store: StoreOperations, job: JobAttempt, options: CommitOptions) -> int:
+    """About how many files the job has: a driver knows it, others look at the manifests."""
+    tasks = options.committed_tasks
+    if tasks is not None and all(task.size for task in tasks):
+        return sum(task.files for task in tasks)
+    return estimate_files(guarded_here(store, options), job)
 
 
 @contextmanager
@@ -197,6 +205,22 @@ def attempt_context(
         yield JobContext(store, job, options, executor)
     finally:
         executor.close()
+
+
+@dataclass(frozen=True, slots=True)
+class OpenToLoad:
+    """A job attempt and its store, for the manifests that are loaded while its tasks run."""
+
+    store: GuardedStore
+    job: JobAttempt
+
+
+def open_to_load(
+    dest: str, job_id: str, options: CommitOptions, storage_options: StorageOptions | None
+) -> OpenToLoad:
+    """Open the store of a job attempt that was set up; makes no request for the job itself."""
+    with open_here(dest, options, storage_options) as (store, destination):
+        return OpenToLoad(store, new_job_attempt(destination, job_id, options.job_attempt or 0))
 
 
 @contextmanager

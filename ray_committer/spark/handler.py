@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -19,59 +20,26 @@ import msgspec
 from ray_committer.errors import CommitRecordExistsError, RayCommitterError, StoreRefusedError, mark
 from ray_committer.events import CancelToken, EventSink
 from ray_committer.jobs.commit import abort_job, commit_job, record_job, setup_job
-from ray_committer.options import CommitOptions, CommittedTask
+from ray_committer.jobs.open_job import open_to_load
+from ray_committer.options import CommitOptions
 from ray_committer.protocol.commit_result import Outcome
-from ray_committer.protocol.paths import ANY_PARTITION
-from ray_committer.protocol.prepared import prepare
-from ray_committer.protocol.record import ConflictMode
-from ray_committer.protocol.uri import quote_path
 from ray_committer.report.commit_report import CommitReport
 from ray_committer.report.heartbeat import heartbeat
 from ray_committer.spark.hadoop.conf import HadoopConf
 from ray_committer.spark.hadoop.keys import ignored_keys
 from ray_committer.spark.hadoop.stores import storage_options
 from ray_committer.spark.job_settings import HandlerSettings, job_options
+from ray_committer.spark.requests import Request, TasksRequest, commit_options, setup_options
+from ray_committer.spark.tasks_ahead import TasksAhead
 from ray_committer.spark.tell_catalog import catalog_told
 from ray_committer.spark.workers_ahead import WorkersAhead
 from ray_committer.tables.run_session import in_batch, jobs_of_spark
+from ray_committer.work.load_ahead import LoadAhead
 
 _log = logging.getLogger(__name__)
 
 DEFERRED = "deferred"
 _HIVE_STAGING = "/.hive-staging"
-
-
-class _Task(msgspec.Struct, frozen=True, rename="camel"):
-    manifest: str
-    size: int
-    sha256: str
-    task_attempt_id: str
-    files: int = 0
-
-
-class _Request(msgspec.Struct, frozen=True, rename="camel"):
-    """A request of any kind; only a commit request has partitions, roots and tasks.
-
-    `session` is the application, or the run of a query of a stream; `batch` names the query and its
-    batch, and `known_jobs` are those that the session has committed under the run id.
-    """
-
-    job_id: str
-    job_attempt: int
-    dest: str
-    commit: str
-    dynamic_partition_overwrite: bool
-    replace_paths: list[str] = []
-    partition_paths: list[str] = []
-    absolute_roots: list[str] = []
-    mark_success: bool = True
-    session: str = ""
-    batch: str = ""
-    known_jobs: list[str] = []
-    tasks: list[_Task] = []
-
-
-prepare(_Request)
 
 
 class CommitHandler:
@@ -83,6 +51,7 @@ class CommitHandler:
         self._running: set[CancelToken] = set()
         self._said: set[str] = set()
         self._ahead = WorkersAhead(settings.executor)
+        self._tasks_ahead = TasksAhead()
         self.last_report: CommitReport | None = None
         self.last_error: Exception | None = None
         self.commits = 0
@@ -93,12 +62,20 @@ class CommitHandler:
 
     def startWorkers(self, request_json: str) -> str:  # noqa: N802 - the name in Java
         """Start workers for the commit of a job whose tasks still run; returns at once."""
-        job_id = msgspec.json.decode(request_json, type=_Request).job_id
+        job_id = msgspec.json.decode(request_json, type=Request).job_id
         threading.Thread(target=self._ahead.start, args=(job_id,), daemon=True).start()
         return "{}"
 
-    def loadTasks(self, _: str) -> str:  # noqa: N802 - the name in Java
-        """Leave tasks that have committed while others run to the commit."""
+    def loadTasks(self, request_json: str) -> str:  # noqa: N802 - the name in Java
+        """Load what tasks have committed while others still run. What fails is left to the commit; after
+        an error, Spark's driver sends the same again with it."""
+        try:
+            request = msgspec.json.decode(request_json, type=TasksRequest)
+            tasks = [task.committed() for task in request.tasks]
+            if self._tasks_ahead.load(request.job_id, tasks):
+                return "{}"
+        except Exception:  # noqa: BLE001 - the commit reports what is wrong
+            _log.info("tasks that have committed are left to the commit", exc_info=True)
         return msgspec.json.encode({"error": "tasks are loaded at the commit"}).decode()
 
     def commitJob(self, request_json: str) -> str:  # noqa: N802 - the name in Java
@@ -122,12 +99,14 @@ class CommitHandler:
             token.cancel()
 
     def release(self) -> None:
-        """End the workers of jobs that are not being committed; another handler can commit them."""
+        """End the workers of jobs that are not being committed, and forget what is known of their tasks;
+        another handler can commit them."""
         self._ahead.end_all()
+        self._tasks_ahead.end_all()
 
-    def _answer(self, action: Callable[[_Request], dict[str, Any]], request_json: str) -> str:
+    def _answer(self, action: Callable[[Request], dict[str, Any]], request_json: str) -> str:
         try:
-            answer = action(msgspec.json.decode(request_json, type=_Request))
+            answer = action(msgspec.json.decode(request_json, type=Request))
         except Exception as e:  # noqa: BLE001 - every error is the answer
             _log_failure(e)
             self.last_error = e
@@ -135,7 +114,7 @@ class CommitHandler:
         self.last_error = None
         return msgspec.json.encode(answer).decode()
 
-    def _setup(self, request: _Request) -> dict[str, Any]:
+    def _setup(self, request: Request) -> dict[str, Any]:
         # Before the set-up: a job whose commit cannot run must not let its tasks work for hours.
         self._settings.check_ready()
         # Hive would move the files of a job that is not committed, `_temporary` included.
@@ -149,14 +128,18 @@ class CommitHandler:
         self._say_once(ignored_keys(conf.settings))
         stamps: list[str] = []
         options = self._options(request, conf)
+        of_store = storage_options(request.dest, conf, self._settings.storage_options)
         setup_job(
             request.dest,
             request.job_id,
             options=setup_options(request, options),
-            storage_options=storage_options(request.dest, conf, self._settings.storage_options),
+            storage_options=of_store,
             on_warning=lambda text: _log.warning("%s", text),
             on_stamp=stamps.append,
         )
+        numbered = options.changed(job_attempt=request.job_attempt)
+        opened = partial(open_to_load, request.dest, request.job_id, numbered, of_store)
+        self._tasks_ahead.expect(request.job_id, LoadAhead(opened, stamps[0]))
         answer: dict[str, Any] = {"stamp": stamps[0]}
         answer |= {} if options.run_id is None else {"runId": options.run_id}
         if request.commit != DEFERRED:
@@ -164,12 +147,13 @@ class CommitHandler:
             answer |= {} if files is None else {"workersFrom": files}
         return answer
 
-    def _commit(self, request: _Request) -> dict[str, Any]:
+    def _commit(self, request: Request) -> dict[str, Any]:
         conf = self._settings.configuration(request.job_id)
         common: dict[str, Any] = {
             "options": commit_options(request, self._options(request, conf)),
             "storage_options": storage_options(request.dest, conf, self._settings.storage_options),
         }
+        self._tasks_ahead.take(request.job_id)
         files = sum(task.files for task in request.tasks)
         with self._progress(request) as on_event, self._ahead.of(request.job_id, files) as executor:
             arguments = common | {"on_event": on_event, "executor": executor}
@@ -186,7 +170,7 @@ class CommitHandler:
 
     def _tell_catalog(
         self,
-        request: _Request,
+        request: Request,
         report: CommitReport,
         options: CommitOptions,
         storage_options: Mapping[str, Any],
@@ -200,8 +184,9 @@ class CommitHandler:
                 report, open_table, request.dest, options=options, storage_options=storage_options
             )
 
-    def _abort(self, request: _Request) -> dict[str, Any]:
+    def _abort(self, request: Request) -> dict[str, Any]:
         self._ahead.end(request.job_id)  # never fails
+        self._tasks_ahead.take(request.job_id)
         conf = self._settings.configuration(request.job_id)
         try:
             abort_job(
@@ -215,7 +200,7 @@ class CommitHandler:
             return {"kept": str(e)}
         return {}
 
-    def _record_or_commit(self, request: _Request, common: dict[str, Any]) -> CommitReport:
+    def _record_or_commit(self, request: Request, common: dict[str, Any]) -> CommitReport:
         if request.commit == DEFERRED:
             self.last_report = record_job(request.dest, request.job_id, **common)
             return self.last_report
@@ -229,7 +214,7 @@ class CommitHandler:
                 # In any case: a token of a commit that is over would keep its events and its report.
                 self._running.discard(token)
 
-    def _progress(self, request: _Request) -> AbstractContextManager[EventSink]:
+    def _progress(self, request: Request) -> AbstractContextManager[EventSink]:
         """Print the commit's progress at intervals; ``df.write`` shows nothing else of the commit."""
         settings = self._settings
         if not settings.progress_seconds:
@@ -241,7 +226,7 @@ class CommitHandler:
 
         return heartbeat("", settings.on_event, say, every=settings.progress_seconds)
 
-    def _options(self, request: _Request, conf: HadoopConf) -> CommitOptions:
+    def _options(self, request: Request, conf: HadoopConf) -> CommitOptions:
         options = job_options(conf, self._settings.options)
         if options.run_id is not None:
             options = options.changed(run_id=in_batch(options.run_id, request.batch))
@@ -274,44 +259,3 @@ def _log_failure(error: Exception) -> None:
 def _say(text: str) -> None:
     with suppress(OSError):  # the reader may be gone; the commit must still go on
         print(text, file=sys.stderr, flush=True)
-
-
-def setup_options(request: _Request, options: CommitOptions) -> CommitOptions:
-    """Return the options of a job's set-up; a dynamic overwrite does not know yet what it replaces."""
-    # For partitions that only the commit knows: other jobs see an overwrite from the start.
-    partitions = (f"{request.dest}/{ANY_PARTITION}",) if request.dynamic_partition_overwrite else ()
-    roots = (*request.replace_paths, *partitions)
-    return replace(
-        options,
-        job_attempt=request.job_attempt,
-        mode=ConflictMode.OVERWRITE if roots else ConflictMode.APPEND,
-        replaced_roots=roots,
-    )
-
-
-def commit_options(request: _Request, options: CommitOptions) -> CommitOptions:
-    """Return the options of one job: values from Spark take precedence over the session's options."""
-    is_overwrite = request.dynamic_partition_overwrite or request.replace_paths
-    roots = (
-        *request.replace_paths,
-        # Locations of partitions outside the destination, which only Spark's catalog knows.
-        *(request.absolute_roots if is_overwrite else ()),
-        *(f"{request.dest}/{quote_path(path)}" for path in request.partition_paths),
-    )
-    return replace(
-        options,
-        job_attempt=request.job_attempt,
-        expected_tasks=len(request.tasks),
-        committed_tasks=tuple(
-            CommittedTask(task.manifest, task.sha256, task.task_attempt_id) for task in request.tasks
-        ),
-        mode=ConflictMode.OVERWRITE if roots else ConflictMode.APPEND,
-        replaced_roots=roots,
-        partition_paths=tuple(request.partition_paths),
-        allowed_roots=tuple(request.absolute_roots),
-        known_jobs=(
-            *request.known_jobs,
-            *jobs_of_spark(request.session, request.batch, options.run_id or ""),
-        ),
-        mark_success=request.mark_success and options.mark_success,
-    )
