@@ -6,13 +6,10 @@ milliseconds. Source: Hadoop ``IOStatisticsSnapshot``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import msgspec
-
-V = TypeVar("V")
 
 
 class Mean(msgspec.Struct, frozen=True):
@@ -97,30 +94,39 @@ def sample(name: str, value: int) -> IOStatistics:
     )
 
 
-def aggregate(left: IOStatistics, right: IOStatistics) -> IOStatistics:
-    """Merge two snapshots: sums of counters, gauges and means, extrema of extrema. Hadoop writes -1 for
-    an extremum without a sample, so -1 counts as absent."""
-    return IOStatistics(
-        counters=_merge(left.counters, right.counters, int.__add__),
-        gauges=_merge(left.gauges, right.gauges, int.__add__),
-        minimums=_merge(_set(left.minimums), _set(right.minimums), min),
-        maximums=_merge(_set(left.maximums), _set(right.maximums), max),
-        meanstatistics=_merge(left.meanstatistics, right.meanstatistics, _add_means),
-    )
+def aggregate(*snapshots: IOStatistics) -> IOStatistics:
+    """Merge snapshots: sums of counters, gauges and means, extrema of extrema. Hadoop writes -1 for an
+    extremum without a sample, so -1 counts as absent."""
+    totals = Totals()
+    for snapshot in snapshots:
+        totals.add(snapshot)
+    return totals.statistics
 
 
-def _set(extrema: Mapping[str, int]) -> dict[str, int]:
-    return {name: value for name, value in extrema.items() if value != -1}
+class Totals:
+    """Merges many snapshots, one by one; `statistics` are those so far. Not thread-safe."""
 
+    def __init__(self) -> None:
+        self.statistics = IOStatistics({}, {}, {}, {}, {})
 
-def _add_means(left: Mean, right: Mean) -> Mean:
-    return Mean(left.samples + right.samples, left.sum + right.sum)
-
-
-def _merge(left: Mapping[str, V], right: Mapping[str, V], combine: Callable[[V, V], V]) -> dict[str, V]:
-    if not left:
-        return dict(right)
-    merged = dict(left)
-    for name, value in right.items():
-        merged[name] = combine(merged[name], value) if name in merged else value
-    return merged
+    def add(self, snapshot: IOStatistics) -> None:
+        """Merge a snapshot."""
+        totals = self.statistics
+        for sums, values in (
+            (totals.counters, snapshot.counters),
+            (totals.gauges, snapshot.gauges),
+        ):
+            for name, value in values.items():
+                sums[name] = sums.get(name, 0) + value
+        for extrema, values, choose in (
+            (totals.minimums, snapshot.minimums, min),
+            (totals.maximums, snapshot.maximums, max),
+        ):
+            for name, value in values.items():
+                if value != -1:
+                    extrema[name] = choose(extrema.get(name, value), value)
+        for name, mean in snapshot.meanstatistics.items():
+            known = totals.meanstatistics.get(name)
+            if known is not None:
+                mean = Mean(known.samples + mean.samples, known.sum + mean.sum)
+            totals.meanstatistics[name] = mean

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ray_committer.options import CommittedTask
-from ray_committer.protocol.iostatistics import IOStatistics, aggregate
+from ray_committer.protocol.iostatistics import Totals
 from ray_committer.protocol.passed_over import PassedOver
 from ray_committer.protocol.paths import is_name, join
 from ray_committer.protocol.record import ManifestRef
@@ -37,7 +37,7 @@ class Chunk:
     entries: list[Entry] = field(default_factory=list)
     directories: dict[str, None] = field(default_factory=dict)
     marks: bytearray = field(default_factory=bytearray)
-    statistics: IOStatistics = field(default_factory=IOStatistics)
+    statistics: Totals = field(default_factory=Totals)
     passed_over: PassedOver = field(default_factory=PassedOver)
 
     def add(self, loaded: LoadedManifest) -> None:
@@ -45,8 +45,9 @@ class Chunk:
         self.entries += loaded.entries
         self.directories.update(dict.fromkeys(loaded.directories))
         self.marks += loaded.marks
-        self.statistics = aggregate(self.statistics, loaded.statistics)
-        self.passed_over = self.passed_over.plus(loaded.passed_over)
+        self.statistics.add(loaded.statistics)
+        if loaded.passed_over.number:
+            self.passed_over = self.passed_over.plus(loaded.passed_over)
 
     def keys(self) -> set[tuple[str, str]]:
         """The names and digests of the manifests."""
