@@ -28,7 +28,6 @@ from ray_committer.executors.choose import ExecutorName, open_pool
 from ray_committer.jobs.abort_report import AbortReport, report_abort
 from ray_committer.jobs.end_job import ending
 from ray_committer.jobs.open_job import (
-    OpenJob,
     StorageOptions,
     located_errors,
     open_here,
@@ -50,12 +49,12 @@ from ray_committer.stages import abort_job as abort_job_stage
 from ray_committer.stages import commit_job as commit_job_stage
 from ray_committer.stages import setup_job as setup_job_stage
 from ray_committer.stages import undo_job as undo_job_stage
-from ray_committer.stages.other_jobs.end_others import EndJob
 from ray_committer.stages.other_jobs.ended_jobs import refuse_logged
 from ray_committer.stages.save_summary_report import save_abort_report
 from ray_committer.stores.addresses import without_password
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.registry import open_store, resolve_destination, shown_url
+from ray_committer.work.load_ahead import LoadAhead
 
 _log = logging.getLogger(__name__)
 Report = TypeVar("Report", CommitReport, AbortReport)
@@ -120,22 +119,17 @@ def commit_job(
     >>> commit_job(dest, "job_1").outcome.value
     'already committed'
     """
-    recording = Recording()
-    with (
-        shown_in_notebook(on_event) as sink,
-        open_job(
+    with shown_in_notebook(on_event) as sink:
+        return run_commit(
             dest,
             job_id,
             executor=executor,
             options=_exactly(options, committed, dest),
             storage_options=storage_options,
-            on_event=recording.before(sink),
-            to_commit=True,
+            on_event=sink,
             cancel=cancel,
-        ) as job,
-    ):
-        end = ending(job.context.store.spec, options, storage_options, executor=executor, cancel=cancel)
-        return _run_commit(job, recording, end, record_only=False, on_report=on_report)
+            on_report=on_report,
+        )
 
 
 def record_job(
@@ -159,18 +153,60 @@ def record_job(
     >>> commit_job(dest, "job_1").resumed
     True
     """
-    recording = Recording()
-    with open_job(
+    return run_commit(
         dest,
         job_id,
         executor=executor,
         options=_exactly(options, committed, dest),
         storage_options=storage_options,
+        on_event=on_event,
+        record_only=True,
+    )
+
+
+def run_commit(
+    dest: str,
+    job_id: str | None,
+    *,
+    executor: ExecutorName | CommitPool,
+    options: CommitOptions,
+    storage_options: StorageOptions | None,
+    on_event: EventSink,
+    cancel: CancelToken | None = None,
+    on_report: Callable[[CommitReport], None] = lambda _: None,
+    record_only: bool = False,
+    ahead: LoadAhead | None = None,
+) -> CommitReport:
+    """Commit a job, or only record it. `ahead` is what was loaded of its tasks while they ran."""
+    recording = Recording()
+    with open_job(
+        dest,
+        job_id,
+        executor=executor,
+        options=options,
+        storage_options=storage_options,
         on_event=recording.before(on_event),
         to_commit=True,
+        cancel=cancel,
     ) as job:
-        end = ending(job.context.store.spec, options, storage_options, executor=executor)
-        return _run_commit(job, recording, end, record_only=True, on_report=lambda _: None)
+        end = ending(job.context.store.spec, options, storage_options, executor=executor, cancel=cancel)
+        reports: list[CommitReport] = []
+
+        def report(result: CommitResult) -> None:
+            tells = catalog_command(result, job.context.options.catalog_table)
+            reports.append(report_run(recording, job.context, result, catalog_command=tells))
+            _tell(on_report, reports[0])
+
+        commit_job_stage.commit_job(
+            replace(job.context, end_other=end),
+            job.state,
+            replaced_roots=job.replaced_roots,
+            allowed_roots=job.allowed_roots,
+            record_only=record_only,
+            ahead=ahead,
+            on_result=report,
+        )
+        return reports[0]
 
 
 def setup_job(
@@ -342,29 +378,3 @@ def _tell(on_report: Callable[[Report], None], report: Report) -> None:
         on_report(report)
     except Exception:  # noqa: BLE001 - whatever it is, the job has ended as it has ended
         _log.warning("the function that gets the report has failed", exc_info=True)
-
-
-def _run_commit(
-    job: OpenJob,
-    recording: Recording,
-    end_other: EndJob,
-    *,
-    record_only: bool,
-    on_report: Callable[[CommitReport], None],
-) -> CommitReport:
-    reports: list[CommitReport] = []
-
-    def report(result: CommitResult) -> None:
-        tells = catalog_command(result, job.context.options.catalog_table)
-        reports.append(report_run(recording, job.context, result, catalog_command=tells))
-        _tell(on_report, reports[0])
-
-    commit_job_stage.commit_job(
-        replace(job.context, end_other=end_other),
-        job.state,
-        replaced_roots=job.replaced_roots,
-        allowed_roots=job.allowed_roots,
-        record_only=record_only,
-        on_result=report,
-    )
-    return reports[0]

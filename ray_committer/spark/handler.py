@@ -19,7 +19,7 @@ import msgspec
 
 from ray_committer.errors import CommitRecordExistsError, RayCommitterError, StoreRefusedError, mark
 from ray_committer.events import CancelToken, EventSink
-from ray_committer.jobs.commit import abort_job, commit_job, record_job, setup_job
+from ray_committer.jobs.commit import abort_job, run_commit, setup_job
 from ray_committer.jobs.open_job import open_to_load
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.commit_result import Outcome
@@ -153,10 +153,10 @@ class CommitHandler:
             "options": commit_options(request, self._options(request, conf)),
             "storage_options": storage_options(request.dest, conf, self._settings.storage_options),
         }
-        self._tasks_ahead.take(request.job_id)
+        ahead = self._tasks_ahead.take(request.job_id)
         files = sum(task.files for task in request.tasks)
         with self._progress(request) as on_event, self._ahead.of(request.job_id, files) as executor:
-            arguments = common | {"on_event": on_event, "executor": executor}
+            arguments = common | {"on_event": on_event, "executor": executor, "ahead": ahead}
             report = self._record_or_commit(request, arguments)
         run_id = common["options"].run_id
         if run_id is not None:
@@ -202,13 +202,13 @@ class CommitHandler:
 
     def _record_or_commit(self, request: Request, common: dict[str, Any]) -> CommitReport:
         if request.commit == DEFERRED:
-            self.last_report = record_job(request.dest, request.job_id, **common)
+            self.last_report = run_commit(request.dest, request.job_id, **common, record_only=True)
             return self.last_report
         token = CancelToken()
         with self._lock:
             self._running.add(token)
         try:
-            return commit_job(request.dest, request.job_id, cancel=token, on_report=self._note, **common)
+            return run_commit(request.dest, request.job_id, cancel=token, on_report=self._note, **common)
         finally:
             with self._lock:
                 # In any case: a token of a commit that is over would keep its events and its report.

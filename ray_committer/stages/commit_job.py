@@ -68,6 +68,7 @@ from ray_committer.stages.turns.run_once import (
 )
 from ray_committer.stages.turns.turn import Turn
 from ray_committer.tables.run_session import session_of
+from ray_committer.work.load_ahead import LoadAhead
 
 
 def commit_job(
@@ -77,13 +78,15 @@ def commit_job(
     replaced_roots: tuple[str, ...] = (),
     allowed_roots: tuple[str, ...] = (),
     record_only: bool = False,
+    ahead: LoadAhead | None = None,
     on_result: Callable[[CommitResult], None] = lambda _: None,
 ) -> CommitResult:
     """Commit the job, or finish what an earlier run left; idempotent. `state` is the state of the job
     attempt as `read_job` saw it. With `record_only` the run stops after the commit record is written.
-    `replaced_roots` and `allowed_roots` are paths on the store. `on_result` gets the result."""
+    `replaced_roots` and `allowed_roots` are paths on the store. `ahead` is what was loaded of the job's
+    tasks while they ran. `on_result` gets the result."""
     listed, attempts = state.manifests, state.task_attempts
-    run = CommitRun(context, replaced_roots, allowed_roots, record_only, listed, attempts)
+    run = CommitRun(context, replaced_roots, allowed_roots, record_only, listed, attempts, ahead)
     with reporting(run, on_result), _doing_it_once(run):
         first = None if state.is_remnant else state.seen or adopt_state(context.store, context.job)
         if first is None:  # an earlier run, or another process, has ended it

@@ -31,6 +31,7 @@ from ray_committer.stages.save_success_file import WrittenSuccess
 from ray_committer.stages.turns.commit_in_table import turn_of
 from ray_committer.stages.turns.turn import Turn
 from ray_committer.stores.base import FileStatus
+from ray_committer.work.load_ahead import LoadAhead
 
 
 @dataclass(slots=True)
@@ -124,6 +125,8 @@ class CommitRun:
     """The manifests as they were listed with the first state, until they are loaded."""
     task_attempts: tuple[str, ...] | None = None
     """The task attempts with files, if the first state was read with them."""
+    ahead: LoadAhead | None = None
+    """What was loaded of the job's tasks, if the driver has their results."""
     name: str = field(default_factory=new_nonce)
     run_id: str | None = None
     """What the job does once, as far as it is known."""
