@@ -70,6 +70,12 @@ def read_state(store: StoreOperations, job: JobAttempt) -> Seen | None:
     return None if stored is None else Seen(parse_token(stored.text.partition("\n")[0], path), stored)
 
 
+def is_job_of(store: StoreOperations, job: JobAttempt, stamp: str) -> bool:
+    """Whether the job attempt that set-up gave this `stamp` is there; by one request."""
+    current = read_state(store, job)
+    return current is not None and current.state.stamp == stamp
+
+
 def _is_remade(store: StoreOperations, job: JobAttempt) -> bool:
     """Whether a process that slept until the job was removed has made the job's directory again. That
     happens on stores whose writes make directories. A real job has manifests or frozen manifests."""

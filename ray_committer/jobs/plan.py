@@ -165,7 +165,7 @@ def _rest_of(
     """Work: what a commit that has begun has not moved yet of one manifest."""
     number, ref = numbered
     manifest = worker.recorded(ref).manifest
-    left = list(entries_left(worker.store, worker.job, manifest, pending))
+    left = list(entries_left(worker.store, manifest, pending))
     return _Rest(
         number,
         files=len(left),

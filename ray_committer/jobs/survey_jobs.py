@@ -3,7 +3,7 @@
 The cheap way makes up to three listings and a few small reads per job attempt of any size. A commit
 record contains the number of files and bytes. Without one, they are estimated from the sizes of all
 manifests and the content of the largest. The last heartbeat of a long commit shows how many files it has
-moved. No file shows which files are left: that takes one read and one listing per task.
+moved. No file shows which files are left: that takes one read per task, and listings of its directories.
 """
 
 from __future__ import annotations
@@ -21,15 +21,14 @@ from ray_committer.job_files.job_status import JobStatus
 from ray_committer.job_files.listing import problem
 from ray_committer.job_files.manifests import list_manifest_files, read_listed
 from ray_committer.job_files.read_job import read_other
-from ray_committer.places.choose import output_of
-from ray_committer.protocol.actions import CompleteUpload
+from ray_committer.protocol.actions import CompleteUpload, Rename
 from ray_committer.protocol.manifest import TaskManifest, decode_manifest, stamp_of
-from ray_committer.protocol.paths import JobAttempt, join
+from ray_committer.protocol.paths import JobAttempt, join, parent
 from ray_committer.protocol.record import ClaimedTable, decode_record
 from ray_committer.protocol.state import IN_THE_WAY, UNDECIDED, Phase
 from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.stores.uploads import pending_uploads
-from ray_committer.work.entries import Entry, entries, store_path
+from ray_committer.work.entries import Entry, entries
 from ray_committer.work.sources import list_directory
 
 _SHOWN: dict[Phase | None, str] = {
@@ -216,7 +215,7 @@ def _count(
     """The files and bytes of one manifest, and how many are not moved yet; 0 without `pending`."""
     manifest = _read_manifest(store, job, name)
     size = sum(file.z for file in manifest.files)
-    left = 0 if pending is None else sum(1 for _ in entries_left(store, job, manifest, pending))
+    left = 0 if pending is None else sum(1 for _ in entries_left(store, manifest, pending))
     return len(manifest.files), size, left
 
 
@@ -237,13 +236,13 @@ def pending_marks(store: StoreOperations, roots: Iterable[str]) -> frozenset[byt
 
 
 def entries_left(
-    store: StoreOperations, job: JobAttempt, manifest: TaskManifest, pending: frozenset[bytes]
+    store: StoreOperations, manifest: TaskManifest, pending: frozenset[bytes]
 ) -> Iterator[Entry]:
     """The entries of a manifest whose files are not moved yet; `pending` is from `pending_marks`."""
-    uri = manifest.task_attempt_dir
-    directory = store_path(uri, store.spec) if uri else job.tasks
-    there = {status.path for status in output_of(store).list_files(directory)}
-    for entry in entries(manifest, store.spec):
+    loaded = list(entries(manifest, store.spec))
+    directories = {parent(entry.source) for entry in loaded if isinstance(entry, Rename)}
+    there = {status.path for path in directories for status in list_directory(store, path)}
+    for entry in loaded:
         if isinstance(entry, CompleteUpload):
             is_left = mark(entry.dest, entry.id) in pending
         else:

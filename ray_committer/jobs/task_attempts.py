@@ -5,14 +5,17 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import BinaryIO
 
 from ray_committer.errors import PathError, RayCommitterError, StoreRefusedError, TaskCommitError, mark
+from ray_committer.job_files.job_state import is_job_of
 from ray_committer.jobs.open_job import StorageOptions, located_errors, open_here
 from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.places.choose import needed, output_of
+from ray_committer.places.staged_files import StagedFiles
 from ray_committer.protocol.iostatistics import duration
 from ray_committer.protocol.paths import JobAttempt, is_inside, join, new_job_attempt, parent
 from ray_committer.protocol.statistic_names import TASK_SETUP
@@ -46,6 +49,8 @@ class TaskAttempt:
     """On S3: the files of this attempt, which nobody sees before the commit."""
     named: set[str] = field(default_factory=set, repr=False)
     """The paths that `open` and `path` have given out: they are committed, also if they are hidden."""
+    staged: StagedFiles | None = field(default=None, repr=False)
+    """Of a writer that chooses names: its files beside those of other attempts."""
 
     def path(self, relative: str) -> str:
         """Return where to write the file whose place will be `relative` to the destination.
@@ -71,24 +76,32 @@ class TaskAttempt:
         with self._errors():
             if self.uploads is None:
                 return open_output(self.store, self._made(relative))
-            path = normal_path(join(self.job.destination, relative))
-            if not is_inside(path, self.job.destination):
-                raise PathError(f"{relative!r}: leads out of the destination")
-            check_dest(path, self.job, (self.job.destination,), self.store)
+            path = self._place(normal_path(join(self.job.destination, relative)))
             return self.uploads.open(path)  # type: ignore[return-value]
+
+    def open_chosen(self, relative: str) -> tuple[BinaryIO, str]:
+        """`open`, for a writer whose names have the token of `staged`; returns the file and its path."""
+        staged = self.staged
+        with self._errors():
+            if staged is not None:
+                place = self._place(normal_path(join(self.job.destination, relative)))
+                if (path := staged.path(place)) is not None:
+                    self._check_length(path)
+                    with suppress(PermissionError):  # another user has made the directory
+                        file = open_output(self.store, path)
+                        staged.places[path] = place
+                        return file, path
+                if not staged.has_own_directory:
+                    staged.make(self.directory)
+                    staged.has_own_directory = True
+        return self.open(relative), join(self.directory, relative)
 
     def _made(self, relative: str) -> str:
         path = normal_path(join(self.directory, relative))
         if not is_inside(path, self.directory):
             raise PathError(f"{relative!r}: leads out of the task attempt's directory")
-        place = self.job.destination + path.removeprefix(self.directory)
-        check_dest(place, self.job, (self.job.destination,), self.store)
-        if len(path.encode()) > self.store.capabilities.max_path_length:
-            raise PathError(
-                f"{mark(path)}: is where the task writes, and longer than the store allows "
-                f"({self.store.capabilities.max_path_length} bytes)",
-                "use a shorter destination, partition values or file name",
-            )
+        self._place(self.job.destination + path.removeprefix(self.directory))
+        self._check_length(path)
         # One by one, with a look at the attempt's own directory before each: `mkdirs` alone would make
         # that again after an abort, and a late task would leave files of no job (R13).
         for above in needed(self.store, (parent(path),)):
@@ -97,6 +110,21 @@ class TaskAttempt:
             self.store.mkdirs(above)
         self.named.add(path)
         return path
+
+    def _place(self, path: str) -> str:
+        """Check a path inside the destination."""
+        if not is_inside(path, self.job.destination):
+            raise PathError(f"{path!r}: leads out of the destination")
+        check_dest(path, self.job, (self.job.destination,), self.store)
+        return path
+
+    def _check_length(self, path: str) -> None:
+        if len(path.encode()) > self.store.capabilities.max_path_length:
+            raise PathError(
+                f"{mark(path)}: is where the task writes, and longer than the store allows "
+                f"({self.store.capabilities.max_path_length} bytes)",
+                "use a shorter destination, partition values or file name",
+            )
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -135,16 +163,36 @@ def task_attempt(
     >>> attempt.committed.task_attempt_id
     'attempt_1_m_000002_0'
     """
+    with run_attempt(
+        dest, job_id, task, attempt, options=options, storage_options=storage_options
+    ) as running:
+        yield running
+
+
+@contextmanager
+def run_attempt(
+    dest: str,
+    job_id: str,
+    task: int,
+    attempt: int | None,
+    *,
+    options: CommitOptions,
+    storage_options: StorageOptions | None,
+    chooses_names: bool = False,
+) -> Iterator[TaskAttempt]:
+    """`task_attempt`, also for a writer that `chooses_names`, and opens its files by `open_chosen`."""
     with open_here(dest, options, storage_options) as (store, destination):
         job = new_job_attempt(destination, job_id, options.job_attempt or 0)
         stem = f"{job_id.removeprefix('job_')}_m_{task:06d}"
         number = secrets.randbelow(2**31) if attempt is None else attempt
         task_attempt_id = f"attempt_{stem}_{number}"
         began = time.monotonic()
-        directory, stamp = setup_task(store, job, task_attempt_id)
+        directory, stamp = setup_task(store, job, task_attempt_id, chooses_names=chooses_names)
         setup = duration(TASK_SETUP, round((time.monotonic() - began) * 1000))
     running = TaskAttempt(store, job, task_attempt_id, directory)
     running.uploads = output_of(store).open(directory, stamp)
+    if chooses_names and output_of(store).stages(stamp):
+        running.staged = StagedFiles(store, job, task_attempt_id, partial(is_job_of, store, job, stamp))
     try:
         yield running
     except BaseException as e:
@@ -159,6 +207,7 @@ def task_attempt(
             stamp=stamp,
             named=running.named,
             uploads=running.uploads,
+            staged=running.staged,
             statistics=setup,
         )
     # Only after the manifest is saved and looked at again: a driver must never be handed an attempt that
@@ -172,6 +221,7 @@ def _abort(running: TaskAttempt, error: BaseException) -> None:
         with located_errors(running.store.spec):
             if running.uploads is not None:
                 running.uploads.abort()
-            abort_task(running.store, running.job, running.task_attempt_id)
+            staged = running.staged.places if running.staged is not None else ()
+            abort_task(running.store, running.job, running.task_attempt_id, staged)
     except (OSError, RayCommitterError) as e:
         error.add_note(f"The files of the task attempt were not deleted: {e}")

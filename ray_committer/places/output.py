@@ -1,4 +1,4 @@
-"""How the tasks of a job write: files below their own directories, to be renamed, or uploads."""
+"""How the tasks of a job write: files below its directory, to be renamed, or uploads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ray_committer.errors import StoreRefusedError, TaskCommitError, mark
 from ray_committer.protocol.magic_paths import is_magic
 from ray_committer.protocol.manifest import FileEntry
 from ray_committer.protocol.state import UNSTAMPED
-from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.stores.base import StoreOperations
 from ray_committer.work.upload_file import TaskUploads, closed_uploads, is_own_file, save_copy
 
 T = TypeVar("T")
@@ -30,6 +30,10 @@ class Output:
         """The number of uploads that `count` finds; None where a report shows none."""
         return None
 
+    def stages(self, stamp: str) -> bool:
+        """Whether the tasks of a job with this `stamp` write files into directories that they share."""
+        return stamp != UNSTAMPED
+
     def open(self, directory: str, stamp: str) -> TaskUploads | None:
         """The uploads of a task attempt of the job with this `stamp`; None where it writes files."""
         return None
@@ -41,10 +45,6 @@ class Output:
 
     def save_copy(self, directory: str, stamp: str, manifest: bytes) -> None:
         """Save the manifest of a task attempt where no other attempt replaces it, if that is needed."""
-
-    def list_files(self, directory: str) -> list[FileStatus]:
-        """The files below the directory of a task attempt that are to be renamed."""
-        return self.store.list_files(directory)
 
     def refuse_to_keep(self, destination: str) -> None:
         """`StoreRefusedError` where old files would have to be copied to be kept."""
@@ -65,6 +65,9 @@ class UploadedOutput(Output):
     def count_uploads(self, count: Callable[[], int]) -> int | None:
         return count()
 
+    def stages(self, stamp: str) -> bool:
+        return False
+
     def open(self, directory: str, stamp: str) -> TaskUploads | None:
         return TaskUploads(self.store, directory, None if stamp == UNSTAMPED else stamp)
 
@@ -81,9 +84,6 @@ class UploadedOutput(Output):
     def save_copy(self, directory: str, stamp: str, manifest: bytes) -> None:
         if stamp != UNSTAMPED:
             save_copy(self.store, directory, manifest)
-
-    def list_files(self, directory: str) -> list[FileStatus]:
-        return []
 
     def refuse_to_keep(self, destination: str) -> None:
         raise StoreRefusedError(

@@ -55,14 +55,9 @@ def token_of(task_attempt_id: str) -> str | None:
     return f"{task:08x}{attempt:08x}" if max(task, attempt) < _MOST else None
 
 
-def task_number(token: str) -> int:
-    """The number of the task whose attempt has this token."""
-    return int(token[:8], 16)
-
-
-def attempt_number(token: str) -> int:
-    """The number of the attempt that has this token."""
-    return int(token[8:], 16)
+def numbers_of(token: str) -> tuple[int, int]:
+    """The numbers of the task, and of the attempt, that have this token."""
+    return int(token[:8], 16), int(token[8:], 16)
 
 
 def tokens_in(name: str) -> list[str]:

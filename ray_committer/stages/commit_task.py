@@ -10,6 +10,7 @@ from collections.abc import Collection
 
 from ray_committer.options import CommittedTask
 from ray_committer.places.choose import output_of
+from ray_committer.places.staged_files import StagedFiles
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import IOStatistics, aggregate, duration, sample
 from ray_committer.protocol.manifest import STAMP, TaskManifest, encode_manifest
@@ -17,7 +18,11 @@ from ray_committer.protocol.passed_over import PassedOver, extra_data_of
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import UNSTAMPED
 from ray_committer.stages.save_task_manifest import ATTEMPTS, save_task_manifest
-from ray_committer.stages.scan_task_attempt_directory import Scan, scan_task_attempt_directory
+from ray_committer.stages.scan_task_attempt_directory import (
+    Scan,
+    look_at_staged_files,
+    scan_task_attempt_directory,
+)
 from ray_committer.stores.base import StoreOperations
 from ray_committer.work.entries import uri_of
 from ray_committer.work.upload_file import TaskUploads
@@ -33,20 +38,22 @@ def commit_task(
     attempts: int = ATTEMPTS,
     named: Collection[str] = (),
     uploads: TaskUploads | None = None,
+    staged: StagedFiles | None = None,
     statistics: IOStatistics | None = None,
 ) -> CommittedTask:
     """Commit the task attempt to the job with this `stamp`; a later attempt of the task replaces it. The
-    files are those that a scan finds, with those `named`; on a store that completes uploads, the
-    `uploads` or, without them, what the attempt has noted. The manifest gets the `statistics` of the
-    attempt so far, with the amounts that it wrote."""
+    files are those that are `staged` and those that a scan of the attempt's directory finds, with those
+    `named`; on a store that completes uploads, the `uploads` or, without them, what the attempt has
+    noted. The manifest gets the `statistics` of the attempt so far, with the amounts that it wrote."""
     began = time.monotonic()
     directory = job.task_attempt(task_attempt_id)
     output = output_of(store)
     closed = output.closed(directory, uploads)
-    if closed is not None:
-        scan = Scan(closed)
-    else:
-        scan = scan_task_attempt_directory(store, directory, job.destination, named)
+    scan = Scan(closed or [])
+    if closed is None and staged is not None:
+        scan = look_at_staged_files(store, staged.places, job.destination)
+    if closed is None and (staged is None or staged.has_own_directory):
+        scan = scan.plus(scan_task_attempt_directory(store, directory, job.destination, named))
     manifest = TaskManifest(
         job_id=job.job_id,
         job_attempt_number=job.number,

@@ -6,7 +6,7 @@ is needed. Source: Hadoop TaskAttemptScanDirectoryStage.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -15,6 +15,7 @@ from ray_committer.errors import TaskCommitError, mark
 from ray_committer.protocol.hidden_names import is_of_file_system, is_passed_over
 from ray_committer.protocol.manifest import DirEntry, FileEntry
 from ray_committer.protocol.paths import ancestors, is_inside
+from ray_committer.stores.at_once import at_once
 from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.work.entries import uri_of
 
@@ -23,12 +24,17 @@ SCAN_THREADS = 8
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """An entry for each file and for each directory below a task attempt's directory, and the relative
-    paths of what is there but not output."""
+    """An entry for each file of a task attempt and for each directory of these, and the relative paths
+    of what is below the attempt's own directory but not output."""
 
     files: list[FileEntry] = field(default_factory=list)
     directories: list[DirEntry] = field(default_factory=list)
     passed_over: list[str] = field(default_factory=list)
+
+    def plus(self, other: Scan) -> Scan:
+        """The entries of both, each directory once."""
+        directories = dict.fromkeys((*self.directories, *other.directories))
+        return Scan(self.files + other.files, list(directories), self.passed_over + other.passed_over)
 
 
 def scan_task_attempt_directory(
@@ -55,6 +61,32 @@ def scan_task_attempt_directory(
                 else:
                     scan.files.append(_entry(uri_of(store.spec, status.path), dest, status))
     return scan
+
+
+def look_at_staged_files(store: StoreOperations, places: Mapping[str, str], destination: str) -> Scan:
+    """Return entries for staged files, whose `places` at the destination are given by their paths. A
+    listing would also show the files of other attempts, so each file is looked at by its name."""
+    paths = sorted(places)
+    files = [
+        _staged_entry(store, path, places[path], status)
+        for path, status in zip(paths, at_once(store, store.get_status, paths), strict=True)
+    ]
+    above = {path for place in places.values() for path in (*ancestors(place, destination),)}
+    directories = [
+        DirEntry(uri_of(store.spec, path), l=path.removeprefix(destination).count("/"))
+        for path in sorted(above)
+    ]
+    return Scan(files, directories)
+
+
+def _staged_entry(store: StoreOperations, path: str, place: str, status: FileStatus | None) -> FileEntry:
+    if status is None:
+        raise TaskCommitError(
+            f"{mark(path)}: is gone, so this task attempt cannot be committed", "run the task again"
+        )
+    if status.is_directory or status.is_special:
+        raise TaskCommitError(f"{mark(path)}: is not a regular file", "run the task again")
+    return _entry(uri_of(store.spec, path), uri_of(store.spec, place), status)
 
 
 def _listed(

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from ray_committer.errors import TaskCommitError, mark
 from ray_committer.job_files.read_job import read_job
+from ray_committer.places.choose import output_of
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import UNSTAMPED, Phase
 from ray_committer.stores.base import StoreOperations
 
 
-def setup_task(store: StoreOperations, job: JobAttempt, task_attempt_id: str) -> tuple[str, str]:
-    """Make the task attempt's directory; return it and the stamp of the task's job. `TaskCommitError` if
-    the job is not set up, is over or is being committed, or if the attempt exists."""
+def setup_task(
+    store: StoreOperations, job: JobAttempt, task_attempt_id: str, *, chooses_names: bool = False
+) -> tuple[str, str]:
+    """Make the task attempt's directory; return it and the stamp of the task's job. An attempt that
+    `chooses_names`, and writes staged files, gets no directory. `TaskCommitError` if the job is not set
+    up, is over or is being committed, or if the attempt exists."""
     state = read_job(store, job)
     if state.phase not in (None, Phase.OPEN):
         raise TaskCommitError(
@@ -22,6 +26,9 @@ def setup_task(store: StoreOperations, job: JobAttempt, task_attempt_id: str) ->
             f"{mark(job.directory)}: is not a job that was set up", "call setup_job first"
         )
     directory = job.task_attempt(task_attempt_id)
+    stamp = state.seen.state.stamp if state.seen else UNSTAMPED
+    if chooses_names and output_of(store).stages(stamp):
+        return directory, stamp
     if store.get_status(directory) is not None:
         raise TaskCommitError(
             f"{mark(directory)}: exists already", "give every task attempt its own number"
@@ -32,4 +39,4 @@ def setup_task(store: StoreOperations, job: JobAttempt, task_attempt_id: str) ->
         raise TaskCommitError(
             f"{mark(directory)}: could not be made, because the job is being removed"
         ) from e
-    return directory, state.seen.state.stamp if state.seen else UNSTAMPED
+    return directory, stamp

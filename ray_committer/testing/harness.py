@@ -14,6 +14,7 @@ from ray_committer.job_files.job_status import JobStatus
 from ray_committer.job_files.read_job import read_job, without_late
 from ray_committer.options import CommitOptions
 from ray_committer.places.choose import output_of
+from ray_committer.places.staged_files import StagedFiles
 from ray_committer.protocol.commit_result import CommitResult
 from ray_committer.protocol.paths import SUCCESS, TEMPORARY, JobAttempt, join, parent
 from ray_committer.protocol.record import ConflictMode
@@ -120,9 +121,9 @@ def write_job(
     )
     for task, files in tasks.items():
         attempt_id = set_up_attempt(store, job, task, 0)
-        write_attempt(store, job, attempt_id, files)
+        staged = write_attempt(store, job, attempt_id, files)
         named = {join(job.task_attempt(attempt_id), name) for name in files}
-        commit_attempt(store, job, task, attempt_id, stamp=stamp, named=named)
+        commit_attempt(store, job, task, attempt_id, stamp=stamp, named=named, staged=staged)
 
 
 def set_up_attempt(store: StoreOperations, job: JobAttempt, task: int, attempt: int) -> str:
@@ -134,18 +135,24 @@ def set_up_attempt(store: StoreOperations, job: JobAttempt, task: int, attempt: 
 
 def write_attempt(
     store: StoreOperations, job: JobAttempt, task_attempt_id: str, files: Mapping[str, bytes]
-) -> None:
-    """Write files, named relative to the destination, as the task attempt does."""
+) -> StagedFiles:
+    """Write files, named relative to the destination, as the task attempt does: those whose names have
+    its token beside the files of others. Returns these, for `commit_attempt`."""
     current = read_state(store, job)
     directory, stamp = job.task_attempt(task_attempt_id), current.state.stamp if current else UNSTAMPED
-    uploads = output_of(store).open(directory, stamp)
-    if uploads is not None:
-        for name, data in files.items():
-            with uploads.open(join(job.destination, name)) as file:
-                file.write(data)
-        return
+    output, staged = output_of(store), StagedFiles(store, job, task_attempt_id, lambda: True)
+    uploads, staged.has_own_directory = output.open(directory, stamp), True
     for name, data in files.items():
-        put_file(store, join(directory, name), data)
+        place = join(job.destination, name)
+        if uploads is not None:
+            with uploads.open(place) as file:
+                file.write(data)
+        elif output.stages(stamp) and (path := staged.path(place)) is not None:
+            staged.places[path] = place
+            store.write(path, data)
+        else:
+            put_file(store, join(directory, name), data)
+    return staged
 
 
 def commit_attempt(
@@ -156,6 +163,7 @@ def commit_attempt(
     *,
     stamp: str | None = None,
     named: Collection[str] = (),
+    staged: StagedFiles | None = None,
 ) -> None:
     """Save the task attempt's manifest, in one try; by default with the stamp of the job. `named` are
     the files that count also if they are hidden."""
@@ -170,6 +178,7 @@ def commit_attempt(
         stamp=stamp,
         attempts=1,
         named=named,
+        staged=staged,
     )
     notes = (join(job.task_attempt(task_attempt_id), NOTES),)
     for directory in output_of(store).uploading(notes):  # as a task does

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from ray_committer.protocol.manifest import TaskManifest, stamp_of
-from ray_committer.protocol.paths import join
+from ray_committer.protocol.paths import is_inside, join
 from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.sidecar import FileIdentity, encode_sidecar, sidecar_name
-from ray_committer.stores.base import StoreOperations, Versions
+from ray_committer.stores.base import FileStatus, StoreOperations, Versions
 from ray_committer.work.entries import Entry, entries
 from ray_committer.work.sources import WrongSources, has_another_size, wrong_sources
 from ray_committer.work.worker import Worker
@@ -85,10 +85,14 @@ def _identities(
     worker: Worker, path: str, loaded: Sequence[Entry], attempt: str
 ) -> list[FileIdentity] | WrongSources:
     # One listing of the attempt, which also has the versions: a request for each file would cost as much
-    # as the renames.
+    # as the renames. Staged files have those of all other tasks beside them.
     listed = {status.path: status for status in worker.store.list_files(attempt)}
-    pairs = [(entry, listed.get(entry.source)) for entry in loaded]
+    pairs = [(entry, listed.get(entry.source) or _staged(worker, entry, attempt)) for entry in loaded]
     wrong = wrong_sources(path, [(entry, has_another_size(entry, status)) for entry, status in pairs])
     return wrong or [
         FileIdentity(status.version, status.etag) for _, status in pairs if status is not None
     ]
+
+
+def _staged(worker: Worker, entry: Entry, attempt: str) -> FileStatus | None:
+    return None if is_inside(entry.source, attempt) else worker.store.get_status(entry.source)

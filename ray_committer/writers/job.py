@@ -12,16 +12,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache, partial
+from typing import BinaryIO
 
 from ray_committer.errors import CommitConflictError, IncompleteJobError, RayCommitterError, mark
 from ray_committer.executors.base import CommitPool
 from ray_committer.executors.choose import ExecutorName
 from ray_committer.jobs.commit import abort_job, commit_job, setup_job
 from ray_committer.jobs.open_job import StorageOptions, open_here
-from ray_committer.jobs.task_attempts import TaskAttempt, task_attempt
+from ray_committer.jobs.task_attempts import TaskAttempt, run_attempt
 from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.record import ConflictMode
+from ray_committer.protocol.staging import token_of
 from ray_committer.report.commit_report import CommitReport
 from ray_committer.stages.setup_job import first_data
 from ray_committer.stores.base import StoreOperations
@@ -107,20 +109,28 @@ def start(
 def write_attempt(job: ArrowJob, task: int, tables: Iterable[pa.Table]) -> CommittedTask:
     """Run one task attempt: write its tables and save its manifest; return its name and digest. A task
     without rows also has a manifest."""
-    with task_attempt(
+    paths: list[str] = []
+    with run_attempt(
         job.dest,
         job.job_id,
         task,
         attempt=None,
         options=job.options,
         storage_options=job.storage_options,
+        chooses_names=True,
     ) as attempt:
-        stem = attempt.task_attempt_id.removeprefix("attempt_")
+
+        def open_file(name: str) -> BinaryIO:
+            file, path = attempt.open_chosen(name)
+            paths.append(path)
+            return file
+
         empty = job.schema if task == 0 else None
         choose = cache(partial(_standing, attempt, job.mode))
-        written = write_tables(tables, job.layout, attempt.open, stem=stem, schema=empty, choose=choose)
-        for name in written.files if job.options.durable else ():
-            attempt.store.sync(join(attempt.directory, name))
+        stem = f"{task:05d}-{job.job_id.removeprefix('job_')}-{token_of(attempt.task_attempt_id)}"
+        write_tables(tables, job.layout, open_file, stem=stem, schema=empty, choose=choose)
+        for path in paths if job.options.durable else ():
+            attempt.store.sync(path)
     if attempt.committed is None:
         raise AssertionError(f"{attempt.task_attempt_id}: ended without a manifest")
     return attempt.committed

@@ -22,11 +22,15 @@ from tests.stages.support import (
     do_at,
     manifest_path,
     requests,
+    staged_name,
     state_of,
     with_job,
 )
 
 TASKS = {n: {f"f{n}-{file}": b"x" * 10 for file in range(4)} for n in range(5)}
+
+
+STAGED = {n: {staged_name(f"p=1/f{n}-{file}", n): b"x" * 10 for file in range(4)} for n in range(5)}
 
 
 def running(tasks=TASKS) -> MemoryStore:
@@ -50,6 +54,11 @@ def recorded() -> MemoryStore:
     store = stopped("rename", "f2-0")
     assert state_of(store).phase is Phase.RECORDED
     return store
+
+
+def recorded_staged() -> MemoryStore:
+    moved = staged_name("f2-0", 2)
+    return died(with_job(STAGED), lambda one: run_commit(one, JOB), "rename", moved)
 
 
 def committed() -> MemoryStore:
@@ -89,7 +98,9 @@ def test_the_state_of_a_job_is_what_its_directory_shows(
     assert found.problem is None
 
 
-@pytest.mark.parametrize(("new", "left"), [(running, None), (recorded, 12), (committed, 0)])
+@pytest.mark.parametrize(
+    ("new", "left"), [(running, None), (recorded, 12), (recorded_staged, 12), (committed, 0)]
+)
 def test_an_exact_look_counts_what_is_still_to_be_moved(
     new: Callable[[], MemoryStore], left: int | None
 ):
@@ -108,7 +119,7 @@ def test_an_exact_look_counts_what_is_still_to_be_moved(
         (
             recorded,
             Counter(read_state=3, list_status=4, read=3),
-            Counter(read_state=1, read=1 + 2 * 5, list_files=5),
+            Counter(read_state=1, read=1 + 2 * 5, list_status=5),
         ),
         (committed, Counter(read_state=1, list_status=2, read=1), Counter()),
     ],

@@ -9,10 +9,9 @@ import pytest
 
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.staging import (
-    attempt_number,
     is_staged,
     key_of,
-    task_number,
+    numbers_of,
     task_of,
     token_of,
     tokens_in,
@@ -47,7 +46,7 @@ def test_a_task_attempt_has_the_token_of_its_numbers(example: dict[str, str | No
     assert attempt_id is not None
     token = token_of(attempt_id)
     assert token == example["token"]
-    assert (JOB.staged_root(task_number(token)) if token else None) == (
+    assert (JOB.staged_root(numbers_of(token)[0]) if token else None) == (
         f"{JOB.tasks}/root/{example['root']}" if example["root"] else None
     )
 
@@ -55,7 +54,7 @@ def test_a_task_attempt_has_the_token_of_its_numbers(example: dict[str, str | No
 def test_a_token_has_the_numbers_of_its_task_and_of_its_attempt():
     token = token_of("attempt_j_m_000019_190")
     assert token is not None
-    assert (task_number(token), attempt_number(token)) == (19, 190)
+    assert numbers_of(token) == (19, 190)
 
 
 @pytest.mark.parametrize("example", EXAMPLES["names"])

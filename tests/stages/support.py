@@ -311,6 +311,11 @@ def source_path(task: int, name: str, job: JobAttempt = JOB) -> str:
     return join(job.task_attempt(f"attempt_{job.job_id}_m_{task:06d}_0"), name)
 
 
+def staged_name(name: str, task: int = 0, attempt: int = 0) -> str:
+    """A name that `write_attempt` stages, for this attempt of a task."""
+    return f"{name}-{task:08x}{attempt:08x}"
+
+
 def requests(store: StoreOperations, run: Run) -> Counter[str]:
     """How many requests of each kind `run` makes."""
     return Counter(call.operation for call in calls_of(store, run))

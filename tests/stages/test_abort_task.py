@@ -11,8 +11,9 @@ import ray_committer
 from ray_committer.errors import PathError
 from ray_committer.stages.abort_task import abort_task
 from ray_committer.testing import MemoryStore, SimulatedCrash, WrappedStore, fail_at
+from ray_committer.testing.harness import write_attempt as write_files
 from tests.machines.fault_schedule import Fault, FaultKind, FaultSchedule
-from tests.stages.support import JOB, manifest_path, requests, with_job
+from tests.stages.support import JOB, manifest_path, requests, staged_name, with_job
 
 
 def write_attempt(dest: Path, task: int, attempt: int, name: str, text: str | None) -> None:
@@ -45,6 +46,22 @@ def test_all_files_of_the_attempt_go_and_those_of_other_attempts_stay():
     assert list(store.files(JOB.tasks).values()) == [b"y"]
     assert store.get_status(JOB.task_attempt(ATTEMPT)) is None
     assert store.get_status(manifest_path(0)) is not None
+
+
+@pytest.mark.parametrize("files", [1, 40])
+def test_staged_files_go_by_their_names_and_those_of_other_attempts_stay(files: int):
+    store = with_two_tasks()
+    names = [f"p=1/{number}" for number in range(files)]
+    kept, aborted = (
+        write_files(store, JOB, f"attempt_job_1_m_000002_{attempt}", dict.fromkeys(named, b"x"))
+        for attempt in (1, 10)
+        for named in [[staged_name(name, 2, attempt) for name in names]]
+    )
+    before = store.files()
+    for _ in range(2):
+        abort_task(store, JOB, "attempt_job_1_m_000002_10", aborted.places)
+    assert before.keys() - store.files().keys() == aborted.places.keys()
+    assert kept.places.keys() <= store.files().keys()
 
 
 def test_an_attempt_that_is_gone_or_never_was_leaves_nothing_to_do():

@@ -11,13 +11,14 @@ import ray_committer
 from ray_committer.errors import TaskCommitError
 from ray_committer.job_files.job_state import begin_state
 from ray_committer.options import CommittedTask
+from ray_committer.places.staged_files import StagedFiles
 from ray_committer.protocol.manifest import TaskManifest, decode_manifest, stamp_of
 from ray_committer.protocol.state import UNSTAMPED, new_state
 from ray_committer.stages.commit_task import commit_task
 from ray_committer.testing import MemoryStore, WrappedStore, fail_at
 from ray_committer.testing.harness import set_up_attempt
 from ray_committer.testing.harness import write_attempt as put_files
-from tests.stages.support import JOB, WHEN, calls_of, each_crash, files_of, requests
+from tests.stages.support import JOB, WHEN, calls_of, each_crash, files_of, requests, staged_name
 
 STAMP = "stamp"
 TASK, ATTEMPT = "task_job_1_m_000000", "attempt_job_1_m_000000_0"
@@ -87,6 +88,73 @@ def test_a_task_costs_one_listing_per_directory_and_four_requests(files: int, di
     store = prepared({f"p={number % directories}/f{number}": b"x" for number in range(files)})
     listings = 1 + min(files, directories)  # the attempt and its partitions
     assert requests(store, commit) == Counter(list_status=listings, read_state=2, write=1, replace=1)
+
+
+def with_staged_files(files: int, directories: int) -> tuple[MemoryStore, StagedFiles]:
+    """A task attempt that has written files beside those of another one."""
+    store = prepared({})
+    names = [f"p={number % directories}/q=1/{number}" for number in range(files)]
+    for attempt in (1, 0):
+        attempt_id = f"attempt_job_1_m_000000_{attempt}"
+        data = {staged_name(name, attempt=attempt): name.encode() for name in names}
+        staged = put_files(store, JOB, attempt_id, data)
+    return store, staged
+
+
+def commit_staged(store, staged: StagedFiles) -> None:
+    commit_task(
+        store, JOB, task_id=TASK, task_attempt_id=ATTEMPT, stamp=STAMP, staged=staged, attempts=1
+    )
+
+
+@pytest.mark.parametrize("files", [0, 1, 7])
+def test_the_manifest_names_the_staged_files_of_its_own_attempt(files: int):
+    store, staged = with_staged_files(files, 3)
+    commit_staged(store, staged)
+    manifest = saved(store)
+    assert {(file.s, file.d, file.z, file.m is None) for file in manifest.files} == {
+        (f"memory://test{path}", f"memory://test{place}", store.get_status(path).size, False)
+        for path, place in staged.places.items()
+    }
+    directories = {f"p={number}" for number in range(min(files, 3))}
+    assert {(entry.d, entry.l) for entry in manifest.directories or ()} == {
+        (f"memory://test/table/{directory}{below}", level)
+        for directory in directories
+        for level, below in enumerate(("", "/q=1"), 1)
+    }
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_look_at_staged_files_costs_one_request_for_each_whatever_is_beside_them(own: bool):
+    store, staged = with_staged_files(30, 10)
+    staged.has_own_directory = own
+    assert requests(store, lambda one: commit_staged(one, staged)) == Counter(
+        get_status=30, list_status=own, read_state=2, write=1, replace=1
+    )
+
+
+def test_files_beside_those_of_others_and_of_the_attempt_alone_are_in_one_manifest():
+    store = prepared({})
+    staged = put_files(store, JOB, ATTEMPT, {staged_name("p=1/a"): b"a", "p=1/_metadata": b"m"})
+    commit_staged(store, staged)
+    manifest = saved(store)
+    assert [file.s.removeprefix(f"memory://test{JOB.tasks}/") for file in manifest.files] == [
+        f"in/791a7b3a1c84e05cbf520166fc1107ee/{staged_name('a')}",
+        f"{ATTEMPT}/p=1/_metadata",
+    ]
+    assert [entry.d for entry in manifest.directories or ()] == ["memory://test/table/p=1"]
+
+
+@pytest.mark.parametrize("kind", ["gone", "a directory"])
+def test_an_attempt_of_which_a_staged_file_is_gone_saves_no_manifest(kind: str):
+    store, staged = with_staged_files(3, 1)
+    path = min(staged.places)
+    store.delete_file(path)
+    if kind != "gone":
+        store.mkdirs(path)
+    with pytest.raises(TaskCommitError, match="run the task again"):
+        commit_staged(store, staged)
+    assert PATH not in store.files()
 
 
 @pytest.mark.parametrize("when", WHEN)

@@ -92,7 +92,7 @@ def test_a_failed_attempt_leaves_nothing_and_the_next_one_counts(start, dest: Pa
     with pytest.raises(RuntimeError, match="simulated"):
         arrow_job.write_attempt(job, 0, broken())
     attempt = new_job_attempt(str(dest), job.job_id, 0)
-    assert not list(Path(attempt.tasks).iterdir())
+    assert [path for path in Path(attempt.tasks).rglob("*") if not path.is_dir()] == []
     commit(job, arrow_job.write_attempt(job, 0, [table(1, 2)]))
     assert ids(dest) == [1, 2]
 
@@ -312,8 +312,8 @@ def test_a_durable_job_forces_its_files_to_disk(dest: Path, monkeypatch: pytest.
         layout = FileLayout("parquet", ("p",))
         job = arrow_job.start(str(dest), layout, mode=WriteMode.APPEND, options=options)
         arrow_job.write_attempt(job, 0, [table(1, 2)])
-        data = [path.parent.name for path in synced if path.suffix == ".parquet"]
-        assert data == (["p=1", "p=0"] if durable else [])
+        data = [path.parent.parent.name for path in synced if path.suffix == ".parquet"]
+        assert data == (["in", "in"] if durable else [])
 
 
 def test_a_token_is_not_shown():

@@ -1,7 +1,8 @@
 """Find task attempts that have written files and saved no manifest: perhaps it was lost.
 
 The clean-up would delete these files, so they stop a commit that was not told how many tasks there are,
-or which attempts count. Another attempt of a task that has a manifest does not count.
+or which attempts count. Another attempt of a task that has a manifest does not count. The names of
+staged files show which attempts wrote them; a name without a token is a leftover.
 """
 
 from __future__ import annotations
@@ -9,25 +10,45 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 
 from ray_committer.errors import IncompleteJobError, mark, some_of
 from ray_committer.job_files.commands import commit_command
 from ray_committer.protocol.hidden_names import is_passed_over
+from ray_committer.protocol.paths import STAGED, STAGED_ROOT, join
 from ray_committer.protocol.record import ManifestRef
-from ray_committer.protocol.staging import task_of
+from ray_committer.protocol.staging import (
+    is_staged,
+    numbers_of,
+    task_of,
+    token_of,
+    tokens_in,
+)
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.freeze_manifests import are_as_loaded
 from ray_committer.stages.load_manifests import LoadedManifests, ManifestsChangedError
-from ray_committer.stores.at_once import at_once
+from ray_committer.stores.at_once import at_once, streamed
 from ray_committer.stores.base import StoreOperations
+from ray_committer.work.sources import list_directory
+
+
+@dataclass(slots=True)
+class ListedAttempts:
+    """Attempts that a listing shows: the names of their own `directories`, and of each attempt with
+    `staged` files, by the tokens in their names, the path of one below ``tasks``."""
+
+    directories: list[str] = field(default_factory=list)
+    staged: dict[tuple[str, ...], str] = field(default_factory=dict)
 
 
 @contextmanager
-def listed_attempts(context: JobContext, with_files: Sequence[str] | None = None) -> Iterator[list[str]]:
-    """List the task attempts while the block runs; the list is filled after it. Nothing is listed if
-    those `with_files` are known. It stays empty if the driver has named the tasks or their number."""
-    attempts: list[str] = []
+def listed_attempts(
+    context: JobContext, with_files: Sequence[str] | None = None
+) -> Iterator[ListedAttempts]:
+    """List the task attempts while the block runs; what is yielded is filled after it. Nothing is listed
+    if those `with_files` are known. It stays empty if the driver has named the tasks or their number."""
+    attempts = ListedAttempts()
     options = context.options
     if options.expected_tasks is not None or options.committed_tasks is not None:
         yield attempts
@@ -35,7 +56,7 @@ def listed_attempts(context: JobContext, with_files: Sequence[str] | None = None
     if with_files is not None:
         yield attempts
         # Filled after the block, as with a listing: its reader looks at it only then.
-        attempts += with_files
+        attempts.directories += with_files
         return
     with ThreadPoolExecutor(1) as pool:
         listing = pool.submit(_list, context.store, context.job.tasks)
@@ -43,20 +64,14 @@ def listed_attempts(context: JobContext, with_files: Sequence[str] | None = None
         if context.store.capabilities.renames_are_local:
             listing.result()
         yield attempts
-        attempts += listing.result()
+        listed = listing.result()
+        attempts.directories, attempts.staged = listed.directories, listed.staged
 
 
-def refuse_unsaved(context: JobContext, loaded: LoadedManifests, attempts: Sequence[str]) -> None:
+def refuse_unsaved(context: JobContext, loaded: LoadedManifests, attempts: ListedAttempts) -> None:
     """`IncompleteJobError` names the `attempts` whose files no manifest names. `ManifestsChangedError`
     if a task has saved its manifest since the load."""
-    saved = {_name(context, manifest) for manifest in loaded.manifests}
-    tasks = {task_of(name) for name in saved} - {None}
-    # Only attempts of tasks without a manifest: a slower attempt of a committed task may have any files.
-    suspects = sorted(
-        attempt for attempt in attempts if attempt not in saved and task_of(attempt) not in tasks
-    )
-    hold = at_once(context.store, partial(_holds_output, context.store, context.job.tasks), suspects)
-    unsaved = [name for name, holds in zip(suspects, hold, strict=True) if holds]
+    unsaved = _unsaved(context, loaded, attempts)
     if not unsaved:
         return
     # Last: a task may have saved its manifest since. Then the commit loads again instead of refusing
@@ -74,15 +89,53 @@ def refuse_unsaved(context: JobContext, loaded: LoadedManifests, attempts: Seque
     )
 
 
-def _list(store: StoreOperations, tasks: str) -> list[str]:
-    try:
-        return [
-            status.name
-            for status in store.list_status(tasks)
-            if status.is_directory and not status.is_link
-        ]
-    except FileNotFoundError:
-        return []
+def _unsaved(context: JobContext, loaded: LoadedManifests, attempts: ListedAttempts) -> list[str]:
+    """The attempts with files whose tasks have no manifest, in words. A slower attempt of a committed
+    task may have any files."""
+    saved = {_name(context, manifest) for manifest in loaded.manifests}
+    tasks = {task_of(name) for name in saved} - {None}
+    suspects = sorted(
+        attempt
+        for attempt in attempts.directories
+        if attempt not in saved and task_of(attempt) not in tasks
+    )
+    hold = at_once(context.store, partial(_holds_output, context.store, context.job.tasks), suspects)
+    unsaved = [name for name, holds in zip(suspects, hold, strict=True) if holds]
+    named = {token_of(name) for name in unsaved}
+    saved_tasks = {numbers_of(token)[0] for token in map(token_of, saved) if token is not None}
+    for tokens, path in sorted(attempts.staged.items()):
+        numbers = list(map(numbers_of, tokens))
+        if named.isdisjoint(tokens) and saved_tasks.isdisjoint(task for task, _ in numbers):
+            task, attempt = numbers[-1]
+            unsaved.append(f"attempt {attempt} of task {task} ({path})")
+    return unsaved
+
+
+def _list(store: StoreOperations, tasks: str) -> ListedAttempts:
+    names = _directories(store, tasks)
+    shared = [name for name in (STAGED, STAGED_ROOT) if name in names]
+    staged = [
+        join(tasks, above, name) for above in shared for name in _directories(store, join(tasks, above))
+    ]
+    attempts = ListedAttempts([name for name in names if name not in shared])
+    wanted = [directory for directory in staged if is_staged(directory, tasks)]
+    for tokens_and_paths in streamed(store, partial(_tokens, store), wanted):
+        for tokens, path in tokens_and_paths.items():
+            attempts.staged.setdefault(tokens, path.removeprefix(f"{tasks}/"))
+    return attempts
+
+
+def _directories(store: StoreOperations, above: str) -> list[str]:
+    listed = list_directory(store, above, anew=True)
+    return [status.name for status in listed if status.is_directory and not status.is_link]
+
+
+def _tokens(store: StoreOperations, directory: str) -> dict[tuple[str, ...], str]:
+    """Of each attempt that has files in a staged directory, by the tokens in their names, the path of
+    one."""
+    listed = list_directory(store, directory, anew=True)
+    output = (status for status in listed if not is_passed_over(status.name))
+    return {tokens: status.path for status in output if (tokens := tuple(tokens_in(status.name)))}
 
 
 def _name(context: JobContext, manifest: ManifestRef) -> str:

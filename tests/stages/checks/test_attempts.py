@@ -12,7 +12,7 @@ import ray_committer
 from ray_committer.errors import IncompleteJobError
 from ray_committer.job_files.job_state import adopt_state
 from ray_committer.options import CommitOptions, CommittedTask
-from ray_committer.protocol.paths import join
+from ray_committer.protocol.paths import join, parent
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.abort_task import abort_task
 from ray_committer.stages.checks.attempts import listed_attempts, refuse_unsaved
@@ -20,7 +20,7 @@ from ray_committer.stages.setup_job import setup_job
 from ray_committer.testing import run_commit, visible_files
 from ray_committer.testing.harness import commit_attempt, set_up_attempt, write_attempt, write_job
 from tests.servers.fake_s3 import FakeS3Store
-from tests.stages.support import JOB, KINDS, context, loaded, requests
+from tests.stages.support import JOB, KINDS, context, loaded, requests, staged_name
 
 TASKS = {0: {"a": b"a"}, 1: {"b": b"b"}}
 LATE = {"p=1/c": b"c"}
@@ -58,6 +58,63 @@ def test_a_lost_manifest_is_found(store):
     store.delete_file(name)
     with pytest.raises(IncompleteJobError, match=r"here: attempt_job_1_m_000002_0;"):
         run_commit(store, JOB)
+
+
+def staged(task: int, attempt: int = 0) -> dict[str, bytes]:
+    return {f"{directory}{staged_name('f', task, attempt)}": b"x" for directory in ("", "p=1/", "p=2/")}
+
+
+def with_dead_staged_attempt(store, task: int = 2, number: int = 0) -> None:
+    """A job of two tasks, and an attempt with staged files, a manifest of which was never saved."""
+    write_job(store, JOB, {0: staged(0), 1: staged(1)})
+    write_attempt(store, JOB, f"attempt_job_1_m_{task:06d}_{number}", staged(task, number))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_staged_files_of_a_task_without_a_manifest_are_not_deleted(kind: str):
+    store = KINDS[kind]()
+    with_dead_staged_attempt(store, 25, number=1)
+    before = store.files(JOB.tasks)
+    with pytest.raises(IncompleteJobError, match=r": 1 task attempts have.*attempt 1 of task 25 \("):
+        run_commit(store, JOB)
+    assert store.files(JOB.tasks) == before
+    run_commit(store, JOB, CommitOptions(expected_tasks=2))
+    assert visible_files(store, JOB.destination).keys() == {**staged(0), **staged(1)}.keys()
+
+
+@pytest.mark.parametrize("task", [0, 1])
+@pytest.mark.parametrize("kind", KINDS)
+def test_staged_files_of_another_attempt_of_a_committed_task_do_not_count(kind: str, task: int):
+    store = KINDS[kind]()
+    with_dead_staged_attempt(store, task, number=1)
+    run_commit(store, JOB)
+    assert len(visible_files(store, JOB.destination)) == 6
+
+
+def test_an_attempt_with_files_of_both_kinds_is_named_once():
+    store = KINDS["directories"]()
+    with_dead_attempt(store, files={**LATE, **staged(2)})
+    with pytest.raises(
+        IncompleteJobError, match=r": 1 task attempts have .*here: attempt_job_1_m_000002_0;"
+    ):
+        run_commit(store, JOB)
+
+
+@pytest.mark.parametrize("name", ["f", "f-0000000200000000x", ".f-0000000200000000.c000.crc"])
+def test_a_staged_name_without_a_token_or_that_is_no_output_is_a_leftover(name: str):
+    store = KINDS["directories"]()
+    write_job(store, JOB, {0: staged(0)})
+    (directory,) = {parent(path) for path in store.files(JOB.tasks) if "/root/" in path}
+    store.write(join(directory, name), b"")
+    run_commit(store, JOB)
+    assert visible_files(store, JOB.destination).keys() == staged(0).keys()
+
+
+def test_a_second_token_in_the_names_of_a_saved_task_accuses_nobody():
+    store = KINDS["directories"]()
+    write_job(store, JOB, {0: {staged_name("f-0000000500000000"): b"x"}})
+    run_commit(store, JOB)
+    assert len(visible_files(store, JOB.destination)) == 1
 
 
 @pytest.mark.parametrize("number", [2, 3])
@@ -157,6 +214,21 @@ def test_a_record_of_some_attempts_is_for_these(dest: Path, tree):
     ray_committer.record_job(str(dest), job, committed=[attempt.committed])
     ray_committer.commit_job(str(dest), job)
     assert tree() == {"a": ""}
+
+
+@pytest.mark.parametrize("tasks", [2, 10])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_look_at_staged_files_costs_one_listing_for_each_directory(kind: str, tasks: int):
+    def look(store) -> None:
+        with listed_attempts(context(store)) as attempts:
+            pass
+        refuse_unsaved(context(store), manifests, attempts)
+
+    store = KINDS[kind]()
+    write_job(store, JOB, {task: staged(task) for task in range(tasks)})
+    manifests = loaded(context(store))
+    # The attempts, the keys, the roots; two partitions, and a root for each task.
+    assert requests(store, look) == Counter(list_status=3 + 2 + tasks)
 
 
 @pytest.mark.parametrize("kind", KINDS)
