@@ -38,6 +38,12 @@ def read_job(store: StoreOperations, job: JobAttempt) -> JobStatus:
     return _listed(store, job) if current is None else _with_state(job, current)
 
 
+def as_set_up(store: StoreOperations, job: JobAttempt, first: Seen) -> JobStatus:
+    """A job as this process has set it up, without a request; `LinkedPathError` behind a link."""
+    _refuse_linked_attempt(store, job)
+    return replace(_with_state(job, first), is_remembered=True)
+
+
 def read_job_and_manifests(
     store: StoreOperations, job: JobAttempt, tree: JobTree | None = None
 ) -> JobStatus:

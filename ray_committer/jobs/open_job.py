@@ -26,6 +26,8 @@ from ray_committer.executors.choose import Choice, ExecutorName, choose_executor
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.job_files.job_status import JobStatus
 from ray_committer.job_files.manifests import estimate_files
+from ray_committer.job_files.read_job import as_set_up
+from ray_committer.job_files.set_up_here import take
 from ray_committer.job_files.success import is_noted
 from ray_committer.jobs.find_attempt import find_or_adopt, guarded_here
 from ray_committer.limits.ratelimit import RateLimit
@@ -86,19 +88,24 @@ def open_job(
     started = _Started(executor, options, unfailing(on_event), cancel or CancelToken())
     spec, destination = resolve_destination(dest, storage_options)
     with located_errors(spec):
-        to_commit = to_commit and options.committed_tasks is None
         shown = shown_url(spec, destination)
         finding = time_stage(names.FIND_JOB, started.on_event, started.journal, shown)
         with finding, _state_unknown(destination):
             store = _open(spec, options, job_id)
-            state, is_adopted = find_or_adopt(
-                guarded_here(store, options),
-                destination,
-                job_id,
-                options.job_attempt,
-                to_commit=to_commit,
-                is_dry_run=is_dry_run,
-            )
+            here, number = guarded_here(store, options), options.job_attempt
+            is_commit = to_commit and not is_dry_run
+            known = take(here, destination, job_id, number) if is_commit else None
+            if known is not None and options.committed_tasks is not None:
+                state, is_adopted = as_set_up(here, *known), False
+            else:
+                state, is_adopted = find_or_adopt(
+                    here,
+                    destination,
+                    job_id,
+                    number if known is None else known[0].number,
+                    to_commit=to_commit and options.committed_tasks is None and known is None,
+                    is_dry_run=is_dry_run,
+                )
         with _context(store, state.job, started) as context:
             yield OpenJob(
                 replace(context, is_adopted=is_adopted),

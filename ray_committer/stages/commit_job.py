@@ -93,15 +93,17 @@ def commit_job(
             run.progress.outcome, run.progress.table_version = finish_remnant(context)
         else:
             with _alone(run, first):
-                _commit(run, first)
+                _commit(run, first, is_remembered=state.is_remembered)
     return run.result
 
 
-def _commit(run: CommitRun, first: Seen) -> None:
+def _commit(run: CommitRun, first: Seen, *, is_remembered: bool) -> None:
     run.begin(first)
     with run.publishing:
         last, is_there = follow_job(first, partial(_take_step, run))
-    if not is_there:
+    if not is_there and is_remembered and last is first:  # it has been gone from the start
+        run.progress.outcome, run.progress.table_version = finish_remnant(run.context)
+    elif not is_there:
         run.progress.outcome = _say_what_became(run, last)
     elif last.phase is Phase.COMMITTED:
         conclude_job(run, last, is_found=first.phase is Phase.COMMITTED)

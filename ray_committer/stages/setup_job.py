@@ -17,6 +17,7 @@ from ray_committer.job_files.job_status import JobStatus
 from ray_committer.job_files.listing import not_read
 from ray_committer.job_files.others import other_jobs, until_certain
 from ray_committer.job_files.read_job import read_job
+from ray_committer.job_files.set_up_here import remember
 from ray_committer.options import Unfinished
 from ray_committer.places.choose import output_of, places_of
 from ray_committer.protocol.hidden_names import is_hidden
@@ -171,6 +172,7 @@ def _begin(
     except RayCommitterError:
         _give_up(store, job, first)
         raise
+    remember(store, job, first)
     return first.state.stamp
 
 

@@ -515,8 +515,8 @@ def test_several_kinds_of_things_in_the_way_are_three_clear_lines(dest: Path, wr
         result,
         1,
         f"{wrong}. Also: {dest}/a: is there already",
-        f"run the task again: {source}: is not there; nothing was changed: move what is there away, or "
-        f"let the tasks write under other names, and run the same command",
+        f"abort the job and run it again: {source}: is not there; nothing was changed: move what is "
+        f"there away, or let the tasks write under other names, and run the same command",
     )
     assert tree() == {"a": "another"}
 

@@ -1,0 +1,48 @@
+"""The jobs that this process has set up: its commit of one need not look for what is known.
+
+A state that has changed since then does no harm: a change consumes the state that it names, so it fails,
+and the commit then reads the job (D1). Of the other attempts of the job it learns once it has declared
+itself (D8).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+
+from ray_committer.job_files.job_state import Seen
+from ray_committer.protocol.paths import JobAttempt
+from ray_committer.stores.base import StoreOperations, StoreSpec
+
+MOST_JOBS = 64
+
+_Key = tuple[int, StoreSpec, JobAttempt]
+_jobs: OrderedDict[_Key, Seen] = OrderedDict()
+_lock = threading.Lock()
+
+
+def remember(store: StoreOperations, job: JobAttempt, first: Seen) -> None:
+    """Remember the state in which this process has set a job up; only the last `MOST_JOBS` are kept."""
+    with _lock:
+        key = (os.getpid(), store.spec, job)
+        _jobs[key] = first
+        _jobs.move_to_end(key)
+        while len(_jobs) > MOST_JOBS:
+            _jobs.popitem(last=False)
+
+
+def take(
+    store: StoreOperations, destination: str, job_id: str | None, number: int | None
+) -> tuple[JobAttempt, Seen] | None:
+    """The one attempt of a job that this process has set up, with its state; it is then forgotten, so
+    that any later call looks at the store. None for several attempts, or if it was set up elsewhere."""
+    # Not by a process that was forked since: two processes would have one memory.
+    known = (os.getpid(), store.spec, destination, job_id)
+    with _lock:
+        keys = [
+            key
+            for key in _jobs
+            if (*key[:2], key[2].destination, key[2].job_id) == known and number in (None, key[2].number)
+        ]
+        return (keys[0][2], _jobs.pop(keys[0])) if len(keys) == 1 else None

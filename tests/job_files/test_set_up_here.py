@@ -1,0 +1,154 @@
+"""The commit of a job by the process that set it up looks for nothing that this process knows."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+import ray_committer
+from ray_committer import CommitOptions, CommittedTask
+from ray_committer.errors import CommitAbortedError, JobGoneError, RayCommitterError
+from ray_committer.job_files import set_up_here
+from ray_committer.job_files.job_state import Seen, advance
+from ray_committer.job_files.set_up_here import remember, take
+from ray_committer.protocol.commit_result import Outcome
+from ray_committer.protocol.manifest import digest
+from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.protocol.state import Phase
+from ray_committer.stages.setup_job import setup_job
+from ray_committer.stores.base import StoreOperations
+from ray_committer.testing import (
+    MemoryStore,
+    StoreCall,
+    WrappedStore,
+    run_abort,
+    run_commit,
+    visible_files,
+    write_job,
+)
+from tests.opening import opening
+from tests.stages.support import each_of, phase_of, seen_in
+
+store = each_of()
+URL = "s3://bucket/here"
+"""Any URL: the store is that of the test."""
+JOB = new_job_attempt("/here", "job_1", 0)
+"""At a destination of no other test of this process."""
+FILES = {0: {"a": b"1"}}
+
+
+def written(store: MemoryStore) -> CommitOptions:
+    """Write a job in this process; return the options of a driver that knows its tasks."""
+    write_job(store, JOB, FILES)
+    (manifest,) = store.list_status(JOB.manifests)
+    known = CommittedTask(
+        manifest.name, digest(store.read(manifest.path)), f"attempt_{JOB.job_id}_m_000000_0"
+    )
+    return CommitOptions(expected_tasks=1, committed_tasks=(known,), job_attempt=0)
+
+
+def commit(store: StoreOperations, options: CommitOptions) -> Outcome:
+    with opening(store):
+        report = ray_committer.commit_job(URL, JOB.job_id, executor="inline", options=options)
+    return report.outcome
+
+
+def remembered(
+    authority: str = "here", *, number: int = 0, destination: str = "/remembered"
+) -> tuple[StoreOperations, JobAttempt, Seen]:
+    store = MemoryStore(authority=authority)
+    job = new_job_attempt(destination, "job_1", number)
+    setup_job(store, job)
+    return store, job, seen_in(store, job)
+
+
+def test_nothing_is_looked_for_before_the_manifests(store: MemoryStore):
+    options, calls = written(store), list[StoreCall]()
+    assert commit(WrappedStore(store, before=calls.append), options) is Outcome.COMMITTED
+    assert (calls[0].operation, calls[0].paths) == ("list_status", (JOB.manifests,))
+    assert visible_files(store, JOB.destination) == {"a": b"1"}
+
+
+def test_what_is_known_is_used_once():
+    store, job, first = remembered()
+    assert take(store, job.destination, job.job_id, None) == (job, first)
+    assert take(store, job.destination, job.job_id, None) is None
+
+
+def test_another_store_destination_job_or_attempt_is_not_known():
+    store, job, first = remembered()
+    other = MemoryStore(authority="elsewhere")
+    assert take(other, job.destination, job.job_id, 0) is None
+    assert take(store, "/another", job.job_id, 0) is None
+    assert take(store, job.destination, "job_2", 0) is None
+    assert take(store, job.destination, None, 0) is None
+    assert take(store, job.destination, job.job_id, 1) is None
+    assert take(store, job.destination, job.job_id, 0) == (job, first)
+
+
+def test_of_several_attempts_one_must_be_named():
+    store, job, first = remembered()
+    again = new_job_attempt(job.destination, job.job_id, 1)
+    remember(store, again, first)
+    assert take(store, job.destination, job.job_id, None) is None
+    assert take(store, job.destination, job.job_id, 1) == (again, first)
+
+
+def test_a_process_that_was_forked_knows_nothing(monkeypatch: pytest.MonkeyPatch):
+    store, job, _ = remembered()
+    here = os.getpid()
+    monkeypatch.setattr(os, "getpid", lambda: here + 1)
+    assert take(store, job.destination, job.job_id, 0) is None
+
+
+def test_the_first_of_many_jobs_is_forgotten(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(set_up_here, "MOST_JOBS", 2)
+    jobs = [remembered(destination=f"/remembered/{number}") for number in range(3)]
+    known = [take(store, job.destination, job.job_id, 0) is not None for store, job, _ in jobs]
+    assert known == [False, True, True]
+
+
+# What others have done meanwhile
+
+
+def test_a_job_whose_state_has_changed_is_read_again(store: MemoryStore):
+    options = written(store)
+    declared = advance(store, JOB, seen_in(store, JOB), Phase.DECLARED)
+    advance(store, JOB, declared, Phase.OPEN)
+    assert commit(store, options) is Outcome.COMMITTED
+    assert visible_files(store, JOB.destination) == {"a": b"1"}
+
+
+def test_a_job_that_another_process_has_committed_is_not_committed_again(store: MemoryStore):
+    options = written(store)
+    run_commit(store, JOB)
+    assert commit(store, options) is Outcome.ALREADY_COMMITTED
+
+
+def test_a_job_that_another_process_has_aborted_is_gone(store: MemoryStore):
+    options = written(store)
+    run_abort(store, JOB)
+    with pytest.raises(JobGoneError):
+        commit(store, options)
+
+
+def test_a_job_that_another_process_aborts_meanwhile_is_aborted(store: MemoryStore):
+    options = written(store)
+    advance(store, JOB, seen_in(store, JOB), Phase.ABORTED)
+    with pytest.raises(CommitAbortedError):
+        commit(store, options)
+    assert visible_files(store, JOB.destination) == {}
+
+
+def test_a_job_that_was_set_up_again_under_its_id_is_left_alone(store: MemoryStore):
+    options = written(store)
+    run_abort(store, JOB)
+    mine = take(store, JOB.destination, JOB.job_id, 0)
+    assert mine is not None
+    write_job(store, JOB, {0: {"b": b"2"}})
+    remember(store, *mine)
+    with pytest.raises(RayCommitterError):
+        commit(store, options)
+    assert phase_of(store, JOB) is Phase.OPEN
+    assert visible_files(store, JOB.destination) == {}
