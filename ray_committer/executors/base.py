@@ -14,14 +14,13 @@ from typing import Generic, Protocol, TypeVar
 
 from ray_committer.events import EventSink
 from ray_committer.executors.directories import Directories
+from ray_committer.executors.thread_pool import ThreadPool
 from ray_committer.limits.permits import Permits
 from ray_committer.limits.ratelimit import LimitStatistics
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Work = Callable[..., Result]  # type: ignore[explicit-any]  # of the resources and an item, which differ
-THREAD_PREFIX = "ray-committer"
-"""The prefix of the names of threads that do work in this process; ``_`` and a number follow."""
 ResultRef = object
 """An executor's reference to a result that stays where it was made; nothing else can read it."""
 
@@ -49,6 +48,8 @@ class Resources(Protocol):
 
     place: Place | None
     """Where the work runs, if an executor has started a worker for it."""
+    threads: ThreadPool | None
+    """The threads that make the requests of the work; None if the thread that does it makes them."""
 
     @property
     def requests(self) -> int:
@@ -71,9 +72,11 @@ class WorkExecutor(Protocol):
 
     name: str
     width: int
-    """The maximum number of items in progress at once."""
+    """The number of processes that items are shared among."""
     threads: int
-    """The maximum number of requests to the store that each item can have in flight."""
+    """The maximum number of requests to the store that each of them has in flight."""
+    workers: int
+    """The number that reports show: processes, or threads of this one."""
     starts_workers: bool
     """True if workers are processes, so that a commit may have to wait for their start."""
     permits: Permits

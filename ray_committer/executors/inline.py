@@ -18,6 +18,7 @@ class InlineExecutor:
     name = "inline"
     width = 1
     threads = 1
+    workers = 1
     starts_workers = False
     dashboard = ""
 

@@ -155,18 +155,17 @@ def _curve(report: RunData) -> str:
 
 
 def _workers(report: RunData) -> str:
-    """The slowest workers, and the others folded; threads of the driver are alike, so all are folded."""
+    """The slowest workers, and the others folded."""
     rows = sorted(report.worker_rows, key=lambda row: row.files_per_second)
     if not rows:
         return ""
     slow = {(straggler.row.worker, straggler.row.process) for straggler in stragglers(report)}
     best = max(row.files_per_second for row in rows) or 1.0
     body = [_worker(row, best, (row.worker, row.process) in slow) for row in rows[:MOST_ROWS]]
-    shown_rows = _SEEN_ROWS if report.executor == "ray" else 0
-    parts = [_worker_table(body[:shown_rows])] if shown_rows else []
-    if rest := body[shown_rows:]:
-        what = "faster workers" if shown_rows else "threads"
-        parts.append(f"<details><summary>{len(rest):,} {what}</summary>{_worker_table(rest)}</details>")
+    parts = [_worker_table(body[:_SEEN_ROWS])]
+    if rest := body[_SEEN_ROWS:]:
+        folded = f"<summary>{len(rest):,} faster workers</summary>{_worker_table(rest)}"
+        parts.append(f"<details>{folded}</details>")
     missing = max(0, len(rows) - MOST_ROWS) + report.dropped.get("worker_rows", 0)
     if missing:
         parts.append(f'<p class="soft">{missing:,} even faster workers are not in this file.</p>')

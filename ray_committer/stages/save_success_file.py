@@ -84,7 +84,7 @@ def success_data(
     stage: str,
 ) -> SuccessData:
     """The content of ``_SUCCESS``, and of the summary report of a run that ended in `stage`."""
-    diagnostics = {"executor": context.executor.name, "workers": str(context.executor.width)}
+    diagnostics = {"executor": context.executor.name, "workers": str(context.executor.workers)}
     if record is not None:
         diagnostics |= {"nonce": record.nonce, "stamp": record.stamp}
         diagnostics[ATTEMPT] = str(record.job_attempt)

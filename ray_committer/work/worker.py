@@ -19,7 +19,7 @@ from ray_committer.errors import (
     MissingManifestsError,
     mark,
 )
-from ray_committer.executors.base import THREAD_PREFIX, Place
+from ray_committer.executors.base import Place
 from ray_committer.executors.thread_pool import ThreadPool
 from ray_committer.limits.permits import Permits
 from ray_committer.protocol.iostatistics import IOStatistics
@@ -89,7 +89,7 @@ class Worker:
         self._permits = permits
         self._read: Cache[bytes] = Cache(MANIFEST_CACHE_BYTES)
         self._parsed: Cache[Recorded] = Cache(PARSED_CACHE_FILES)
-        self._threads = ThreadPool(concurrency) if concurrency > 1 else None
+        self.threads = ThreadPool(concurrency) if concurrency > 1 else None
         self._readers = ThreadPool(max(2, concurrency // 4)) if concurrency > 1 else None
 
     @property
@@ -98,8 +98,8 @@ class Worker:
         return self._permits.made
 
     def where(self) -> Place:
-        """The place of this work: a worker, by the executor's name for it, or a thread of the driver."""
-        return self.place or Place(_thread_name(), platform.node(), os.getpid())
+        """The place of this work: a worker, by the executor's name for it, or the driver."""
+        return self.place or Place("the driver", platform.node(), os.getpid())
 
     def take_statistics(self) -> IOStatistics:
         """The requests of this process since the last call."""
@@ -108,7 +108,7 @@ class Worker:
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Apply `function` with this worker's own concurrency; results come in any order. After an
         exception no further item is started. It is raised when those in progress have ended."""
-        return self._threads.map(function, items) if self._threads else map(function, items)
+        return self.threads.map(function, items) if self.threads else map(function, items)
 
     def for_each(self, function: Callable[[Item], object], items: Iterable[Item]) -> None:
         """`map`, without results."""
@@ -126,7 +126,7 @@ class Worker:
 
     def close(self) -> None:
         """End the threads and stop asking for permits; idempotent."""
-        for pool in (self._threads, self._readers):
+        for pool in (self.threads, self._readers):
             if pool is not None:
                 pool.close()
         self._permits.close()
@@ -226,11 +226,6 @@ def _parse(ref: ManifestRef, kept: bytes, path: str) -> Recorded:
             f"{mark(path)}: describes {len(identities)} files, its manifest names {len(manifest.files)}"
         )
     return Recorded(manifest, identities)
-
-
-def _thread_name() -> str:
-    prefix, _, number = threading.current_thread().name.rpartition("_")
-    return f"thread {number}" if prefix == THREAD_PREFIX else "the driver"
 
 
 class Cache(Generic[T]):

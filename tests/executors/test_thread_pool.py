@@ -136,7 +136,7 @@ def test_the_failure_of_one_caller_is_not_that_of_another():
 def test_close_ends_every_thread_once_its_work_is_done():
     before = running_threads()
     pool = ThreadPool(5)
-    list(pool.map(str, range(3)))
+    list(pool.map(str, range(9)))
     assert len(running_threads() - before) == 5
     pool.close()
     pool.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import json
 import platform
-import threading
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -132,14 +131,16 @@ def test_shards_at_once_are_busy_once():
 
 
 @pytest.mark.usefixtures("small_shards")
-def test_a_commit_reports_what_each_of_its_threads_did(write_job, dest: Path):
+def test_a_commit_reports_what_its_threads_did(write_job, dest: Path):
     write_job({task: dict.fromkeys(files, "x") for task, files in TASKS.items()})
     options = CommitOptions(threads=3)
     report = ray_committer.commit_job(str(dest), executor="threads", options=options)
     assert sum(row.files for row in report.worker_rows) == 200
     assert sum(row.shards for row in report.worker_rows) >= 20
-    assert {row.worker for row in report.worker_rows} <= {"thread 0", "thread 1", "thread 2"}
-    assert all(0 < row.busy <= report.seconds for row in report.worker_rows)
+    (row,) = report.worker_rows  # they share each shard
+    assert row.worker == "the driver"
+    assert 0 < row.busy <= report.seconds
+    assert report.workers == 3
     assert report.files_at[-1][1] == 200
     began = [row.began for row in report.stages if row.stage != names.COMMIT_JOB]
     assert began == sorted(began)
@@ -258,25 +259,6 @@ def test_a_commit_that_was_throttled_says_when_and_what_the_limiter_did():
     summary = decode_success(store.read("/bucket/reports/summary-job_1.json"), "summary")
     assert summary is not None
     assert report_of_success(summary, "summary").throttled == 5  # not once more for the limit
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("small_shards")
-def test_a_slow_thread_is_a_straggler_of_a_real_commit():
-    store, slow = MemoryStore(), list[str]()
-    write_job(store, new_job_attempt("/bucket/table", "job_1", 0), TASKS)
-
-    def wait(call: StoreCall) -> None:
-        if call.operation == "rename" and "/tasks/" in call.paths[0]:
-            name = threading.current_thread().name
-            slow.append(name)
-            time.sleep(0.2 if name == slow[0] else 0.002)
-
-    report = committed(WrappedStore(store, before=wait))
-    name = f"thread {slow[0].removeprefix('ray-committer_')}"
-    assert report.worker_rows[0].worker == name
-    assert report.findings[0].startswith(f"{name.capitalize()} on {platform.node()} ran at 0.")
-    assert report.findings[0].endswith("s earlier.")
 
 
 @pytest.mark.usefixtures("small_shards")

@@ -125,6 +125,7 @@ class RayExecutor:
         self._directories: Directories | None = None
         self._sink: EventSink = ignore
         self.width = self._shared_pool.size if self._shared_pool else pool_size(options)
+        self.workers = self.width
         self.threads = options.worker_threads
         # The driver asks the store before any worker exists: its own limit is first, and shared later.
         self._limit = DriverLimit(options)

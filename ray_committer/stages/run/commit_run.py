@@ -76,7 +76,7 @@ class CommitProgress:
             executor=context.executor.name,
             executor_reason=context.executor_reason,
             dashboard=context.executor.dashboard,
-            workers=context.executor.width,
+            workers=context.executor.workers,
             resumed=self.resumed,
             manifests=len(record.manifests) if record else 0,
             files=record.files if record else 0,
