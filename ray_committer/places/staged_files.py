@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ray_committer.places.choose import needed
-from ray_committer.protocol.paths import JobAttempt, join, parent
-from ray_committer.protocol.staging import key_of, numbers_of, token_of, tokens_in
-from ray_committer.protocol.uri import Location
+from ray_committer.protocol.paths import JobAttempt, parent
+from ray_committer.protocol.staging import staged_path, token_of
 from ray_committer.stores.base import StoreOperations
 
 MOST_DIRECTORIES = 4096
@@ -42,19 +41,18 @@ class StagedFiles:
         """Where to write the file for `place`, a path inside the destination; its directory exists. None
         if the file must be written below the attempt's own directory. ``FileNotFoundError`` if the job
         is over."""
-        name, token = place.rpartition("/")[2], self.token
-        if token is None or token not in tokens_in(name):
+        path = staged_path(self.job, place, self.token) if self.token is not None else None
+        directory = parent(path or "")
+        if path is None or directory in self._made:
+            return path
+        if len(self._made) == MOST_DIRECTORIES:
             return None
-        directory = self._directory(parent(place), token)
-        if directory not in self._made:
-            if len(self._made) == MOST_DIRECTORIES:
-                return None
-            try:
-                self.make(directory)
-            except PermissionError:  # another user has made a directory above
-                return None
-            self._made.add(directory)
-        return join(directory, name)
+        try:
+            self.make(directory)
+        except PermissionError:  # another user has made a directory above
+            return None
+        self._made.add(directory)
+        return path
 
     def make(self, directory: str) -> None:
         """Make a directory of the job, if that goes on: `mkdirs` alone would make the directories of a
@@ -63,10 +61,3 @@ class StagedFiles:
             if not self.goes_on():
                 raise FileNotFoundError(self.job.directory)
             self.store.mkdirs(path)
-
-    def _directory(self, directory: str, token: str) -> str:
-        job, spec = self.job, self.store.spec
-        if directory == job.destination:
-            return job.staged_root(numbers_of(token)[0])
-        here = (spec.scheme, spec.authority)
-        return job.staged(key_of(Location(*here, directory), Location(*here, job.destination)))

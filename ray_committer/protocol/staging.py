@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from hashlib import sha256
 
-from ray_committer.protocol.paths import is_inside
+from ray_committer.protocol.paths import JobAttempt, is_inside, join
 from ray_committer.protocol.uri import Location, format_uri
 
 _KEY_LENGTH = 32
@@ -63,6 +63,18 @@ def numbers_of(token: str) -> tuple[int, int]:
 def tokens_in(name: str) -> list[str]:
     """The tokens in the name of a file; a name of ours has one."""
     return _TOKENS.findall(name)
+
+
+def staged_path(job: JobAttempt, place: str, token: str) -> str | None:
+    """Where the attempt with this `token` writes the file for `place`, a path inside the destination.
+    None if the name of the file does not have the token."""
+    directory, _, name = place.rpartition("/")
+    if token not in tokens_in(name):
+        return None
+    if directory == job.destination.rstrip("/"):
+        return join(job.staged_root(numbers_of(token)[0]), name)
+    key = key_of(Location("", "", directory), Location("", "", job.destination))
+    return join(job.staged(key), name)
 
 
 def is_staged(directory: str, tasks: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -16,8 +16,9 @@ from ray_committer.options import CommitOptions
 from ray_committer.places.choose import output_of
 from ray_committer.places.staged_files import StagedFiles
 from ray_committer.protocol.commit_result import CommitResult
-from ray_committer.protocol.paths import SUCCESS, TEMPORARY, JobAttempt, join, parent
+from ray_committer.protocol.paths import SUCCESS, TEMPORARY, JobAttempt, is_inside, join, parent
 from ray_committer.protocol.record import ConflictMode
+from ray_committer.protocol.staging import staged_path, token_of
 from ray_committer.protocol.state import UNSTAMPED, Phase
 from ray_committer.stages.abort_job import abort_job
 from ray_committer.stages.commit_job import commit_job
@@ -121,9 +122,8 @@ def write_job(
     )
     for task, files in tasks.items():
         attempt_id = set_up_attempt(store, job, task, 0)
-        staged = write_attempt(store, job, attempt_id, files)
-        named = {join(job.task_attempt(attempt_id), name) for name in files}
-        commit_attempt(store, job, task, attempt_id, stamp=stamp, named=named, staged=staged)
+        write_attempt(store, job, attempt_id, files)
+        commit_attempt(store, job, task, attempt_id, stamp=stamp, files=files)
 
 
 def set_up_attempt(store: StoreOperations, job: JobAttempt, task: int, attempt: int) -> str:
@@ -133,26 +133,28 @@ def set_up_attempt(store: StoreOperations, job: JobAttempt, task: int, attempt: 
     return task_attempt_id
 
 
+def source_of(job: JobAttempt, task_attempt_id: str, name: str) -> str:
+    """Where an attempt of a job that was set up here writes a file, on a store with renames: beside the
+    files of other attempts, if the name has its token."""
+    token = token_of(task_attempt_id)
+    path = staged_path(job, join(job.destination, name), token) if token is not None else None
+    return path or join(job.task_attempt(task_attempt_id), name)
+
+
 def write_attempt(
     store: StoreOperations, job: JobAttempt, task_attempt_id: str, files: Mapping[str, bytes]
-) -> StagedFiles:
-    """Write files, named relative to the destination, as the task attempt does: those whose names have
-    its token beside the files of others. Returns these, for `commit_attempt`."""
+) -> None:
+    """Write files, named relative to the destination, as the task attempt does."""
     current = read_state(store, job)
     directory, stamp = job.task_attempt(task_attempt_id), current.state.stamp if current else UNSTAMPED
-    output, staged = output_of(store), StagedFiles(store, job, task_attempt_id, lambda: True)
-    uploads, staged.has_own_directory = output.open(directory, stamp), True
-    for name, data in files.items():
-        place = join(job.destination, name)
-        if uploads is not None:
-            with uploads.open(place) as file:
+    uploads = output_of(store).open(directory, stamp)
+    if uploads is not None:
+        for name, data in files.items():
+            with uploads.open(join(job.destination, name)) as file:
                 file.write(data)
-        elif output.stages(stamp) and (path := staged.path(place)) is not None:
-            staged.places[path] = place
-            store.write(path, data)
-        else:
-            put_file(store, join(directory, name), data)
-    return staged
+        return
+    for name, data in files.items():
+        put_file(store, source_of(job, task_attempt_id, name), data)
 
 
 def commit_attempt(
@@ -162,14 +164,16 @@ def commit_attempt(
     task_attempt_id: str,
     *,
     stamp: str | None = None,
-    named: Collection[str] = (),
-    staged: StagedFiles | None = None,
+    files: Iterable[str] = (),
 ) -> None:
-    """Save the task attempt's manifest, in one try; by default with the stamp of the job. `named` are
-    the files that count also if they are hidden."""
+    """Save the task attempt's manifest, in one try; by default with the stamp of the job. `files` are
+    the names that it has staged, and those that count also if they are hidden."""
     if stamp is None:
         current = read_state(store, job)
         stamp = current.state.stamp if current else UNSTAMPED
+    sources = {source_of(job, task_attempt_id, name): join(job.destination, name) for name in files}
+    own = job.task_attempt(task_attempt_id)
+    staged = {path: place for path, place in sources.items() if not is_inside(path, own)}
     commit_task(
         store,
         job,
@@ -177,8 +181,8 @@ def commit_attempt(
         task_attempt_id=task_attempt_id,
         stamp=stamp,
         attempts=1,
-        named=named,
-        staged=staged,
+        named=sources.keys(),
+        staged=StagedFiles(store, job, task_attempt_id, lambda: True, staged, has_own_directory=True),
     )
     notes = (join(job.task_attempt(task_attempt_id), NOTES),)
     for directory in output_of(store).uploading(notes):  # as a task does

@@ -13,8 +13,9 @@ from ray_committer.options import CommitOptions
 from ray_committer.protocol import plan
 from ray_committer.protocol.commit_result import CommitResult
 from ray_committer.protocol.manifest import decode_manifest, encode_manifest
-from ray_committer.protocol.paths import MANIFEST_SUFFIX, join
+from ray_committer.protocol.paths import MANIFEST_SUFFIX, join, parent
 from ray_committer.protocol.record import ConflictMode
+from ray_committer.protocol.staging import is_staged, token_of
 from ray_committer.stages import rename_files
 from ray_committer.stages.abort_task import abort_task
 from ray_committer.stores.base import StoreOperations
@@ -27,6 +28,7 @@ from ray_committer.testing.harness import (
     put_file,
     run_commit,
     set_up_attempt,
+    source_of,
     write_attempt,
 )
 from tests.machines.fault_schedule import FaultSchedule
@@ -76,11 +78,11 @@ class JobActions:
 
     def run_attempt(self, job: ModelJob, task: int, names: list[str], *, same: bool) -> ModelAttempt:
         """Let a new attempt write; with `same` also the file name that all replacing jobs write."""
-        files = {f"{name}/part-{next(self.numbers)}": self.data() for name in names}
-        if same and job.root is not None:
-            files["p=1/same"] = self.data()
         job.attempts += 1
         attempt_id = set_up_attempt(self.store, job.job, task, job.attempts)
+        files = {self.name_for(attempt_id, name, "part"): self.data() for name in names}
+        if same and job.root is not None:
+            files["p=1/same"] = self.data()
         write_attempt(self.store, job.job, attempt_id, files)
         attempt = ModelAttempt(task, attempt_id, files)
         job.running.append(attempt)
@@ -88,14 +90,26 @@ class JobActions:
 
     def succeed(self, job: ModelJob, attempt: ModelAttempt) -> None:
         """Commit a task attempt of an open job, on a healthy store."""
-        commit_attempt(self.store, job.job, attempt.task, attempt.task_attempt_id)
+        commit_attempt(self.store, job.job, attempt.task, attempt.task_attempt_id, files=attempt.files)
         job.running.remove(attempt)
         job.winners[attempt.task] = attempt
 
     def retry(self, job: ModelJob, failed: ModelAttempt) -> None:
         """Clean up after a failed attempt and run another one, as a scheduler does."""
-        abort_task(self.store, job.job, failed.task_attempt_id)
+        self.give_up(job, failed)
         self.succeed(job, self.run_attempt(job, failed.task, list(PARTITIONS), same=False))
+
+    def give_up(self, job: ModelJob, attempt: ModelAttempt) -> None:
+        """Delete what an attempt has written."""
+        sources = {source_of(job.job, attempt.task_attempt_id, name) for name in attempt.files}
+        staged = {path for path in sources if is_staged(parent(path), job.job.tasks)}
+        abort_task(self.store, job.job, attempt.task_attempt_id, staged)
+
+    def name_for(self, task_attempt_id: str, directory: str, stem: str) -> str:
+        """A new name for a file of an attempt: each second one is staged."""
+        number = next(self.numbers)
+        token = f"-{token_of(task_attempt_id)}" if number % 2 else ""
+        return f"{directory}/{stem}-{number}{token}"
 
     def replace_manifest(self, job: ModelJob, attempt: ModelAttempt) -> None:
         """Replace the saved manifest of an attempt's task by one with other destinations."""

@@ -31,7 +31,6 @@ from ray_committer.errors import (
 from ray_committer.job_files.success import read_success
 from ray_committer.protocol.commit_result import CommitResult, Outcome
 from ray_committer.protocol.paths import join, new_job_attempt
-from ray_committer.stages.abort_task import abort_task
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stages.take_away import sweep_all_gone
 from ray_committer.stores.base import StoreOperations, Versions
@@ -136,7 +135,7 @@ class JobMachine(JobActions, RuleBasedStateMachine):
             self.model.learn(self.store, job)
         try:
             store = self.faulty_store(faults, TASK_CALLS)
-            commit_attempt(store, job.job, attempt.task, attempt.task_attempt_id)
+            commit_attempt(store, job.job, attempt.task, attempt.task_attempt_id, files=attempt.files)
         except (TaskCommitError, CommitRecordExistsError, OSError, SimulatedCrash):
             is_open = job.phase is Phase.OPEN and not job.is_closed
             assert faults is not None or not is_open
@@ -153,7 +152,7 @@ class JobMachine(JobActions, RuleBasedStateMachine):
         """A task attempt that has not committed is given up."""
         job = _one(self._with_running(), pick)
         attempt = job.running.pop(pick % len(job.running))
-        abort_task(self.store, job.job, attempt.task_attempt_id)
+        self.give_up(job, attempt)
 
     @precondition(lambda self: self._with_running())
     @rule(pick=picks)
@@ -161,7 +160,7 @@ class JobMachine(JobActions, RuleBasedStateMachine):
         """A task attempt continues to write, in any state of its job."""
         job = _one(self._with_running(), pick)
         attempt = _one(job.running, pick)
-        files = {f"p=1/zombie-{next(self.numbers)}": self.data()}
+        files = {self.name_for(attempt.task_attempt_id, "p=1", "zombie"): self.data()}
         write_attempt(self.store, job.job, attempt.task_attempt_id, files)
         attempt.files |= files
         job.has_zombie_files |= job.phase is Phase.OVER

@@ -14,9 +14,9 @@ from ray_committer.job_files.others import list_gone
 from ray_committer.job_files.read_job import read_job
 from ray_committer.places.choose import old_files_of
 from ray_committer.protocol import state as state_of
-from ray_committer.protocol.paths import JobAttempt, join, parent
+from ray_committer.protocol.paths import JobAttempt, parent
 from ray_committer.stores.base import StoreOperations
-from ray_committer.testing.harness import all_files, visible_files
+from ray_committer.testing.harness import all_files, source_of, visible_files
 
 WHOLE_DESTINATION = ""
 
@@ -76,7 +76,7 @@ class ModelJob:
     def sources(self) -> dict[str, tuple[str, bytes]]:
         """Where each file was written, and its content, by its name at the destination."""
         return {
-            name: (join(self.job.task_attempt(attempt.task_attempt_id), name), data)
+            name: (source_of(self.job, attempt.task_attempt_id, name), data)
             for attempt in self.winners.values()
             for name, data in attempt.files.items()
         }

@@ -129,6 +129,9 @@ HALF_OVERWRITE = Job(
 )
 SUPERSEDING = Job("superseding", {"p=1/u": b"u1", "p=3/u": b"u3"}, unfinished="supersede")
 FINISHING = Job("finishing", {"p=1/f": b"f1", "p=4/f": b"f4"}, unfinished="finish")
+_OF_ATTEMPT, _OF_LATE = "0" * 16, f"{1:016x}"
+STAGED = Job("staged", {f"p=1/t-{_OF_ATTEMPT}": b"t1", f"p=6/t-{_OF_ATTEMPT}": b"t6"})
+"""Its files lie beside those of the late attempt, by the tokens in their names."""
 AGAIN = Job("append again", {"p=1/g": b"g1", "p=3/g": b"g3"}, id="append")
 SECOND = Job("append 1", {"p=1/s": b"s1", "p=3/s": b"s3"}, id="append", number=1)
 OLD: Files = {"p=1/old": b"old1", "p=1/same": b"old-same", "p=2/old": b"old2"}
@@ -184,13 +187,14 @@ def undo(job: Job) -> Operation:
 def late_task(job: Job) -> Operation:
     """Commit another attempt of the job's first task, as late as possible."""
     name, data = next(iter(job.files.items()))
+    name = name.replace(_OF_ATTEMPT, _OF_LATE)
     job = replace(job, late={name: data.upper(), join(parent(name), f"late-{job.name}"): b"late"})
 
     def run(store: StoreOperations, table: str) -> str:
         stamp = store.read(_stamp_path(table, job)).decode()
         attempt = job.attempt(table)
         attempt_id = f"attempt_{attempt.job_id}_m_000000_1"
-        commit_attempt(store, attempt, 0, attempt_id, stamp=stamp)
+        commit_attempt(store, attempt, 0, attempt_id, stamp=stamp, files=job.own(job.late))
         return "task committed"
 
     return Operation(f"late task of {job.name}", job, run, is_late_task=True)
@@ -298,6 +302,7 @@ def pairs() -> list[tuple[Operation, Operation]]:
     for job in (APPEND, NESTED):
         others = [commit(other) for other in (*KINDS, OTHER_APPEND) if other is not job]
         found += each_with([abort(job), late_task(job)], others)
+    found += each_with([commit(STAGED)], [*_of_job(STAGED), commit(OVERWRITE)])
     for job in (HALF, HALF_OVERWRITE):
         found += each_with([undo(job)], [*_of_job(job), *map(commit, KINDS), SET_UP])
     for job in (SUPERSEDING, FINISHING):

@@ -11,6 +11,7 @@ import ray_committer
 from ray_committer.errors import PathError
 from ray_committer.stages.abort_task import abort_task
 from ray_committer.testing import MemoryStore, SimulatedCrash, WrappedStore, fail_at
+from ray_committer.testing.harness import source_of
 from ray_committer.testing.harness import write_attempt as write_files
 from tests.machines.fault_schedule import Fault, FaultKind, FaultSchedule
 from tests.stages.support import JOB, manifest_path, requests, staged_name, with_job
@@ -51,17 +52,16 @@ def test_all_files_of_the_attempt_go_and_those_of_other_attempts_stay():
 @pytest.mark.parametrize("files", [1, 40])
 def test_staged_files_go_by_their_names_and_those_of_other_attempts_stay(files: int):
     store = with_two_tasks()
-    names = [f"p=1/{number}" for number in range(files)]
-    kept, aborted = (
-        write_files(store, JOB, f"attempt_job_1_m_000002_{attempt}", dict.fromkeys(named, b"x"))
-        for attempt in (1, 10)
-        for named in [[staged_name(name, 2, attempt) for name in names]]
-    )
+    sources = {}
+    for attempt in (1, 10):
+        attempt_id = f"attempt_job_1_m_000002_{attempt}"
+        names = [staged_name(f"p=1/{number}", 2, attempt) for number in range(files)]
+        write_files(store, JOB, attempt_id, dict.fromkeys(names, b"x"))
+        sources[attempt] = {source_of(JOB, attempt_id, name) for name in names}
     before = store.files()
     for _ in range(2):
-        abort_task(store, JOB, "attempt_job_1_m_000002_10", aborted.places)
-    assert before.keys() - store.files().keys() == aborted.places.keys()
-    assert kept.places.keys() <= store.files().keys()
+        abort_task(store, JOB, "attempt_job_1_m_000002_10", sources[10])
+    assert before.keys() - store.files().keys() == sources[10]
 
 
 def test_an_attempt_that_is_gone_or_never_was_leaves_nothing_to_do():

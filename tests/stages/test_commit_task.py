@@ -16,7 +16,7 @@ from ray_committer.protocol.manifest import TaskManifest, decode_manifest, stamp
 from ray_committer.protocol.state import UNSTAMPED, new_state
 from ray_committer.stages.commit_task import commit_task
 from ray_committer.testing import MemoryStore, WrappedStore, fail_at
-from ray_committer.testing.harness import set_up_attempt
+from ray_committer.testing.harness import set_up_attempt, source_of
 from ray_committer.testing.harness import write_attempt as put_files
 from tests.stages.support import JOB, WHEN, calls_of, each_crash, files_of, requests, staged_name
 
@@ -97,8 +97,9 @@ def with_staged_files(files: int, directories: int) -> tuple[MemoryStore, Staged
     for attempt in (1, 0):
         attempt_id = f"attempt_job_1_m_000000_{attempt}"
         data = {staged_name(name, attempt=attempt): name.encode() for name in names}
-        staged = put_files(store, JOB, attempt_id, data)
-    return store, staged
+        put_files(store, JOB, attempt_id, data)
+        places = {source_of(JOB, attempt_id, name): f"/table/{name}" for name in data}
+    return store, StagedFiles(store, JOB, ATTEMPT, lambda: True, places)
 
 
 def commit_staged(store, staged: StagedFiles) -> None:
@@ -134,8 +135,10 @@ def test_a_look_at_staged_files_costs_one_request_for_each_whatever_is_beside_th
 
 
 def test_files_beside_those_of_others_and_of_the_attempt_alone_are_in_one_manifest():
-    store = prepared({})
-    staged = put_files(store, JOB, ATTEMPT, {staged_name("p=1/a"): b"a", "p=1/_metadata": b"m"})
+    store = prepared({staged_name("p=1/a"): b"a", "p=1/_metadata": b"m"})
+    place = staged_name("/table/p=1/a")
+    staged = StagedFiles(store, JOB, ATTEMPT, lambda: True, has_own_directory=True)
+    staged.places[source_of(JOB, ATTEMPT, staged_name("p=1/a"))] = place
     commit_staged(store, staged)
     manifest = saved(store)
     assert [file.s.removeprefix(f"memory://test{JOB.tasks}/") for file in manifest.files] == [
