@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ray_committer.errors import PathError
 from ray_committer.jobs.commit import commit_job, setup_job
-from ray_committer.jobs.task_attempts import task_attempt
+from ray_committer.jobs.task_attempts import run_attempt, task_attempt
+from ray_committer.options import CommitOptions
 from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.manifest import decode_manifest
+from ray_committer.protocol.staging import is_staged, token_of
 from tests.integration.hadoop.conftest import make_tree, read_tree, write_files
 
 if TYPE_CHECKING:
@@ -63,6 +65,41 @@ def test_java_commits_and_validates_what_our_tasks_wrote(
     assert hadoop.load_success(destination / "_SUCCESS").counters["committer_files_committed"] == len(
         FILES
     )
+
+
+def write_staged(job: HadoopJob, task: int, names: list[str]) -> dict[str, bytes]:
+    """Let a writer that chooses names write `FILES`; return what it has written, by names."""
+    where = (str(job.destination), job.job_id, task, None)
+    settings: dict[str, Any] = {"options": CommitOptions(), "storage_options": None}
+    with run_attempt(*where, **settings, chooses_names=True) as running:
+        token = token_of(running.task_attempt_id)
+        files = {f"{name}-{token}.c000": FILES[name] for name in names}
+        for name, data in files.items():
+            file, path = running.open_chosen(name)
+            with file:
+                file.write(data)
+            is_own = Path(path).is_relative_to(running.directory)
+            assert is_own != is_staged(str(Path(path).parent), f"{job.directory}/tasks")
+    assert Path(running.directory).exists() == (running.staged is None)
+    return files
+
+
+@pytest.mark.parametrize("ours", [True, False], ids=["our setup", "java setup"])
+def test_java_commits_what_writers_that_choose_names_wrote(
+    hadoop: Hadoop, destination: Path, ours: bool
+) -> None:
+    job = hadoop.job(destination, **VALIDATE)
+    if ours:
+        setup_job(str(destination), job.job_id)
+    else:
+        job.setup_job()
+    names = list(FILES)
+    files = write_staged(job, 0, names[::2]) | write_staged(job, 1, names)
+    assert (job.directory / "tasks" / "in").exists() == ours
+    job.commit_job()
+    found = read_tree(destination)
+    assert found.pop("_SUCCESS")
+    assert found == make_tree(files, {})
 
 
 def test_java_validation_is_on_and_notices_a_wrong_size(hadoop: Hadoop, destination: Path) -> None:
