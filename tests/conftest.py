@@ -14,9 +14,11 @@ import hypothesis
 import pytest
 
 import ray_committer
+from ray_committer.jobs.task_attempts import run_attempt
 from ray_committer.limits import waiting
 from ray_committer.protocol import plan
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.protocol.staging import tokens_in
 from ray_committer.stores import guarded, registry
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
@@ -99,7 +101,8 @@ def dest(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def write_job(dest: Path) -> WriteJob:
-    """Set up a job and commit tasks: ``write_job({0: {"p=1/a": "text"}, 1: {...}})``."""
+    """Set up a job and commit tasks: ``write_job({0: {"p=1/a": "text"}, 1: {...}})``. A file whose name
+    has the token of its attempt is staged."""
 
     def write(
         tasks: Mapping[int, Mapping[str, str]], *, job_id: str = "job_1", mark_success: bool = True
@@ -107,9 +110,14 @@ def write_job(dest: Path) -> WriteJob:
         options = ray_committer.CommitOptions(mark_success=mark_success)
         ray_committer.setup_job(str(dest), job_id, options=options)
         for task, files in tasks.items():
-            with ray_committer.task_attempt(str(dest), job_id, task) as attempt:
+            chooses_names = any(map(tokens_in, files))
+            with run_attempt(
+                str(dest), job_id, task, 0, options=options, chooses_names=chooses_names
+            ) as attempt:
                 for relative, text in files.items():
-                    Path(attempt.path(relative)).write_text(text)
+                    file, _ = attempt.open_chosen(relative)
+                    with file:
+                        file.write(text.encode())
         return new_job_attempt(str(dest), job_id, 0)
 
     return write

@@ -30,7 +30,7 @@ from ray_committer.job_files.listing import (
 from ray_committer.job_files.others import state_inside, until_certain
 from ray_committer.job_files.read_job import read_job, read_others
 from ray_committer.places.choose import places_of
-from ray_committer.protocol.paths import MANIFESTS, TASKS, JobAttempt, join
+from ray_committer.protocol.paths import MANIFESTS, STAGED, STAGED_ROOT, TASKS, JobAttempt, join
 from ray_committer.protocol.state import WITH_RECORD, Phase
 from ray_committer.stores.base import StoreOperations
 from ray_committer.work.sources import list_directory
@@ -181,10 +181,11 @@ def _directory_times(store: StoreOperations, directory: str) -> list[int]:
     """Change times of directories, if the store has them; a task that just began has no files yet."""
     listed = places_of(store).list_job(directory)
     if listed is None:  # otherwise the mark of a directory is an object
-        place = store.get_status(directory)
-        above = (directory, join(directory, TASKS), join(directory, MANIFESTS))
+        place, tasks = store.get_status(directory), list_directory(store, join(directory, TASKS))
+        shared = [one.path for one in tasks if one.name in (STAGED, STAGED_ROOT) and not one.is_link]
+        above = (directory, join(directory, MANIFESTS), *shared)
         inner = (status for path in above for status in list_directory(store, path))
-        directories = tuple(status for status in inner if status.is_directory)
+        directories = tuple(status for status in (*tasks, *inner) if status.is_directory)
         listed = (place, *directories) if place else directories
     times = (status.modified_milliseconds for status in listed)
     return [time for time in times if time is not None]

@@ -176,8 +176,8 @@ def run_attempt(
     task: int,
     attempt: int | None,
     *,
-    options: CommitOptions,
-    storage_options: StorageOptions | None,
+    options: CommitOptions = CommitOptions(),
+    storage_options: StorageOptions | None = None,
     chooses_names: bool = False,
 ) -> Iterator[TaskAttempt]:
     """`task_attempt`, also for a writer that `chooses_names`, and opens its files by `open_chosen`."""

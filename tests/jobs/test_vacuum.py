@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 
 import ray_committer
-from ray_committer.errors import CommitAbortedError, JobNotFoundError, SettingsError
+from ray_committer import Outcome
+from ray_committer.errors import CommitAbortedError, JobNotFoundError, SettingsError, TaskCommitError
+from ray_committer.jobs.task_attempts import run_attempt
 from ray_committer.protocol.state import Phase
 from ray_committer.testing import StoreCall
 from tests.cli.commands import run
 from tests.opening import dying, opening
-from tests.stages.support import ALIVE, DEAD, bring_to, do_at, record_of
+from tests.stages.support import ALIVE, DEAD, bring_to, do_at, record_of, staged_name
 
 DAY = 86_400.0
 
@@ -66,6 +68,27 @@ SIGNS: dict[str, Callable[[Path], Path]] = {
     "a task attempt that was removed": lambda job: job / "tasks",
     "the set-up": lambda job: job,
 }
+
+
+SIGNS_OF_WRITERS: dict[str, Callable[[Path], Path]] = {
+    "a file that a task writes": lambda job: next((job / "tasks" / "in").glob("*/*")),
+    "a directory of the output": lambda job: next((job / "tasks" / "in").iterdir()),
+    "a file of the destination": lambda job: next((job / "tasks" / "root").glob("*/*")),
+    "an attempt that was aborted": lambda job: next((job / "tasks" / "root").iterdir()),
+    "a new directory": lambda job: job / "tasks" / "in",
+}
+
+
+@pytest.mark.parametrize("sign", SIGNS_OF_WRITERS)
+def test_a_job_whose_writers_show_any_sign_of_life_is_kept(write_job, dest: Path, sign: str):
+    job = write_job({0: {staged_name("p=1/a"): "x", staged_name("b"): "x"}})
+    with aged(dest / "_temporary"):
+        now = time.time()
+        os.utime(SIGNS_OF_WRITERS[sign](Path(job.directory)), (now, now))
+        assert one(ray_committer.vacuum_jobs(str(dest))).reason == "it has changed recently"
+    make_old(dest / "_temporary")
+    assert one(ray_committer.vacuum_jobs(str(dest))).files == 4
+    assert not (dest / "_temporary").exists()
 
 
 @pytest.mark.parametrize("sign", SIGNS)
@@ -239,12 +262,22 @@ def test_a_vacuum_that_begins_first_stops_the_commit(write_job, dest: Path, tree
     assert tree() == {}
 
 
-def test_what_a_task_wrote_that_woke_after_the_clean_up_is_removed(write_job, dest: Path):
+@pytest.mark.parametrize("place", ["attempt_1_m_000001_0/p=1", f"in/{'0' * 32}", "root/01"])
+def test_what_a_task_wrote_that_woke_after_the_clean_up_is_removed(write_job, dest: Path, place: str):
     job = write_job({0: {"a": "x"}})
     ray_committer.commit_job(str(dest))
-    late = Path(job.directory) / "tasks" / "attempt_1_m_000001_0" / "p=1"
+    late = Path(job.directory) / "tasks" / place
     late.mkdir(parents=True)
-    (late / "b").write_text("late")
+    (late / "b-0000000100000000").write_text("late")
+    with pytest.raises(TaskCommitError, match="exists already"):
+        ray_committer.setup_job(str(dest), job.job_id)
+    with (
+        pytest.raises(TaskCommitError, match="not a job that was set up"),
+        run_attempt(str(dest), job.job_id, 1, 0, chooses_names=True),
+    ):
+        pass
+    report = ray_committer.commit_job(str(dest), job.job_id)
+    assert report.outcome is Outcome.ALREADY_COMMITTED
     assert not one(ray_committer.vacuum_jobs(str(dest))).removed
     make_old(dest / "_temporary")
     assert one(ray_committer.vacuum_jobs(str(dest))).removed

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from ray_committer.errors import PathError
 from ray_committer.jobs.commit import commit_job, setup_job
 from ray_committer.jobs.task_attempts import run_attempt, task_attempt
-from ray_committer.options import CommitOptions
 from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.manifest import decode_manifest
 from ray_committer.protocol.staging import is_staged, token_of
@@ -70,8 +69,7 @@ def test_java_commits_and_validates_what_our_tasks_wrote(
 def write_staged(job: HadoopJob, task: int, names: list[str]) -> dict[str, bytes]:
     """Let a writer that chooses names write `FILES`; return what it has written, by names."""
     where = (str(job.destination), job.job_id, task, None)
-    settings: dict[str, Any] = {"options": CommitOptions(), "storage_options": None}
-    with run_attempt(*where, **settings, chooses_names=True) as running:
+    with run_attempt(*where, chooses_names=True) as running:
         token = token_of(running.task_attempt_id)
         files = {f"{name}-{token}.c000": FILES[name] for name in names}
         for name, data in files.items():
