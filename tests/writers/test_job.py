@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -23,9 +24,12 @@ from ray_committer.errors import (
     TaskCommitError,
 )
 from ray_committer.protocol.paths import new_job_attempt
+from ray_committer.protocol.staging import token_of
+from ray_committer.testing import SimulatedCrash, StoreCall
 from ray_committer.writers import job as arrow_job
 from ray_committer.writers.files import FileLayout
 from ray_committer.writers.job import ArrowJob, WriteMode, write_mode
+from tests.opening import opening
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.int64())])
 
@@ -368,3 +372,121 @@ def test_of_two_directories_of_one_partition_none_is_replaced(dest: Path, name: 
     assert sorted(one.name for one in dest.rglob("*") if one.is_file()) == ["part-old.parquet"] * 2
     overwrite_partition(dest, value, "append")
     assert len(list((dest / spellings[0]).iterdir())) == 2
+
+
+# Where tasks write
+
+
+def staged(dest: Path, job: ArrowJob) -> dict[str, list[str]]:
+    """The names of the staged files, by their directories below ``tasks``."""
+    tasks = Path(new_job_attempt(str(dest), job.job_id, 0).tasks)
+    found: dict[str, list[str]] = {}
+    for path in sorted(path for path in tasks.rglob("*") if path.is_file()):
+        found.setdefault(str(path.parent.relative_to(tasks)), []).append(path.name)
+    return found
+
+
+def test_all_tasks_write_side_by_side_and_the_names_are_final(start, dest: Path):
+    job = start()
+    results = [arrow_job.write_attempt(job, task, [table(0, 1)]) for task in range(3)]
+    files = staged(dest, job)
+    assert [directory.partition("/")[0] for directory in files] == ["in", "in"]
+    tokens = [token_of(str(result.task_attempt_id)) for result in results]
+    for names in files.values():
+        assert [name.partition("-c")[0] for name in names] == [
+            f"part-{task:05d}-{job.job_id}-{token}" for task, token in enumerate(tokens)
+        ]
+    commit(job, *results)
+    moved = {path.name for path in dest.rglob("*.parquet")}
+    assert moved == {name for names in files.values() for name in names}
+
+
+def test_files_without_partitions_are_apart_by_their_tasks(dest: Path):
+    job = arrow_job.start(
+        str(dest), FileLayout("parquet"), mode=WriteMode.APPEND, options=CommitOptions()
+    )
+    results = [arrow_job.write_attempt(job, task, [table(task)]) for task in (0, 1, 64)]
+    assert {directory: len(names) for directory, names in staged(dest, job).items()} == {
+        "root/00": 2,
+        "root/01": 1,
+    }
+    commit(job, *results)
+    assert ids(dest) == [0, 1, 64]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [("A", "a"), ("\u00e9", "e\u0301"), ("a%3Ab", "a:b"), ("100%", "100%25"), ("a b", "a%20b")],
+)
+def test_values_that_could_be_taken_for_one_another_stay_apart(dest: Path, values: tuple[str, str]):
+    rows = pa.table({"id": [0, 1], "v": list(values)})
+    layout = FileLayout("parquet", ("v",))
+    job = arrow_job.start(str(dest), layout, mode=WriteMode.APPEND, options=CommitOptions())
+    result = arrow_job.write_attempt(job, 0, [rows])
+    assert len(staged(dest, job)) == 2
+    commit(job, result)
+    found = pyarrow.dataset.dataset(dest, partitioning="hive").to_table(columns=["id", "v"])
+    assert sorted(found.to_pydict()["v"]) == sorted(values)
+
+
+@pytest.mark.parametrize("fails", ["first", "second"])
+def test_an_attempt_that_fails_takes_away_none_of_the_files_beside_its_own(
+    start, dest: Path, fails: str
+):
+    job = start()
+
+    def broken() -> Iterator[pa.Table]:
+        yield table(1, 2)
+        raise RuntimeError("simulated failure of a task")
+
+    def fail() -> None:
+        with pytest.raises(RuntimeError, match="simulated"):
+            arrow_job.write_attempt(job, 0, broken())
+
+    if fails == "first":
+        fail()
+    result = arrow_job.write_attempt(job, 0, [table(1, 2)])
+    before = staged(dest, job)
+    assert sum(map(len, before.values())) == 2
+    if fails == "second":
+        fail()
+    assert staged(dest, job) == before
+    commit(job, result)
+    assert ids(dest) == [1, 2]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("error", [SimulatedCrash, TimeoutError])
+def test_an_attempt_that_fails_while_it_saves_its_manifest_deletes_nothing(
+    start, dest: Path, when: str, error: type[BaseException], no_pauses
+):
+    """Its manifest may be there although it got no answer, so its files may count."""
+    job = start()
+
+    def fail(call: StoreCall) -> None:
+        if call.operation == "replace" and call.paths[-1].endswith("-manifest.json"):
+            raise error("simulated")
+
+    hooks: dict[str, Callable[[StoreCall], None]] = {when: fail}
+    with opening(**hooks), pytest.raises((error, TaskCommitError)):
+        arrow_job.write_attempt(job, 0, [table(1, 2)])
+    assert sum(map(len, staged(dest, job).values())) == 2
+    is_saved = any(Path(new_job_attempt(str(dest), job.job_id, 0).manifests).glob("*-manifest.json"))
+    assert is_saved is (when == "after")
+    result = arrow_job.write_attempt(job, 0, [table(3)])
+    commit(job, result)
+    assert ids(dest) == [3]
+
+
+def test_what_another_user_made_is_not_written_to_and_all_rows_arrive(start, dest: Path):
+    job = start()
+
+    def deny(call: StoreCall) -> None:
+        if call.operation == "mkdirs" and "/tasks/in/" in call.paths[0]:
+            raise PermissionError(errno.EACCES, "denied", call.paths[0])
+
+    with opening(before=deny):
+        result = arrow_job.write_attempt(job, 0, [table(1, 2)])
+    assert sorted(staged(dest, job)) == [f"{result.task_attempt_id}/p={value}" for value in (0, 1)]
+    commit(job, arrow_job.write_attempt(job, 1, [table(3)]), result)
+    assert ids(dest) == [1, 2, 3]
