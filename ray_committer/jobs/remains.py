@@ -182,7 +182,11 @@ def _directory_times(store: StoreOperations, directory: str) -> list[int]:
     listed = places_of(store).list_job(directory)
     if listed is None:  # otherwise the mark of a directory is an object
         place, tasks = store.get_status(directory), list_directory(store, join(directory, TASKS))
-        shared = [one.path for one in tasks if one.name in (STAGED, STAGED_ROOT) and not one.is_link]
+        shared = [
+            status.path
+            for status in tasks
+            if status.name in (STAGED, STAGED_ROOT) and not status.is_link
+        ]
         above = (directory, join(directory, MANIFESTS), *shared)
         inner = (status for path in above for status in list_directory(store, path))
         directories = tuple(status for status in (*tasks, *inner) if status.is_directory)

@@ -172,8 +172,8 @@ def commit_attempt(
         current = read_state(store, job)
         stamp = current.state.stamp if current else UNSTAMPED
     sources = {source_of(job, task_attempt_id, name): join(job.destination, name) for name in files}
-    own = job.task_attempt(task_attempt_id)
-    staged = {path: place for path, place in sources.items() if not is_inside(path, own)}
+    directory = job.task_attempt(task_attempt_id)
+    staged = {path: place for path, place in sources.items() if not is_inside(path, directory)}
     commit_task(
         store,
         job,

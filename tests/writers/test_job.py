@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -478,15 +478,26 @@ def test_an_attempt_that_fails_while_it_saves_its_manifest_deletes_nothing(
     assert ids(dest) == [3]
 
 
-def test_what_another_user_made_is_not_written_to_and_all_rows_arrive(start, dest: Path):
-    job = start()
-
-    def deny(call: StoreCall) -> None:
-        if call.operation == "mkdirs" and "/tasks/in/" in call.paths[0]:
-            raise PermissionError(errno.EACCES, "denied", call.paths[0])
-
-    with opening(before=deny):
-        result = arrow_job.write_attempt(job, 0, [table(1, 2)])
-    assert sorted(staged(dest, job)) == [f"{result.task_attempt_id}/p={value}" for value in (0, 1)]
-    commit(job, arrow_job.write_attempt(job, 1, [table(3)]), result)
-    assert ids(dest) == [1, 2, 3]
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+@pytest.mark.parametrize("closed", ["in", "in/*"])
+def test_where_another_user_made_the_directory_an_attempt_keeps_its_files_to_itself(
+    open_dest: Path, closed: str
+):
+    layout = FileLayout("parquet", ("p",))
+    job = arrow_job.start(str(open_dest), layout, mode=WriteMode.APPEND, options=CommitOptions())
+    first = arrow_job.write_attempt(job, 0, [table(1, 2)])
+    where = new_job_attempt(str(open_dest), job.job_id, 0)
+    for path in (where.tasks, where.manifests, f"{where.tasks}/in"):
+        Path(path).chmod(0o777)
+    if closed == "in":
+        shutil.rmtree(f"{where.tasks}/in")
+        first = arrow_job.write_attempt(job, 0, [table(2)])
+    os.seteuid(65534)
+    try:
+        second = arrow_job.write_attempt(job, 1, [table(3, 4)])
+    finally:
+        os.seteuid(0)
+    own = {directory for directory in staged(open_dest, job) if not directory.startswith("in/")}
+    assert own == {f"{second.task_attempt_id}/p={value}" for value in (0, 1)}
+    commit(job, first, second)
+    assert ids(open_dest) == ([1] if closed == "in/*" else []) + [2, 3, 4]
