@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ray_committer.protocol.state import IN_THE_WAY, Phase
-from tests.models.steps import Steps
+from ray_committer.protocol.state import Phase
+from tests.models.look_steps import LookSteps
 from tests.models.world import (
     File,
     Job,
@@ -17,14 +17,12 @@ from tests.models.world import (
     Shared,
     Step,
     files,
-    hinders,
-    in_root,
     is_own,
     with_job,
 )
 
 
-class CommitSteps(Steps):
+class CommitSteps(LookSteps):
     """The steps of a commit, in their order."""
 
     def _commit_look(self, shared: Shared, process: Process) -> Iterator[Step]:
@@ -92,6 +90,9 @@ class CommitSteps(Steps):
         if not self._has(Rule.DECLARE_FIRST) and process.at == 0:
             yield self._go(shared, process, "see")
             return
+        if not self._has(Rule.PAGE_AFTER) and process.at == 0 and self._pages_only(process):
+            yield self._go(shared, process, "page")
+            return
         freezes = self._has(Rule.FREEZE) and Option.FLAT not in self.options
         after = "freeze" if freezes and process.after != "frozen" else self._after_declared()
         yield from self._changed(shared, process._replace(after=""), Phase.DECLARED, after)
@@ -99,62 +100,7 @@ class CommitSteps(Steps):
     def _after_declared(self) -> str:
         return "see" if self._has(Rule.DECLARE_FIRST) and self._has(Rule.LIST_AFTER) else "list"
 
-    # Is another job in the way?
-
-    def _commit_see(self, shared: Shared, process: Process) -> Iterator[Step]:
-        """Look at one other job; one in the way is waited for, or ends the commit."""
-        mine = self.plans[process.job]
-        others = [one for one, plan in enumerate(self.plans) if not mine.id or plan.id != mine.id]
-        others = [one for one in others if one != process.job and hinders(mine, self.plans[one])]
-        if process.at >= len(others) or not self._has(Rule.LOOK):
-            yield self._seen_all(shared, process)
-            return
-        number = others[process.at]
-        other = shared.jobs[number]
-        onward = self._go(shared, process, "see", at=process.at + 1)
-        if was_free(other, self.options):
-            yield onward
-        is_gone = other.place in (Place.GONE, Place.SWEPT) and self._has(Rule.LOOK_IN_GONE)
-        if not (other.place is Place.HERE or is_gone) or other.phase not in IN_THE_WAY:
-            yield onward
-            return
-        waits = mine.excludes and self._has(Rule.WAIT_FOR_SEALED)
-        if other.phase is Phase.SEALED and not waits:  # an append, and its committer may be dead
-            yield onward
-        if other.phase is Phase.DECLARED and not is_gone:  # its committer may be dead
-            withdrawn = self._change(shared, number, Phase.OPEN)
-            yield withdrawn, process, number
-        yield from self._withdrawn(shared, process, "conflict")
-        yield self._go(shared, process, "see", at=0)  # it stays declared, and looks again
-
-    def _seen_all(self, shared: Shared, process: Process) -> Step:
-        after = "list" if self._has(Rule.LIST_AFTER) else "compare"
-        if not self._has(Rule.DECLARE_FIRST):
-            return self._go(shared, process, "declare", at=1)
-        return self._go(shared, process, after, at=0)
-
-    def _commit_list(self, shared: Shared, process: Process) -> Iterator[Step]:
-        """List one of the partitions that are replaced, or must be empty."""
-        plan = self.plans[process.job]
-        if process.at >= len(plan.excludes):
-            after = "compare" if self._has(Rule.LIST_AFTER) else "see"
-            names = {file[:2] for file in shared.visible}
-            wanted = files(process.job, plan, process.loaded or "")
-            if not plan.excludes and names & {file[:2] for file in wanted}:
-                yield from self._withdrawn(shared, process, "conflict")
-            else:
-                yield self._go(shared, process, after, at=0)
-            return
-        root = plan.excludes[process.at]
-        shown = [in_root(shared.visible, root)]
-        if Option.STALE_DATA in self.options:
-            shown += [found for one, found in shared.before if one == root and found not in shown]
-        for found in shown:
-            if plan.wants_none and found:
-                yield from self._withdrawn(shared, process, "conflict")
-            else:
-                old = process.old | found
-                yield self._go(shared, process, "list", at=process.at + 1, old=old)
+    # Other attempts, and the record.
 
     def _commit_attempts(self, shared: Shared, process: Process) -> Iterator[Step]:
         """Give way to a newer attempt, and abort the older ones."""
@@ -337,9 +283,3 @@ class CommitSteps(Steps):
             yield found[0], process, found[1]
         else:
             yield self._go(shared, process, "clean")
-
-
-def was_free(other: Job, options: frozenset[Option]) -> bool:
-    """Whether a stale look may show that this job is not in the way."""
-    is_stale = Option.STALE_OTHERS in options and other.was is not None
-    return is_stale and other.was not in IN_THE_WAY and other.phase in IN_THE_WAY

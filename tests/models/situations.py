@@ -39,6 +39,10 @@ def attempts(plan: Plan, *, is_later: bool) -> tuple[Plan, Plan]:
     return plan._replace(id="twice"), plan._replace(id="twice", attempt=1, is_later=is_later)
 
 
+APPEND_BELOW = Plan(("p1",), id="below", is_later=True, is_below=True)
+BELOW = Plan(("p1",), ("p1",), id="below", is_later=True, is_below=True)
+"""An overwrite of a partition that is set up there."""
+
 SITUATIONS = {
     "an undo and a late task": plain((APPEND,), COMMIT, UNDO, TASK),
     "two committers and a late task": plain((APPEND,), COMMIT, COMMIT, TASK),
@@ -142,10 +146,28 @@ SITUATIONS = {
     "old files aside, own states read late, a committer and an undo": plain(
         (OVERWRITE,), COMMIT, COMMIT, UNDO, options="ASIDE STALE_OWN"
     ),
+    "an append, and an overwrite that is set up in a partition": plain(
+        (APPEND, BELOW), COMMIT, ("setup", 1)
+    ),
+    "an overwrite, and an append that is set up in a partition": plain(
+        (OVERWRITE, APPEND_BELOW), COMMIT, ("setup", 1)
+    ),
+    "an overwrite, and another that is set up in a partition": plain(
+        (OVERWRITE, BELOW), COMMIT, ("setup", 1)
+    ),
 }
 """Those of an ordinary run of the tests."""
 
 LARGE = {
+    "two committers of an append, and an overwrite that is set up in a partition": plain(
+        (APPEND, BELOW), COMMIT, COMMIT, ("setup", 1), OTHER_COMMIT
+    ),
+    "two committers of an overwrite, and an append that is set up in a partition": plain(
+        (OVERWRITE, APPEND_BELOW), COMMIT, COMMIT, ("setup", 1), OTHER_COMMIT
+    ),
+    "an overwrite, an undo, and another that is set up in a partition": plain(
+        (OVERWRITE, BELOW), COMMIT, UNDO, ("setup", 1)
+    ),
     "three jobs": plain((APPEND, PARTITION, OVERWRITE), COMMIT, OTHER_COMMIT, THIRD_COMMIT),
     "three jobs, two of which replace all": plain(
         (OVERWRITE, APPEND, OVERWRITE), COMMIT, OTHER_COMMIT, THIRD_COMMIT
@@ -256,6 +278,9 @@ NEEDED = {
     Rule.LOOK_IN_GONE: "an id set up again, an overwrite beside it",
     Rule.DECLARE_FIRST: "an append and an overwrite",
     Rule.LIST_AFTER: "two overwrites",
+    Rule.PAGE_AFTER: "an append, and an overwrite that is set up in a partition",
+    Rule.ONE_PAGE: "an overwrite, and an append that is set up in a partition",
+    Rule.PAGE_AGAIN: "an overwrite, and an append that is set up in a partition",
     Rule.FREEZE: "two committers and a late task",
     Rule.LIST_AGAIN: "two committers and a late task",
     Rule.LOOK_AGAIN: "a flat store, two committers and a late task",

@@ -29,6 +29,9 @@ class Rule(StrEnum):
     LOOK_IN_GONE = "it looks at those that were taken away, too"
     DECLARE_FIRST = "it declares before it looks"
     LIST_AFTER = "old files are listed after the look"
+    PAGE_AFTER = "the partitions that a job writes are listed after its declaration, for jobs there"
+    ONE_PAGE = "one listing shows old files and the jobs that were set up beside them"
+    PAGE_AGAIN = "it is made again if a job that it has shown is gone"
     FREEZE = "manifests are frozen before the record"
     LIST_AGAIN = "frozen manifests are compared with those that were loaded"
     LOOK_AGAIN = "a task looks again after saving"
@@ -90,7 +93,9 @@ class Plan(NamedTuple):
     """What a job is, which does not change: whose `attempt` it is, what it writes, what it replaces or
     wants to be empty (`excludes`). In the partitions `namesakes` its files have the names of old ones.
 
-    Of two plans of one id and attempt the second is of a job that is set up later, `is_later`.
+    Of two plans of one id and attempt the second is of a job that is set up later, `is_later`. A job is
+    set up in the directory of the table, or of its only partition, `is_below`, where it is found only by
+    who lists that.
     """
 
     writes: tuple[str, ...]
@@ -100,6 +105,7 @@ class Plan(NamedTuple):
     id: str = ""
     attempt: int = 0
     is_later: bool = False
+    is_below: bool = False
 
 
 class Record(NamedTuple):
@@ -144,7 +150,7 @@ class Process(NamedTuple):
     there), where it is, and what it knows; `told` is what it said when it ended.
 
     `job` is the one that it has seen there, -1 before, and `meant` the first such; `kept` is one that it
-    took away.
+    took away. A listing of a partition has `shown` jobs there.
     """
 
     does: str
@@ -158,6 +164,7 @@ class Process(NamedTuple):
     after: str = ""
     kept: int = -1
     meant: int = -1
+    shown: tuple[int, ...] = ()
     told: str | None = None
 
 
