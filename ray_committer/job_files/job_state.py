@@ -115,11 +115,13 @@ def advance(
     nonce: str | None = None,
     *,
     content: str = "",
+    since: int | None = None,
 ) -> Seen:
     """Change the state from `last` to `phase`, under the given nonce or a new one. A store that keeps
     the state as an object also keeps the `content` in it, until the next change. `StateChangedError` if
-    another process has changed it. After a failure the state is read again."""
-    return _change(store, job, last, last.state.to(phase, nonce or new_nonce()), content)
+    another process has changed it. After a failure the state is read again. `since` is the time of a
+    declaration that was written before."""
+    return _change(store, job, last, last.state.to(phase, nonce or new_nonce(), since), content)
 
 
 def advance_if_unchanged(

@@ -43,6 +43,7 @@ class JobStatus:
         attempts with files; None if there was none, or it failed. Of a job of S3A, its pendingsets.
     is_husk: it holds only what a process wrote that slept until the job was removed.
     is_remembered: its state is the one in which this process has set it up, and was not read again.
+    prepared: what its commit can declare: this process has written that when it set the job up.
     declared: what its commit declares or has recorded; None before that, or if it was not read.
     life: whether a process is at work on its commit, by one look or by the looks of a `Watch`.
     worker: that process, or the one of the last heartbeat; None if only the declaration names one.
@@ -60,6 +61,7 @@ class JobStatus:
     task_attempts: tuple[str, ...] | None = None
     is_husk: bool = False
     is_remembered: bool = False
+    prepared: Declaration | None = None
     declared: Declaration | None = None
     life: Life = Life.DEAD
     worker: Owner | None = None

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+from msgspec import structs
+
 from ray_committer.errors import CommitStateUnknownError, RayCommitterError, mark
 from ray_committer.job_files.commands import abort_command
 from ray_committer.job_files.commit_record import record_gone
@@ -18,6 +20,7 @@ from ray_committer.job_files.job_status import JobStatus
 from ray_committer.job_files.job_tree import JobTree
 from ray_committer.job_files.manifests import list_manifest_files, manifests_in, read_listed
 from ray_committer.job_files.owners import Life, is_nobody, life_of
+from ray_committer.job_files.set_up_here import SetUpHere
 from ray_committer.places.choose import places_of
 from ray_committer.protocol.manifest import decode_manifest, stamp_of
 from ray_committer.protocol.paths import FROZEN, MANIFESTS, STATE, TASKS, UNDONE, JobAttempt, join
@@ -38,10 +41,10 @@ def read_job(store: StoreOperations, job: JobAttempt) -> JobStatus:
     return _listed(store, job) if current is None else _with_state(job, current)
 
 
-def as_set_up(store: StoreOperations, job: JobAttempt, first: Seen) -> JobStatus:
+def as_set_up(store: StoreOperations, job: JobAttempt, known: SetUpHere) -> JobStatus:
     """A job as this process has set it up, without a request; `LinkedPathError` behind a link."""
     _refuse_linked_attempt(store, job)
-    return replace(_with_state(job, first), is_remembered=True)
+    return replace(_with_state(job, known.first), is_remembered=True)
 
 
 def read_job_and_manifests(
@@ -148,6 +151,8 @@ def read_commit(
         path = job.content(current.state.record or current.state.nonce)
         try:
             declared = decode_claim(current.content.encode() or store.read(path), path)
+            if current.state.since is not None:  # it was written while the job's tasks ran
+                declared = structs.replace(declared, created_milliseconds=current.state.since)
         except FileNotFoundError:
             continue  # its state has changed, or it is being removed
         worker, beat, life = _at_work(store, job, declared, now_milliseconds, wants_beat=wants_beat)

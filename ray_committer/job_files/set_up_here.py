@@ -10,23 +10,39 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
+from dataclasses import dataclass
 
 from ray_committer.job_files.job_state import Seen
+from ray_committer.job_files.owners import owner_of
 from ray_committer.protocol.paths import JobAttempt
+from ray_committer.protocol.record import Claim, Declaration
+from ray_committer.protocol.state import new_nonce
 from ray_committer.stores.base import StoreOperations, StoreSpec
 
 MOST_JOBS = 64
 
+
+@dataclass(frozen=True, slots=True)
+class SetUpHere:
+    """The first state of a job that this process has set up, and the declaration that is written for its
+    commit, if there is one."""
+
+    first: Seen
+    prepared: Declaration | None = None
+
+
 _Key = tuple[int, StoreSpec, JobAttempt]
-_jobs: OrderedDict[_Key, Seen] = OrderedDict()
+_jobs: OrderedDict[_Key, SetUpHere] = OrderedDict()
 _lock = threading.Lock()
 
 
-def remember(store: StoreOperations, job: JobAttempt, first: Seen) -> None:
-    """Remember the state in which this process has set a job up; only the last `MOST_JOBS` are kept."""
+def remember(
+    store: StoreOperations, job: JobAttempt, first: Seen, prepared: Declaration | None = None
+) -> None:
+    """Remember how this process has set a job up; only the last `MOST_JOBS` are kept."""
     with _lock:
         key = (os.getpid(), store.spec, job)
-        _jobs[key] = first
+        _jobs[key] = SetUpHere(first, prepared)
         _jobs.move_to_end(key)
         while len(_jobs) > MOST_JOBS:
             _jobs.popitem(last=False)
@@ -34,9 +50,9 @@ def remember(store: StoreOperations, job: JobAttempt, first: Seen) -> None:
 
 def take(
     store: StoreOperations, destination: str, job_id: str | None, number: int | None
-) -> tuple[JobAttempt, Seen] | None:
-    """The one attempt of a job that this process has set up, with its state; it is then forgotten, so
-    that any later call looks at the store. None for several attempts, or if it was set up elsewhere."""
+) -> tuple[JobAttempt, SetUpHere] | None:
+    """The one attempt of a job that this process has set up; it is then forgotten, so that any later
+    call looks at the store. None for several attempts, or if it was set up elsewhere."""
     # Not by a process that was forked since: two processes would have one memory.
     known = (os.getpid(), store.spec, destination, job_id)
     with _lock:
@@ -46,3 +62,18 @@ def take(
             if (*key[:2], key[2].destination, key[2].job_id) == known and number in (None, key[2].number)
         ]
         return (keys[0][2], _jobs.pop(keys[0])) if len(keys) == 1 else None
+
+
+def new_declaration(
+    job: JobAttempt, claim: Claim, run: str, run_id: str | None, now_milliseconds: int
+) -> Declaration:
+    """What a run of this process declares."""
+    return Declaration(
+        nonce=new_nonce(),
+        job_id=job.job_id,
+        job_attempt=job.number,
+        created_milliseconds=now_milliseconds,
+        owner=owner_of(run),
+        claim=claim,
+        run_id=run_id,
+    )

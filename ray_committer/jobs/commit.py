@@ -245,6 +245,7 @@ def setup_job(
             finish_others=options.finish_others,
             needs_table=options.keep_replaced is True,
             run_id=options.run_id,
+            writes=(destination, *roots_on_store(options.allowed_roots, store.spec)),
             end=ending(store.spec, options, storage_options),
             on_warning=lambda text: on_warning(shown(text, shown_url(store.spec, ""))),
         )

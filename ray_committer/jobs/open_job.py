@@ -106,6 +106,8 @@ def open_job(
                     to_commit=to_commit and options.committed_tasks is None and known is None,
                     is_dry_run=is_dry_run,
                 )
+            if known is not None:
+                state = replace(state, prepared=known[1].prepared)
         with _context(store, state.job, started) as context:
             yield OpenJob(
                 replace(context, is_adopted=is_adopted),

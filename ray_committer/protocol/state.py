@@ -104,6 +104,7 @@ class JobState:
     intent: what the job was set up to do about existing data.
     record: the nonce under which its commit record was written, if there is one.
     table: the table with a log that its destination is, if it is one.
+    since: when the job was declared, in milliseconds, if its declaration was written before that.
     """
 
     phase: Phase
@@ -112,6 +113,7 @@ class JobState:
     intent: Intent = Intent.APPENDS
     record: str | None = None
     table: TableBase | None = None
+    since: int | None = None
 
     @property
     def token(self) -> str:
@@ -120,7 +122,7 @@ class JobState:
             self.phase.value,
             self.intent.value if self.table is None else f"{self.intent}-{self.table}",
             self.stamp,
-            self.nonce,
+            self.nonce if self.since is None else f"{self.nonce}-{self.since}",
             *((self.record,) if self.record else ()),
         )
         return ".".join(parts) + SUFFIX
@@ -135,14 +137,14 @@ class JobState:
         """Whether only the process that made the job can record it: no file holds what it replaces."""
         return self.intent is Intent.FROM_LOG and self.phase in UNDECIDED
 
-    def to(self, phase: Phase, nonce: str) -> JobState:
+    def to(self, phase: Phase, nonce: str, since: int | None = None) -> JobState:
         """The next state, in `phase`; ``ValueError`` if `phase` cannot follow this one."""
         if phase not in TRANSITIONS[self.phase]:
             raise ValueError(f"a job that is {self.phase} cannot become {phase}")
         record = nonce if phase is Phase.RECORDED else self.record
         # An aborted job names no record: no later process can take it up again.
         kept = record if phase in WITH_RECORD else None
-        return replace(self, phase=phase, nonce=nonce, record=kept)
+        return replace(self, phase=phase, nonce=nonce, record=kept, since=since)
 
     def at(self, table: TableBase, nonce: str) -> JobState:
         """The same state, of a job that belongs to a table; ``ValueError`` if the job is not open."""
@@ -171,11 +173,15 @@ def parse_token(token: str, path: str) -> JobState:
         intent, _, table = rest[0].partition("-")
         (stamp, nonce), (record,) = rest[1:3], rest[3:] or (None,)
         base = _parse_base(table) if table else None
+        since = None
+        if kind is Phase.DECLARED and "-" in nonce:
+            nonce, _, milliseconds = nonce.partition("-")
+            since = int(milliseconds)
         # A state that promises a record must name it, and no other state may: a name that a person has
         # edited is refused here.
         if (record is None) is (kind in WITH_RECORD):
             raise ValueError(token)
-        return JobState(kind, stamp, nonce, Intent(intent), record, base)
+        return JobState(kind, stamp, nonce, Intent(intent), record, base, since)
     except (IndexError, ValueError):
         raise ManifestError(
             f"{mark(path)}/{token[:LONGEST_SHOWN]}: is not a job state that this version can read",

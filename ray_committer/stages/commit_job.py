@@ -87,23 +87,22 @@ def commit_job(
     tasks while they ran. `on_result` gets the result."""
     listed, attempts = state.manifests, state.task_attempts
     run = CommitRun(context, replaced_roots, allowed_roots, record_only, listed, attempts, ahead)
+    run.note_set_up(state)
     with reporting(run, on_result), _doing_it_once(run):
         first = None if state.is_remnant else state.seen or adopt_state(context.store, context.job)
         if first is None:  # an earlier run, or another process, has ended it
             run.progress.outcome, run.progress.table_version = finish_remnant(context)
         else:
             with _alone(run, first):
-                _commit(run, first, is_remembered=state.is_remembered)
+                _commit(run, first)
     return run.result
 
 
-def _commit(run: CommitRun, first: Seen, *, is_remembered: bool) -> None:
+def _commit(run: CommitRun, first: Seen) -> None:
     run.begin(first)
     with run.publishing:
         last, is_there = follow_job(first, partial(_take_step, run))
-    if not is_there and is_remembered and last is first:  # it has been gone from the start
-        run.progress.outcome, run.progress.table_version = finish_remnant(run.context)
-    elif not is_there:
+    if not is_there:
         run.progress.outcome = _say_what_became(run, last)
     elif last.phase is Phase.COMMITTED:
         conclude_job(run, last, is_found=first.phase is Phase.COMMITTED)
@@ -193,6 +192,9 @@ def _alone(run: CommitRun, first: Seen) -> AbstractContextManager[None]:
 def _say_what_became(run: CommitRun, last: Seen) -> Outcome:
     """The outcome for a job that other processes have ended since it was in the state `last`."""
     record = run.progress.record
+    if last is run.remembered:  # which was not read: it may have been gone from the start
+        outcome, run.progress.table_version = finish_remnant(run.context)
+        return outcome
     try:
         return say_what_became(run.context, last, record.nonce if record else last.state.record)
     except CommitAbortedError:

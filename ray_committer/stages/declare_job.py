@@ -23,12 +23,12 @@ from ray_committer.job_files.job_state import (
 from ray_committer.job_files.job_status import JobStatus
 from ray_committer.job_files.listing import not_read
 from ray_committer.job_files.others import Choose, Watch, destinations_above, look_for_all, other_jobs
-from ray_committer.job_files.owners import owner_of
 from ray_committer.job_files.read_job import read_other, read_others
+from ray_committer.job_files.set_up_here import new_declaration
 from ray_committer.limits.waiting import Waiting
 from ray_committer.protocol.paths import is_inside
 from ray_committer.protocol.record import Claim, Declaration, encode
-from ray_committer.protocol.state import IN_THE_WAY, Phase, new_nonce
+from ray_committer.protocol.state import IN_THE_WAY, Phase
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.other_jobs.end_others import (
     ROUNDS,
@@ -58,21 +58,29 @@ class Patience(Waiting):
 
 
 def declare_job(
-    context: JobContext, last: Seen, claim: Claim, run: str, run_id: str | None = None
+    context: JobContext,
+    last: Seen,
+    claim: Claim,
+    run: str,
+    run_id: str | None = None,
+    *,
+    prepared: Declaration | None = None,
 ) -> Seen:
-    """Declare an open job; `StateChangedError` if it is not open any more."""
-    nonce = new_nonce()
-    declaration = Declaration(
-        nonce=nonce,
-        job_id=context.job.job_id,
-        job_attempt=context.job.number,
-        created_milliseconds=context.now_milliseconds(),
-        owner=owner_of(run),
-        claim=claim,
-        run_id=run_id,
-    )
-    content = context.places.add_content(context.job, nonce, encode(declaration))
-    return advance(context.store, context.job, last, Phase.DECLARED, nonce, content=content)
+    """Declare an open job; `StateChangedError` if it is not open any more. A declaration that was
+    `prepared` while its tasks ran may say more than the job writes: then others look once more."""
+    store, job, now = context.store, context.job, context.now_milliseconds()
+    if prepared is not None and _covers(prepared, claim, run_id):
+        # Its text is old: that this committer lives is judged by the time in the state (D10).
+        return advance(store, job, last, Phase.DECLARED, prepared.nonce, since=now)
+    declaration = new_declaration(job, claim, run, run_id, now)
+    content = context.places.add_content(job, declaration.nonce, encode(declaration))
+    return advance(store, job, last, Phase.DECLARED, declaration.nonce, content=content)
+
+
+def _covers(prepared: Declaration, claim: Claim, run_id: str | None) -> bool:
+    """Whether a declaration says all that the job with this `claim` must say."""
+    is_within = claim.is_within(prepared.claim.writes)
+    return is_within and not claim.excludes and prepared.run_id == run_id
 
 
 def withdraw(context: JobContext, declared: Seen) -> Seen:

@@ -197,7 +197,10 @@ def _freeze_and_declare(decision: _Decision, last: Seen, record: CommitRecord) -
     """Freeze the manifests and declare the job; also write the record in parallel if it is known."""
     context, run = decision.run.context, decision.run
     freeze = partial(freeze_manifests, context, decision.loaded)
-    declare = partial(declare_job, context, last, decision.claim, run.name, decision.run_id)
+    prepared, run.prepared = run.prepared, None  # no nonce is used twice
+    declare = partial(
+        declare_job, context, last, decision.claim, run.name, decision.run_id, prepared=prepared
+    )
     write = [partial(write_commit_record, context, record)] if decision.is_known else []
     # The freeze can fail although the declaration stands: withdrawn again, it has held others up and
     # decided nothing.

@@ -17,12 +17,13 @@ from ray_committer.job_files.job_status import JobStatus
 from ray_committer.job_files.listing import not_read
 from ray_committer.job_files.others import other_jobs, until_certain
 from ray_committer.job_files.read_job import read_job
-from ray_committer.job_files.set_up_here import remember
+from ray_committer.job_files.set_up_here import new_declaration, remember
 from ray_committer.options import Unfinished
 from ray_committer.places.choose import output_of, places_of
 from ray_committer.protocol.hidden_names import is_hidden
 from ray_committer.protocol.paths import JobAttempt
-from ray_committer.protocol.state import UNDECIDED, Intent, Phase, new_state
+from ray_committer.protocol.record import Claim, Declaration, encode
+from ray_committer.protocol.state import UNDECIDED, Intent, Phase, new_nonce, new_state
 from ray_committer.stages.checks.places import blocking_file
 from ray_committer.stages.old_data.old_success import forget_earlier_success
 from ray_committer.stages.other_jobs.end_others import (
@@ -59,6 +60,7 @@ def setup_job(
     finish_others: bool = False,
     needs_table: bool = False,
     run_id: str | None = None,
+    writes: Sequence[str] = (),
     end: EndJob = cannot_end,
     on_warning: Callable[[str], None] = _log.warning,
     now_milliseconds: int | None = None,
@@ -79,6 +81,8 @@ def setup_job(
     contains data, the job is refused before its tasks run. Its commit checks all this again.
     `run_id` is what the job does once, which only the log of a table can tell: `SettingsError` without
     one. If that is done already, the commit says so, whatever data is there.
+    `writes` are the directories to which a job that replaces nothing may write; with them, its commit
+    can declare it by one request.
     A job `from_log` is made from the log of its table. It can only be committed by its own process,
     which knows the files that the job has read.
     """
@@ -111,7 +115,8 @@ def setup_job(
         intent = Intent.FROM_LOG if from_log else intent
         # After the checks: until here a refused job has changed nothing, except the jobs that it has
         # ended.
-        stamp = _begin(store, job, intent, needs_table=needs_table, run_id=run_id)
+        first = _begin(store, job, intent, needs_table=needs_table, run_id=run_id)
+        remember(store, job, first, _prepare(store, job, intent, writes, run_id))
     stopped = ["; ".join(finish_first(store, rival)) for rival in rivals if _has_stopped(rival)]
     links = [
         f"{not_read(rival.closed, rival.job.directory)}; a job there may have begun its commit"
@@ -120,7 +125,20 @@ def setup_job(
     ]
     for warning in (*stopped, *links, *_in_user_space(store, job.destination)):
         on_warning(warning)
-    return stamp
+    return first.state.stamp
+
+
+def _prepare(
+    store: StoreOperations, job: JobAttempt, intent: Intent, writes: Sequence[str], run_id: str | None
+) -> Declaration | None:
+    """Write the declaration of a job that replaces nothing, where that takes time in its commit."""
+    places = places_of(store)
+    if intent is not Intent.APPENDS or not writes or not places.waits_in_freeze:
+        return None
+    claim, now = Claim(sorted(map(store.real_path, writes))), time.time_ns() // 1_000_000
+    declaration = new_declaration(job, claim, new_nonce(), run_id, now)
+    places.add_content(job, declaration.nonce, encode(declaration))
+    return declaration
 
 
 def _in_user_space(store: StoreOperations, destination: str) -> list[str]:
@@ -158,7 +176,7 @@ def _no_directory(store: StoreOperations, path: str, kind: str) -> CommitConflic
 
 def _begin(
     store: StoreOperations, job: JobAttempt, intent: Intent, *, needs_table: bool, run_id: str | None
-) -> str:
+) -> Seen:
     places_of(store).make_job(job)
     try:
         first = begin_state(store, job, new_state(intent))
@@ -172,8 +190,7 @@ def _begin(
     except RayCommitterError:
         _give_up(store, job, first)
         raise
-    remember(store, job, first)
-    return first.state.stamp
+    return first
 
 
 def _finish(

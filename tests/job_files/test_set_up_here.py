@@ -7,15 +7,16 @@ import os
 import pytest
 
 import ray_committer
-from ray_committer import CommitOptions, CommittedTask
+from ray_committer import CommitOptions, CommittedTask, ConflictMode
 from ray_committer.errors import CommitAbortedError, JobGoneError, RayCommitterError
 from ray_committer.job_files import set_up_here
 from ray_committer.job_files.job_state import Seen, advance
-from ray_committer.job_files.set_up_here import remember, take
+from ray_committer.job_files.set_up_here import SetUpHere, remember, take
 from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.manifest import digest
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
-from ray_committer.protocol.state import Phase
+from ray_committer.protocol.record import Claim, decode_claim
+from ray_committer.protocol.state import Phase, parse_token
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import (
@@ -27,8 +28,9 @@ from ray_committer.testing import (
     visible_files,
     write_job,
 )
+from ray_committer.testing.harness import commit_attempt, set_up_attempt, write_attempt
 from tests.opening import opening
-from tests.stages.support import each_of, phase_of, seen_in
+from tests.stages.support import KINDS, each_of, phase_of, seen_in
 
 store = each_of()
 URL = "s3://bucket/here"
@@ -72,7 +74,7 @@ def test_nothing_is_looked_for_before_the_manifests(store: MemoryStore):
 
 def test_what_is_known_is_used_once():
     store, job, first = remembered()
-    assert take(store, job.destination, job.job_id, None) == (job, first)
+    assert take(store, job.destination, job.job_id, None) == (job, SetUpHere(first))
     assert take(store, job.destination, job.job_id, None) is None
 
 
@@ -84,7 +86,61 @@ def test_another_store_destination_job_or_attempt_is_not_known():
     assert take(store, job.destination, "job_2", 0) is None
     assert take(store, job.destination, None, 0) is None
     assert take(store, job.destination, job.job_id, 1) is None
-    assert take(store, job.destination, job.job_id, 0) == (job, first)
+    assert take(store, job.destination, job.job_id, 0) == (job, SetUpHere(first))
+
+
+def set_up(store: StoreOperations, options: CommitOptions) -> SetUpHere:
+    with opening(store):
+        ray_committer.setup_job(URL, JOB.job_id, options=options)
+    known = take(store, JOB.destination, JOB.job_id, 0)
+    assert known is not None
+    return known[1]
+
+
+@pytest.mark.parametrize("kind", ["directories", "flat"])
+def test_an_append_is_declared_beforehand_where_a_file_declares_it(kind: str):
+    store = KINDS[kind]()
+    known = set_up(store, CommitOptions())
+    if kind == "flat":
+        assert known.prepared is None
+        return
+    assert known.prepared is not None
+    path = JOB.content(known.prepared.nonce)
+    assert decode_claim(store.read(path), path) == known.prepared
+    assert known.prepared.claim == Claim(["/here"])
+
+
+@pytest.mark.parametrize("mode", [mode for mode in ConflictMode if mode is not ConflictMode.APPEND])
+def test_what_replaces_data_or_wants_none_is_not_declared_beforehand(mode: ConflictMode):
+    assert set_up(MemoryStore(), CommitOptions(mode=mode)).prepared is None
+
+
+def test_what_is_declared_beforehand_is_declared_once():
+    """If a task has saved its manifest meanwhile, the commit loads and declares again."""
+    store = MemoryStore()
+    with opening(store):
+        ray_committer.setup_job(URL, JOB.job_id)
+    own = seen_in(store, JOB).state.stamp
+    names: list[str] = []
+
+    def run_task(task: int) -> None:
+        attempt = set_up_attempt(store, JOB, task, 0)
+        write_attempt(store, JOB, attempt, {f"f{task}": b"x"})
+        commit_attempt(store, JOB, task, attempt, stamp=own)
+
+    def save(call: StoreCall) -> None:
+        if call.operation == "advance":
+            names.extend(status.name for status in store.list_status(JOB.state))
+        if call.operation == "move_directory" and call.paths[0] == JOB.manifests:
+            run_task(1)
+
+    run_task(0)
+    assert commit(WrappedStore(store, before=save), CommitOptions(assume_complete=True)) is (
+        Outcome.COMMITTED
+    )
+    assert visible_files(store, JOB.destination) == {"f0": b"x", "f1": b"x"}
+    declared = {parse_token(name, "/").nonce for name in names if name.startswith("declared")}
+    assert len(declared) == 2
 
 
 def test_of_several_attempts_one_must_be_named():
@@ -92,7 +148,7 @@ def test_of_several_attempts_one_must_be_named():
     again = new_job_attempt(job.destination, job.job_id, 1)
     remember(store, again, first)
     assert take(store, job.destination, job.job_id, None) is None
-    assert take(store, job.destination, job.job_id, 1) == (again, first)
+    assert take(store, job.destination, job.job_id, 1) == (again, SetUpHere(first))
 
 
 def test_a_process_that_was_forked_knows_nothing(monkeypatch: pytest.MonkeyPatch):
@@ -147,7 +203,7 @@ def test_a_job_that_was_set_up_again_under_its_id_is_left_alone(store: MemorySto
     mine = take(store, JOB.destination, JOB.job_id, 0)
     assert mine is not None
     write_job(store, JOB, {0: {"b": b"2"}})
-    remember(store, *mine)
+    remember(store, mine[0], mine[1].first)
     with pytest.raises(RayCommitterError):
         commit(store, options)
     assert phase_of(store, JOB) is Phase.OPEN

@@ -18,7 +18,7 @@ from ray_committer.protocol.claims import judge
 from ray_committer.protocol.manifest import stamp_of
 from ray_committer.protocol.paths import CURRENT, JobAttempt, join
 from ray_committer.protocol.record import Claim
-from ray_committer.protocol.state import TRANSITIONS, Phase, new_nonce
+from ray_committer.protocol.state import TRANSITIONS, JobState, Phase, new_nonce
 from ray_committer.stages.abort_job import refuse_decided
 from ray_committer.stages.checks.places import find_other_destinations
 from ray_committer.stages.declare_job import declare_job, look_around, withdraw
@@ -67,8 +67,10 @@ def a_state_is_changed_whatever_it_has_become() -> Swaps:
         nonce: str | None = None,
         *,
         content: str = "",
+        since: int | None = None,
     ) -> Seen:
-        return advance(store, job, read_state(store, job) or last, phase, nonce, content=content)
+        now = read_state(store, job) or last
+        return advance(store, job, now, phase, nonce, content=content, since=since)
 
     yield advance, broken
 
@@ -84,10 +86,11 @@ def a_change_without_an_answer_is_taken_for_a_failure() -> Swaps:
         nonce: str | None = None,
         *,
         content: str = "",
+        since: int | None = None,
     ) -> Seen:
         moves = store.has(StoreOperations.move_directory)
         path = job.state if moves else join(job.state, CURRENT)
-        new = last.state.to(phase, nonce or new_nonce())
+        new = last.state.to(phase, nonce or new_nonce(), since)
         try:
             text = f"{new.token}\n{content}" if content else new.token
             return Seen(new, store.advance(path, last.stored, text))
@@ -146,9 +149,9 @@ def a_job_looks_at_others_before_it_declares_itself() -> Swaps:
     """Of two jobs that replace each other's data neither sees the other."""
     found = []
 
-    def declare(context, last, claim, run, run_id=None):
+    def declare(context, last, claim, run, run_id=None, *, prepared=None):
         found[:] = look_around(context, claim)
-        return declare_job(context, last, claim, run, run_id)
+        return declare_job(context, last, claim, run, run_id, prepared=prepared)
 
     yield declare_job, declare
     yield look_around, lambda context, claim, below=(), choose=None: found
@@ -287,6 +290,12 @@ def nobody_is_alive() -> Swaps:
 def everybody_is_alive() -> Swaps:
     """Nobody ever finishes a commit whose process has died."""
     yield life_of, lambda owner, last_sign_milliseconds, now_milliseconds: Life.ALIVE
+
+
+def a_declaration_is_as_old_as_its_text() -> Swaps:
+    """A commit whose declaration was written while its tasks ran is taken for dead, and held up."""
+    to = JobState.to
+    yield JobState.to, lambda self, phase, nonce, since=None: to(self, phase, nonce)
 
 
 def a_sign_from_the_future_is_believed() -> Swaps:

@@ -160,6 +160,12 @@ def test_what_this_version_cannot_have_stored_is_refused_by_name(token: str) -> 
     assert str(caught.value).startswith(f"/p/{token}: ")
 
 
+def test_a_declared_state_keeps_its_time_until_the_next_change() -> None:
+    declared = in_phase(Phase.OPEN).to(Phase.DECLARED, "fresh", 1_700_000_000_000)
+    assert parse_token(declared.token, "/p") == declared
+    assert declared.to(Phase.OPEN, "next").since is None
+
+
 def test_an_object_that_is_no_state_is_not_shown_whole() -> None:
     with pytest.raises(ManifestError, match=r"/p/\[+: is not a job state") as caught:
         parse_token("[" * 1_000_000, "/p")

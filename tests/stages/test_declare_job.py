@@ -17,11 +17,13 @@ from ray_committer.errors import (
 )
 from ray_committer.job_files.job_state import Seen, StateChangedError, advance
 from ray_committer.job_files.job_status import JobStatus
-from ray_committer.job_files.owners import Life, nobody, owner_of
+from ray_committer.job_files.owners import Life, at_work, nobody, owner_of
+from ray_committer.job_files.read_job import read_other
+from ray_committer.job_files.set_up_here import new_declaration
 from ray_committer.options import CommitOptions, Unfinished
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
-from ray_committer.protocol.record import Claim, Owner, decode_claim
-from ray_committer.protocol.state import Phase
+from ray_committer.protocol.record import Claim, Declaration, Owner, decode_claim, encode
+from ray_committer.protocol.state import JobState, Phase
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import (
     Patience,
@@ -116,6 +118,51 @@ def test_each_declaration_is_another_and_what_it_says_is_there_before_it():
     assert len(nonces) == 3
     died(store, lambda one: declare(one, APPEND), "write")
     assert state_of(store).phase is Phase.OPEN
+
+
+# What was prepared while the tasks ran
+
+LONG_AGO = NOW - 3_600_000
+
+
+def prepared(claim: Claim = APPEND, run_id: str | None = None) -> tuple[MemoryStore, Declaration]:
+    """A job whose declaration was written long ago."""
+    store = with_jobs(JOB)
+    declaration = new_declaration(JOB, claim, "run", run_id, LONG_AGO)
+    store.write(JOB.content(declaration.nonce), encode(declaration))
+    return store, declaration
+
+
+def test_what_is_prepared_is_declared_by_one_request():
+    store, declaration = prepared()
+    first = seen_in(store)
+    within = Claim(["/table/p=1"])
+    declare_it = lambda one: declare_job(context(one), first, within, "run", prepared=declaration)  # noqa: E731
+    assert requests(store, declare_it) == Counter(advance=1)
+    assert state_of(store).nonce == declaration.nonce
+    assert state_of(store) == JobState(Phase.DECLARED, first.state.stamp, declaration.nonce, since=NOW)
+
+
+@pytest.mark.parametrize(
+    ("claim", "run_id"), [(Claim(["/other"]), None), (REPLACE, None), (APPEND, "nightly")]
+)
+def test_what_is_prepared_and_does_not_say_all_is_not_declared(claim: Claim, run_id: str | None):
+    store, declaration = prepared()
+    found, first = context(store), seen_in(store)
+    declared = declare_job(found, first, claim, "run", run_id, prepared=declaration)
+    assert declared.state.nonce != declaration.nonce
+    path = JOB.content(declared.state.nonce)
+    assert decode_claim(store.read(path), path).claim == claim
+
+
+def test_a_committer_whose_declaration_was_prepared_long_ago_is_alive():
+    store, declaration = prepared()
+    with at_work("run"):
+        declare_job(context(store), seen_in(store), APPEND, "run", prepared=declaration)
+        status = read_other(store, JOB, NOW + 1_000)
+    assert status is not None
+    assert status.is_alive
+    assert status.declaration.created_milliseconds == NOW
 
 
 @pytest.mark.parametrize("phase", [Phase.DECLARED, Phase.ABORTED])

@@ -12,10 +12,11 @@ from ray_committer.errors import CommitStateUnknownError, JobGoneError, RayCommi
 from ray_committer.events import JobLoaded
 from ray_committer.job_files.commit_record import load_commit_record
 from ray_committer.job_files.job_state import Seen
+from ray_committer.job_files.job_status import JobStatus
 from ray_committer.limits.ratelimit import LimitStatistics
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.commit_result import CommitResult, Outcome
-from ray_committer.protocol.record import CommitRecord
+from ray_committer.protocol.record import CommitRecord, Declaration
 from ray_committer.protocol.state import UNDECIDED, JobState, Phase, new_nonce
 from ray_committer.stages.checks.attempts import listed_attempts, refuse_unsaved
 from ray_committer.stages.context import JobContext
@@ -127,6 +128,10 @@ class CommitRun:
     """The task attempts with files, if the first state was read with them."""
     ahead: LoadAhead | None = None
     """What was loaded of the job's tasks, if the driver has their results."""
+    remembered: Seen | None = None
+    """The first state, if this process has set the job up and did not read it again."""
+    prepared: Declaration | None = None
+    """What this run can declare once, which was written before."""
     name: str = field(default_factory=new_nonce)
     run_id: str | None = None
     """What the job does once, as far as it is known."""
@@ -145,6 +150,12 @@ class CommitRun:
 
     def __post_init__(self) -> None:
         self.patience, self.turn = Patience.of(self.context), Turn(self.context)
+
+    def note_set_up(self, state: JobStatus) -> None:
+        """Note what this process knows of a job that it has set up."""
+        self.remembered = state.seen if state.is_remembered else None
+        if state.prepared is not None:
+            self.prepared, self.name = state.prepared, state.prepared.owner.run
 
     def begin(self, first: Seen) -> None:
         """Begin at the state in which the job was found; the time to wait for other jobs begins now."""
