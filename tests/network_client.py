@@ -6,9 +6,10 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import Any
+
+from msgspec import structs
 
 from ray_committer.protocol.paths import ancestors, join, parent
 from ray_committer.stores.base import FileStatus, StoreSpec
@@ -43,7 +44,7 @@ class NetworkClient(LocalStore):
         except FileNotFoundError:
             self._absent.add(path)
             raise
-        return [replace(one, path=join(path, one.name)) for one in self._listed[inode][1]]
+        return [structs.replace(one, path=join(path, one.name)) for one in self._listed[inode][1]]
 
     def revalidate(self, path: str) -> None:
         self.revalidated.append(path)

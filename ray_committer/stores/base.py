@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+import msgspec
+
 from ray_committer.protocol.actions import Answer, CompleteUpload
 from ray_committer.protocol.paths import parent
 from ray_committer.protocol.recovery import Observation
@@ -36,8 +38,7 @@ class StoreSpec:
     """Can contain secrets, and values that have no hash."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileStatus:
+class FileStatus(msgspec.Struct, frozen=True, gc=False):  # one per file that is listed
     """One file or directory as the store lists it.
 
     A symbolic link (`is_link`) has its own size and time, and is a directory if it leads to one. A

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec import structs
 from msgspec.structs import replace as replace_fields
 
 import ray_committer
@@ -136,7 +136,7 @@ def test_a_commit_that_died_in_the_middle_completes_each_upload_once(fake: FakeS
     assert visible_files(store, job.destination) == ALL
     assert len([etag for etag in fake.ended.values() if etag]) == 3
     for path, status in before.items():
-        assert store.get_status(path) == replace(status, stamp=store.get_status(path).stamp)
+        assert store.get_status(path) == structs.replace(status, stamp=store.get_status(path).stamp)
 
 
 @kinds

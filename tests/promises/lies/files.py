@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
+
+from msgspec import structs
 
 from ray_committer.protocol.paths import parent
 from ray_committer.stores.base import FileStatus
@@ -28,7 +29,7 @@ class ReadsWhatIsMissing(MemoryStore):
 class ShowsNoSize(MemoryStore):
     def get_status(self, path: str) -> FileStatus | None:
         status = super().get_status(path)
-        return status and replace(status, size=0)
+        return status and structs.replace(status, size=0)
 
 
 class OverlooksDirectories(MemoryStore):
