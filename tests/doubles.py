@@ -20,11 +20,13 @@ from ray_committer.testing import Identity, LinkingStore, MemoryStore, visible_f
 from ray_committer.testing.harness import all_files, put_file
 from tests.servers.fake_s3 import SERVERS, FakeS3, direct_store
 
+OF_SECOND = f"{1:08x}{0:08x}"
 TASKS = {
-    0: {"p=1/a.txt": b"a", "p=2/b.txt": b"bb"},
-    1: {"p=1/c.txt": b"ccc", "top.txt": b""},
+    0: {f"p=1/a-{0:016x}.txt": b"a", "p=2/b.txt": b"bb"},
+    1: {f"p=1/c-{OF_SECOND}.txt": b"ccc", f"top-{OF_SECOND}.txt": b""},
     2: {},
 }
+"""The files with a token are staged, beside those of the other tasks."""
 NEW = {name: data for files in TASKS.values() for name, data in files.items()}
 OLD = {"p=1/old.txt": b"old", "p=9/old.txt": b"older", "p=2/b.txt": b"old of the same name"}
 OTHER_JOB = {"p=1/other.txt": b"of another job"}

@@ -133,10 +133,10 @@ def set_up_attempt(store: StoreOperations, job: JobAttempt, task: int, attempt: 
     return task_attempt_id
 
 
-def source_of(job: JobAttempt, task_attempt_id: str, name: str) -> str:
-    """Where an attempt of a job that was set up here writes a file, on a store with renames: beside the
+def source_of(job: JobAttempt, task_attempt_id: str, name: str, stamp: str = "set up here") -> str:
+    """Where an attempt of the job with this `stamp` writes a file, on a store with renames: beside the
     files of other attempts, if the name has its token."""
-    token = token_of(task_attempt_id)
+    token = token_of(task_attempt_id) if stamp != UNSTAMPED else None
     path = staged_path(job, join(job.destination, name), token) if token is not None else None
     return path or join(job.task_attempt(task_attempt_id), name)
 
@@ -154,7 +154,7 @@ def write_attempt(
                 file.write(data)
         return
     for name, data in files.items():
-        put_file(store, source_of(job, task_attempt_id, name), data)
+        put_file(store, source_of(job, task_attempt_id, name, stamp), data)
 
 
 def commit_attempt(
@@ -171,7 +171,8 @@ def commit_attempt(
     if stamp is None:
         current = read_state(store, job)
         stamp = current.state.stamp if current else UNSTAMPED
-    sources = {source_of(job, task_attempt_id, name): join(job.destination, name) for name in files}
+    named = {name: source_of(job, task_attempt_id, name, stamp) for name in files}
+    sources = {path: join(job.destination, name) for name, path in named.items()}
     directory = job.task_attempt(task_attempt_id)
     staged = {path: place for path, place in sources.items() if not is_inside(path, directory)}
     commit_task(
