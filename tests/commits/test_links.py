@@ -25,7 +25,7 @@ from ray_committer.stores.local import LocalStore
 from ray_committer.testing import SimulatedCrash, StoreCall
 from tests.conftest import visible_files
 from tests.opening import opening
-from tests.stages.support import ALIVE, at, bring_to, record_of
+from tests.stages.support import ALIVE, at, bring_to, record_of, staged_name
 
 LINKED = ("_temporary", "_temporary/job_1", "_temporary/job_1/00", "manifests", "tasks")
 
@@ -117,6 +117,27 @@ def test_a_file_behind_a_link_in_a_task_attempt_is_not_moved(
         ray_committer.commit_job(str(dest), "job_1")
     assert (elsewhere / "secret").read_text() == "of others"
     assert visible_files(dest) == {}
+
+
+@pytest.mark.parametrize("shared", ["in", "in/*", "root", "root/*"])
+@pytest.mark.parametrize("tells_number", [False, True])
+def test_staged_files_behind_a_link_are_not_moved(
+    write_job, dest: Path, tmp_path: Path, shared: str, tells_number: bool
+):
+    staged = {staged_name("p=1/a"): "x", staged_name("b"): "y"}
+    job, archive = write_job({0: staged}), tmp_path / "archive"
+    (path,) = Path(job.tasks).glob(shared)
+    link(job, dest, f"tasks/{path.relative_to(job.tasks)}", archive)
+    before = content(archive)
+    options = CommitOptions(expected_tasks=1) if tells_number else CommitOptions()
+    with pytest.raises(LinkedPathError, match="is a symbolic link"):
+        ray_committer.commit_job(str(dest), job.job_id, options=options)
+    assert content(archive) == before
+    assert visible_files(dest) == {}
+    path.unlink()
+    shutil.move(archive, path)
+    ray_committer.commit_job(str(dest), job.job_id)
+    assert visible_files(dest) == staged
 
 
 def test_a_link_among_the_remains_of_a_task_is_removed_and_not_what_it_leads_to(

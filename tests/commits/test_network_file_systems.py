@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ray_committer.errors import CommitConflictError, CommitRecordExistsError
+from ray_committer.errors import CommitConflictError, CommitRecordExistsError, IncompleteJobError
 from ray_committer.job_files.read_job import last_sign
 from ray_committer.options import CommitOptions
-from ray_committer.protocol.paths import MANIFEST_SUFFIX, JobAttempt, join, new_job_attempt
+from ray_committer.protocol.paths import MANIFEST_SUFFIX, JobAttempt, join, new_job_attempt, parent
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.state import Phase
 from ray_committer.stores.base import StoreSpec
@@ -24,10 +24,16 @@ from ray_committer.testing import (
     visible_files,
     write_job,
 )
-from ray_committer.testing.harness import commit_attempt, put_file, set_up_attempt, write_attempt
+from ray_committer.testing.harness import (
+    commit_attempt,
+    put_file,
+    set_up_attempt,
+    source_of,
+    write_attempt,
+)
 from tests.doubles import phase_of
 from tests.network_client import NetworkClient
-from tests.stages.support import at
+from tests.stages.support import at, staged_name
 
 APPEND = CommitOptions(conflict_wait_seconds=0.0)
 OVERWRITE = replace(APPEND, mode=ConflictMode.OVERWRITE, unfinished="refuse")
@@ -179,6 +185,33 @@ def test_a_manifest_that_another_machine_has_saved_before_the_freeze_is_loaded(t
 
     run_commit(WrappedStore(here, before=save), append, APPEND)
     assert visible_files(NetworkClient(), table) == {"b": b"b"}
+
+
+def test_staged_files_that_another_machine_has_written_before_the_freeze_are_seen(table: str):
+    """This machine has listed their directory, to find attempts without a manifest."""
+    here, there, append = NetworkClient(), NetworkClient(), job(table, "append")
+    write_job(there, append, {0: {staged_name("p=1/a"): b"a"}, 1: {staged_name("p=1/a", 1): b"a"}})
+    late = set_up_attempt(there, append, 0, 1)
+    files = {staged_name("p=1/b", 0, 1): b"b"}
+
+    def save(call: StoreCall) -> None:
+        if call == StoreCall("move_directory", (append.manifests, append.frozen)):
+            write_attempt(there, append, late, files)
+            commit_attempt(there, append, 0, late, files=files)
+
+    run_commit(WrappedStore(here, before=save), append, APPEND)
+    assert visible_files(NetworkClient(), table) == {**files, staged_name("p=1/a", 1): b"a"}
+
+
+def test_staged_files_of_a_task_on_another_machine_that_saved_no_manifest_are_seen(table: str):
+    here, there, append = NetworkClient(), NetworkClient(), job(table, "append")
+    write_job(there, append, {0: {staged_name("p=1/a"): b"a"}})
+    look(here, append.tasks, join(append.tasks, "in"))
+    look(here, parent(source_of(append, f"attempt_{append.job_id}_m_000000_0", staged_name("p=1/a"))))
+    dead = set_up_attempt(there, append, 1, 0)
+    write_attempt(there, append, dead, {staged_name("p=1/b", 1): b"b"})
+    with pytest.raises(IncompleteJobError, match="1 task attempts have files"):
+        run_commit(here, append, APPEND)
 
 
 class Late(NetworkClient):

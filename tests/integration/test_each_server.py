@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from urllib.parse import unquote
 
+import pyarrow as pa
 import pytest
 from _pytest.mark.structures import ParameterSet
 
@@ -16,7 +17,8 @@ import ray_committer
 from ray_committer import Outcome
 from ray_committer.errors import IncompleteJobError, JobGoneError
 from ray_committer.jobs.destination_status import destination_status
-from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.protocol.paths import JobAttempt, new_job_attempt, parent
+from ray_committer.protocol.staging import is_staged
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.registry import destination_url, open_store
 from ray_committer.testing import (
@@ -29,6 +31,9 @@ from ray_committer.testing import (
 )
 from ray_committer.testing.harness import set_up_attempt, write_attempt
 from ray_committer.testing.harness import write_job as write_any_job
+from ray_committer.writers import job as arrow_job
+from ray_committer.writers.files import FileLayout
+from ray_committer.writers.job import WriteMode
 from tests.doubles import pending_uploads
 from tests.integration.snapshots import check_snapshots
 from tests.integration.store_jobs import write_job
@@ -40,6 +45,7 @@ from tests.servers.hdfs import HdfsServer
 from tests.servers.moto import MotoServer
 from tests.servers.s3_bucket import new_bucket
 from tests.servers.seaweedfs import SeaweedServer
+from tests.stages.support import staged_name
 from tests.table_crashes import CASES_OF_A_SERVER, check_finished, check_resolved
 from tests.threads import at_once
 
@@ -190,7 +196,10 @@ def test_names_that_are_no_data_are_passed_over_with_a_notice(place: Place):
     assert "p=1/.nfs01 | p=1/.zfs | p=1/a._COPYING_" in report.notices[0]
 
 
-TASKS = {0: {"p=1/a": b"1", "p=2/b ö%": b"22"}, 1: {"p=1/c": b"333"}}
+TASKS = {
+    0: {staged_name("p=1 ö%/a"): b"1", "p=2/b ö%": b"22"},
+    1: {staged_name("p=1 ö%/c", 1): b"333"},
+}
 
 
 @pytest.mark.parametrize(
@@ -256,13 +265,51 @@ def test_what_has_ended_is_not_there_any_more(place: Place):
 
 
 @pytest.mark.parametrize("place", on("adls", "gcs", "hdfs", "moto"), indirect=True)
-def test_files_of_a_task_without_a_manifest_stop_a_commit_that_was_not_told_the_number(place: Place):
+@pytest.mark.parametrize("shared", [False, True])
+def test_files_of_a_task_without_a_manifest_stop_a_commit_that_was_not_told_the_number(
+    place: Place, shared: bool
+):
     store, job = place.opened(), new_job_attempt(place.directory, "job_1", 0)
-    write_any_job(store, job, {0: {"p=1/a": b"x"}})
-    write_attempt(store, job, set_up_attempt(store, job, 1, 0), {"p=1/b": b"x"})
+    name = (lambda task: staged_name("p=1/a", task)) if shared else (lambda task: f"p=1/{task}")
+    write_any_job(store, job, {0: {name(0): b"x"}})
+    write_attempt(store, job, set_up_attempt(store, job, 1, 0), {name(1): b"x"})
     url, options = destination_url(place.spec, place.directory), dict(place.spec.storage_options)
-    with pytest.raises(IncompleteJobError, match=r"here: attempt_job_1_m_000001_0"):
+    with pytest.raises(IncompleteJobError, match=r"here: attempt[_ ].*1"):
         ray_committer.commit_job(url, "job_1", storage_options=options)
     told = ray_committer.CommitOptions(expected_tasks=1)
     report = ray_committer.commit_job(url, "job_1", options=told, storage_options=options)
     assert report.files == 1
+
+
+@pytest.mark.parametrize("place", on("adls", "gcs", "webhdfs", "s3"), indirect=True)
+def test_what_writers_wrote_side_by_side_is_committed_and_what_failed_is_not(place: Place):
+    store, url = place.opened(), destination_url(place.spec, place.directory)
+    job = arrow_job.start(
+        url,
+        FileLayout("csv", ("p",)),
+        mode=WriteMode.APPEND,
+        options=ray_committer.CommitOptions(),
+        storage_options=dict(place.spec.storage_options),
+    )
+    assert job is not None
+
+    def rows(task: int) -> Iterator[pa.Table]:
+        yield pa.table({"id": [task, task], "p": ["a", "A é%"]})
+
+    def failing() -> Iterator[pa.Table]:
+        yield from rows(0)
+        raise RuntimeError("simulated")
+
+    with pytest.raises(RuntimeError, match="simulated"):
+        arrow_job.write_attempt(job, 0, failing())
+    results = [arrow_job.write_attempt(job, task, rows(task)) for task in range(3)]
+    tasks = new_job_attempt(place.directory, job.job_id, 0).tasks
+    staged = [one.path for one in store.list_files(tasks) if one.path.endswith(".csv")]
+    assert len(staged) == (0 if store.has(StoreOperations.publish) else 6)
+    assert all(is_staged(parent(path), tasks) for path in staged)
+    report = arrow_job.commit(job, results, executor="inline")
+    assert report is not None
+    visible = visible_files(store, place.directory)
+    assert (report.moved, len(visible), len({parent(name) for name in visible})) == (6, 6, 2)
+    assert sorted(data.split()[1] for data in visible.values()) == [b"0", b"0", b"1", b"1", b"2", b"2"]
+    assert store.get_status(new_job_attempt(place.directory, job.job_id, 0).temporary) is None
