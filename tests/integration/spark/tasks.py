@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import SparkSession
 
+from ray_committer.protocol.staging import token_of
 from ray_committer.version import PROTOCOL_CLASS
 from tests.integration.spark.metered import compiled
 
@@ -61,15 +62,31 @@ class Task:
     dest: Path
     attempt: Path
 
-    def begin_file(self, partition: str | None, prefix: str = "") -> Path:
-        spec = self.jvm.org.apache.spark.internal.io.FileNameSpec(prefix, ".txt")
-        directory = self.jvm.scala.Option.apply(partition)
-        return Path(_path(self.protocol.newTaskTempFile(self.context, directory, spec)))
+    @property
+    def tasks(self) -> Path:
+        """The directory of the files of all tasks."""
+        return self.attempt.parent
+
+    @property
+    def token(self) -> str:
+        """What the names of its files have in them."""
+        token = token_of(self.attempt.name)
+        assert token is not None
+        return token
+
+    def begin_file(self, partition: str | None, prefix: str = "", suffix: str = ".txt") -> Path:
+        return _place(self.protocol.newTaskTempFile(*self.arguments(partition, prefix, suffix)))
+
+    def arguments(
+        self, partition: str | None, prefix: str = "", suffix: str = ".txt"
+    ) -> tuple[Any, ...]:
+        """How Spark asks where to write a file."""
+        spec = self.jvm.org.apache.spark.internal.io.FileNameSpec(prefix, suffix)
+        return self.context, self.jvm.scala.Option.apply(partition), spec
 
     def begin_file_at(self, directory: Path) -> Path:
         spec = self.jvm.org.apache.spark.internal.io.FileNameSpec("", ".txt")
-        path = self.protocol.newTaskTempFileAbsPath(self.context, str(directory), spec)
-        return Path(_path(path))
+        return _place(self.protocol.newTaskTempFileAbsPath(self.context, str(directory), spec))
 
     def save(self) -> None:
         """Commit the task."""
@@ -136,8 +153,12 @@ def _context(jvm: Any, configuration: Any) -> Any:
     return context(configuration, _java_id(jvm))
 
 
-def _path(text: str) -> str:
-    return text.removeprefix("file:").removeprefix("s3a://bucket")
+def _place(text: str) -> Path:
+    """Where to write a file; with all directories above it, which Hadoop makes with the file."""
+    path = Path(text.removeprefix("file:").removeprefix("s3a://bucket"))
+    if text.startswith("file:"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    return path
 
 
 def _decoded(uri: str) -> str:

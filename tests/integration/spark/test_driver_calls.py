@@ -45,10 +45,11 @@ def test_mapreduce_4815_the_driver_moves_lists_and_deletes_no_data_file(metered,
 
 
 @pytest.mark.parametrize("job", JOBS)
-def test_a_task_lists_one_directory_whatever_it_writes(metered, job: str):
+def test_a_task_lists_each_directory_that_it_wrote_to_and_its_own(metered, job: str):
     tasks = metered["ours", job]["tasks"]
-    assert tasks["list job"] == 2  # for two tasks of four partitions each
-    assert "list data" not in tasks
+    assert tasks["list job"] == 2 * (4 + 1)  # two tasks of four partitions each
+    assert tasks["status data"] == tasks["create data"]  # by Spark, for its own statistics
+    assert not {"list data", "mkdirs job", "mkdirs data"} & tasks.keys()
 
 
 @pytest.mark.parametrize("job", JOBS)

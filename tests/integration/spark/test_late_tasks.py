@@ -61,11 +61,10 @@ def stamp_of(dest: Path) -> str:
     return seen.state.stamp
 
 
-def write(task: Task) -> None:
-    """Write a file as Hadoop does: with all directories above it."""
+def write(task: Task) -> Path:
     path = task.begin_file("p=1")
-    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("x")
+    return path
 
 
 def record(dest: Path) -> None:
@@ -84,10 +83,11 @@ def test_a_manifest_bears_the_stamp_of_its_job(job: Job):
 
 
 def test_a_task_that_ends_after_its_job_was_recorded_saves_no_manifest(job: Job):
-    counted, late = job.task(0), job.task(1)
-    for task in (counted, late):
-        write(task)
+    counted = job.task(0)
+    write(counted)
     counted.save()
+    late = job.task(1)
+    write(late)
     record(job.dest)
     with pytest.raises(Py4JJavaError, match="the job is recorded, so a task can no longer join it"):
         late.save()
@@ -162,6 +162,7 @@ class Sleeper:
 
     job: Job
     task: Task
+    file: Path
     saving: Future[None]
     awake: Path
 
@@ -177,13 +178,13 @@ def sleeper(job: Job, spark: SparkSession, tmp_path: Path) -> Any:
     names = {"sleeping.asleep": str(asleep), "sleeping.awake": str(awake)}
     sleepy = configuration_with(spark, "SleepingFileSystem", names)
     task = job.task(configuration=sleepy)
-    write(task)
+    file = write(task)
     with ThreadPoolExecutor(1) as threads:
         saving = threads.submit(task.save)
         while not asleep.exists():
             assert not saving.done(), saving.result()
             time.sleep(0.02)
-        yield Sleeper(job, task, saving, awake)
+        yield Sleeper(job, task, file, saving, awake)
         awake.touch()
 
 
@@ -233,7 +234,49 @@ def test_a_task_attempt_that_may_count_keeps_its_files(sleeper: Sleeper):
     with pytest.raises(Py4JJavaError, match=NOT_KNOWN):
         sleeper.wake()
     sleeper.task.protocol.abortTask(sleeper.task.context)  # as Spark does
-    assert len(list(sleeper.task.attempt.iterdir())) == 1
+    assert sleeper.file.exists()
+
+
+def test_a_task_attempt_that_has_saved_its_manifest_keeps_its_files_when_spark_aborts_it(job: Job):
+    """As when its answer is lost on the way to the driver."""
+    task = job.task()
+    file = write(task)
+    task.save()
+    task.protocol.abortTask(task.context)
+    assert file.exists()
+
+
+def test_a_task_attempt_whose_save_has_failed_keeps_its_files(job: Job):
+    """The request that failed may have been done."""
+    task = job.task()
+    file = write(task)
+    manifests = job.directory / "manifests"
+    manifests.rmdir()
+    manifests.touch()
+    with pytest.raises(Py4JJavaError, match="cannot save the manifest, tried 5 times"):
+        task.save()
+    task.protocol.abortTask(task.context)
+    assert file.exists()
+
+
+def test_a_task_attempt_that_did_not_try_to_save_removes_its_files_and_no_others(job: Job):
+    other = write(job.task(2))
+    aborted = job.task(3)
+    files = [write(aborted), aborted.begin_file(None), aborted.begin_file("p=2")]
+    files[1].write_text("x")
+    aborted.protocol.abortTask(aborted.context)
+    assert [file.exists() for file in files] == [False, False, False]
+    assert other.exists()
+    assert all(file.parent.is_dir() for file in files)  # others may be about to write there
+
+
+def test_a_task_that_outlives_its_job_leaves_no_directories_that_it_has_made(job: Job):
+    late = job.task()
+    job.abort()
+    for partition in ("p=1", "p=2", None):
+        late.begin_file(partition).write_text("x")
+    late.protocol.abortTask(late.context)
+    assert not (job.dest / "_temporary").exists()
 
 
 @pytest.mark.parametrize("is_named", [True, False])

@@ -97,7 +97,7 @@ def test_a_refused_commit_raises_our_sentence_and_leaves_the_destination(
     def replace_a_manifest(event: Event) -> None:
         if isinstance(event, StageStarted) and event.stage == "job_stage_load_manifests":
             path = sorted(dest.rglob("*-manifest.json"))[0]
-            path.write_bytes(path.read_bytes().replace(b'"taskAttemptID":"', b'"taskAttemptID":"z'))
+            path.write_bytes(path.read_bytes().replace(b'"version":1', b'"version": 1'))
 
     installation = install(spark, on_event=replace_a_manifest)
     try:

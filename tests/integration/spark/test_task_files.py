@@ -6,6 +6,8 @@ import json
 import os
 import socket
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
 from py4j.protocol import Py4JJavaError
@@ -13,11 +15,14 @@ from pyspark.sql import SparkSession
 
 import ray_committer
 from ray_committer import CommitOptions
-from tests.integration.spark.tasks import Task, set_up
+from ray_committer.protocol.staging import key_of, tokens_in
+from ray_committer.protocol.uri import Location
+from tests.integration.spark.tasks import JOB_ID, Task, configuration_with, set_up
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
-EXAMPLES = Path(__file__).parents[2] / "data" / "hidden_names.json"
+DATA = Path(__file__).parents[2] / "data"
+FILE_SYSTEMS = ("org.apache.hadoop.fs.LocalFileSystem", "MeteredFileSystem")
 
 
 @pytest.fixture
@@ -25,28 +30,105 @@ def task(installation, spark: SparkSession, tmp_path: Path) -> Task:
     return set_up(spark, tmp_path / "table").task()
 
 
-def test_files_of_all_partitions_lie_side_by_side(task: Task):
+def staged(task: Task, directory: Path) -> Path:
+    """Where files for a directory of the output lie."""
+    key = key_of(Location("file", "", str(directory)), Location("file", "", str(task.dest)))
+    return task.tasks / "in" / key
+
+
+def test_files_lie_beside_those_of_other_tasks_for_the_same_directory(task: Task):
     partitions = ("p=1/q=a%3Ab", "p=2/q=x")
     begun = [task.begin_file(partition) for partition in partitions]
-    for path in begun:
-        assert path.parent == task.attempt
+    for path, partition in zip(begun, partitions, strict=True):
+        assert path.parent == staged(task, task.dest / partition)
         path.write_text("x")
-    (name,) = {path.name.partition("-")[2] for path in begun}  # Spark gives both the same
-    assert name.startswith("part-00003")
-    assert name.endswith(".txt")
+    (name,) = {path.name for path in begun}  # Spark gives both the same
+    assert name == f"part-00003-{JOB_ID}-{task.token}.txt"
     assert task.commit() == {
         str(path): f"{task.dest}/{partition}/{name}"
         for path, partition in zip(begun, partitions, strict=True)
     }
     assert task.directories() == {f"{task.dest}/{partition}": 2 for partition in partitions}
+    assert not task.attempt.exists()
+
+
+def test_files_of_the_destination_itself_lie_in_one_of_64_directories(installation, spark, tmp_path):
+    task = set_up(spark, tmp_path / "table").task(67)
+    begun = task.begin_file(None)
+    assert begun == task.tasks / "root" / "03" / f"part-00067-{JOB_ID}-{task.token}.txt"
+    begun.write_text("x")
+    assert task.commit() == {str(begun): f"{task.dest}/{begun.name}"}
+    assert task.directories() == {}
+
+
+def test_attempts_of_a_task_have_names_of_their_own(installation, spark, tmp_path):
+    job = set_up(spark, tmp_path / "table")
+    names = {job.task(3, attempt).begin_file("p=1").name for attempt in (0, 1, 10, 2**31 - 1)}
+    assert len(names) == 4
+
+
+@pytest.mark.parametrize(
+    ("suffix", "end"),
+    [
+        ("_00003.c000.parquet", "_00003.c000.parquet"),
+        ("-c001.csv", "-c001.csv"),
+        (".c000.txt.gz", ".c000.txt.gz"),
+        ("", ""),
+        ("odd", "-odd"),
+    ],
+)
+def test_spark_finds_what_it_looks_for_at_the_end_of_a_name(task: Task, suffix: str, end: str):
+    name = task.begin_file("p=1", "", suffix).name
+    assert name == f"part-00003-{JOB_ID}-{task.token}{end}"
+    assert tokens_in(name) == [task.token]
+    buckets = task.jvm.org.apache.spark.sql.execution.datasources.BucketingUtils
+    bucket = buckets.getBucketId(name)
+    assert (bucket.get() if bucket.isDefined() else None) == (3 if "_" in suffix else None)
 
 
 def test_a_file_for_a_location_outside_of_the_table(task: Task, tmp_path: Path):
-    begun = task.begin_file_at(tmp_path / "elsewhere")
-    assert begun.parent == task.attempt
+    begun = task.begin_file_at(tmp_path / "else where")
+    assert begun.parent == staged(task, tmp_path / "else where")
     begun.write_text("x")
-    assert task.commit() == {str(begun): f"{tmp_path}/elsewhere/{begun.name.partition('-')[2]}"}
-    assert task.directories().keys() == {f"{tmp_path}/elsewhere"}
+    assert task.commit() == {str(begun): f"{tmp_path}/else where/{begun.name}"}
+    assert task.directories().keys() == {f"{tmp_path}/else where"}
+
+
+def test_a_location_inside_of_the_table_is_its_directory(task: Task):
+    assert task.begin_file_at(task.dest / "p=1").parent == staged(task, task.dest / "p=1")
+    assert task.begin_file("p=1", "", "-c001").parent == staged(task, task.dest / "p=1")
+    assert task.begin_file_at(task.dest).parent == task.tasks / "root" / "03"
+
+
+def test_two_files_of_one_name_for_one_directory_are_both_kept_for_the_commit_to_refuse(task: Task):
+    first, second = task.begin_file_at(task.dest / "p=1"), task.begin_file("p=1")
+    assert second == task.attempt / f"0-{first.name}"
+    for path in (first, second):
+        path.write_text("x")
+    assert set(task.commit()) == {str(first), str(second)}
+    with pytest.raises(ray_committer.errors.PreflightError, match="p=1/part-00003"):
+        ray_committer.commit_job(str(task.dest), options=CommitOptions(expected_tasks=1))
+
+
+def test_java_stages_as_python_does(spark: SparkSession):
+    examples = json.loads((DATA / "staging.json").read_text())
+    jvm: Any = spark._jvm
+    staging, path = jvm.io.raycommitter.Staging, jvm.org.apache.hadoop.fs.Path
+    attempt = jvm.org.apache.hadoop.mapreduce.TaskAttemptID.forName(
+        "attempt_202401011200333_0007_m_000007_33"
+    )
+    for example in examples["keys"]:
+        places = [urlsplit(example[name]) for name in ("directory", "destination")]
+        directory, dest = (path(one.scheme, one.netloc or None, unquote(one.path)) for one in places)
+        assert staging.directoryOf(directory, dest, attempt) == f"in/{example['key']}", example
+    found = staging.patternOf(attempt)
+    for example in examples["names"]:
+        assert found.matcher(example["name"]).find() == ("0000000700000021" in example["tokens"])
+    for example in examples["attempts"]:
+        if example["token"] is not None and len(example["task_attempt_id"].split("_")) == 6:
+            attempt = jvm.org.apache.hadoop.mapreduce.TaskAttemptID.forName(example["task_attempt_id"])
+            assert staging.tokenOf(attempt) == f"-{example['token']}"
+            assert staging.directoryOf(path("/t"), path("/t"), attempt) == f"root/{example['root']}"
 
 
 def test_what_was_not_announced_keeps_its_place(task: Task):
@@ -55,11 +137,13 @@ def test_what_was_not_announced_keeps_its_place(task: Task):
     extra.parent.mkdir(parents=True)
     extra.write_text("y")
     (task.attempt / "0").write_text("z")
-    (task.attempt / ".0-part-00003.txt.crc").write_text("a checksum of Hadoop's, which stays")
+    for name in ("_metadata", "part-r-00007", "000007_0"):
+        (task.attempt / name).write_text("named by its format")
     found = task.commit()
     assert found[str(extra)] == f"{task.dest}/p=9/deeper/a:b.side"
     assert found[str(task.attempt / "0")] == f"{task.dest}/0"
-    assert len(found) == 3
+    assert found[str(task.attempt / "_metadata")] == f"{task.dest}/_metadata"
+    assert len(found) == 6
     assert task.directories() == {
         f"{task.dest}/p=1": 1,
         f"{task.dest}/p=9": 1,
@@ -67,29 +151,96 @@ def test_what_was_not_announced_keeps_its_place(task: Task):
     }
 
 
-def test_what_a_writer_leaves_beside_its_file_goes_with_that(task: Task):
+@pytest.mark.parametrize("filesystem", FILE_SYSTEMS)
+def test_what_a_writer_leaves_beside_its_file_goes_with_that(
+    installation, spark: SparkSession, tmp_path: Path, filesystem: str
+):
+    task = set_up(
+        spark, tmp_path / "table", configuration=configuration_with(spark, filesystem, {})
+    ).task()
     begun = task.begin_file("p=1/q=a%3Ab")
     begun.write_text("x")
     beside = begun.with_name(begun.name + ".idx")
     beside.write_text("its index")
-    name = begun.name.partition("-")[2]
+    begun.with_name(f".{begun.name}.crc").write_text("a checksum of Hadoop's, which stays")
+    begun.with_name("without a token").write_text("of nobody")
+    begun.with_name(f"a-{task.token[:-1]}9.txt").write_text("of another attempt")
     assert task.commit() == {
-        str(begun): f"{task.dest}/p=1/q=a%3Ab/{name}",
-        str(beside): f"{task.dest}/p=1/q=a%3Ab/{name}.idx",
+        str(begun): f"{task.dest}/p=1/q=a%3Ab/{begun.name}",
+        str(beside): f"{task.dest}/p=1/q=a%3Ab/{begun.name}.idx",
     }
 
 
-def test_a_writer_may_make_a_directory_of_its_file(task: Task):
+def test_a_task_asks_for_each_of_its_files_where_there_are_too_many_to_list(
+    installation, spark: SparkSession, tmp_path: Path
+):
+    configuration = configuration_with(spark, "MeteredFileSystem", {})
+    task = set_up(spark, tmp_path / "table", configuration=configuration).task()
+    begun = [task.begin_file(partition, "", f".c{n}") for partition in ("p=1", "p=2") for n in range(3)]
+    for path in begun:
+        path.write_text("x")
+    for number in range(1000 - 3 - 1):
+        begun[0].with_name(f"{number}").touch()
+    fs = task.jvm.org.apache.hadoop.fs.Path(str(task.dest)).getFileSystem(configuration)
+    for requests in ({"status": 0, "list": 3}, {"status": 3, "list": 3}):
+        fs.reset(0)
+        task.committer.commitTask(task.context)
+        files = {entry["s"].removeprefix("file://") for entry in task.manifest()["files"]}
+        assert files == {str(path) for path in begun}
+        lines = [line.split() for line in fs.counts().splitlines()]
+        found = {
+            name: sum(int(n) for _, operation, kind, n in lines if (operation, kind) in kinds)
+            for name, kinds in {"status": [("status", "data:")], "list": [("list", "job:")]}.items()
+        }
+        assert found == requests
+        begun[0].with_name("999").touch()
+
+
+def test_many_directories_of_a_jvm_that_makes_each_in_a_process_are_flat(task: Task):
+    begun = [task.begin_file(f"p={number}") for number in range(34)]
+    for path in begun:
+        path.write_text("x")
+    assert [path.parent == task.attempt for path in begun] == [False] * 32 + [True] * 2
+    assert [path.name.partition("-")[0] for path in begun[32:]] == ["0", "1"]
+    beside = begun[33].with_name(begun[33].name + ".idx")
+    beside.write_text("its index")
+    name = begun[0].name
+    expected = {str(path): f"{task.dest}/p={number}/{name}" for number, path in enumerate(begun)}
+    assert task.commit() == expected | {str(beside): f"{task.dest}/p=33/{name}.idx"}
+    assert len(task.directories()) == 34
+    report = ray_committer.commit_job(str(task.dest), options=CommitOptions(expected_tasks=1))
+    assert report.files == 35
+
+
+def test_at_most_4096_directories_are_shared(installation, spark: SparkSession, tmp_path: Path):
+    configuration = configuration_with(spark, "MeteredFileSystem", {})
+    task = set_up(spark, tmp_path / "table", configuration=configuration).task()
+    for number in range(4096):
+        task.protocol.newTaskTempFile(*task.arguments(f"p={number}"))
+    assert task.begin_file("p=4096").parent == task.attempt
+    assert task.begin_file("p=4095", "", "-c001").parent == staged(task, task.dest / "p=4095")
+
+
+@pytest.mark.parametrize("filesystem", FILE_SYSTEMS)
+def test_a_directory_that_a_writer_makes_of_its_file_is_moved_to_the_attempts_own(
+    installation, spark: SparkSession, tmp_path: Path, filesystem: str
+):
+    configuration = configuration_with(spark, filesystem, {})
+    task = set_up(spark, tmp_path / "table", configuration=configuration).task()
     begun = task.begin_file("p=1")
     (begun / "deeper").mkdir(parents=True)
     (begun / "deeper" / "x").write_text("x")
-    name = begun.name.partition("-")[2]
-    assert task.commit() == {str(begun / "deeper" / "x"): f"{task.dest}/p=1/{name}/deeper/x"}
+    name = begun.name
+    own = task.attempt / f"0-{name}"
+    assert task.commit() == {str(own / "deeper" / "x"): f"{task.dest}/p=1/{name}/deeper/x"}
+    assert not begun.exists()
     assert task.directories() == {
         f"{task.dest}/p=1": 1,
         f"{task.dest}/p=1/{name}": 2,
         f"{task.dest}/p=1/{name}/deeper": 3,
     }
+    report = ray_committer.commit_job(str(task.dest), options=CommitOptions(expected_tasks=1))
+    assert report.files == 1
 
 
 def test_a_file_that_was_begun_and_is_gone_fails_the_task(task: Task):
@@ -105,7 +256,7 @@ def test_a_file_that_was_begun_and_is_gone_fails_the_task(task: Task):
 
 def test_java_passes_over_the_same_names_as_python(task: Task):
     names = task.jvm.io.raycommitter.HiddenNames
-    examples = json.loads(EXAMPLES.read_text())
+    examples = json.loads((DATA / "hidden_names.json").read_text())
     found = [
         {
             "path": (path := example["path"]),
@@ -124,7 +275,7 @@ def test_what_is_no_output_is_passed_over_and_the_commit_names_it(task: Task):
     asked.write_text("y")
     for name in (".nfs0001", ".fuse_hidden2", "a._COPYING_", "_other", ".zfs/a", "p=2/.smbdelete3"):
         place = task.attempt / name
-        place.parent.mkdir(exist_ok=True)
+        place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text("z")
     os.mkfifo(task.attempt / "fifo")
     with socket.socket(socket.AF_UNIX) as listening:
@@ -134,8 +285,7 @@ def test_what_is_no_output_is_passed_over_and_the_commit_names_it(task: Task):
             listening.bind("socket")
         finally:
             os.chdir(here)
-    name = begun.name.partition("-")[2]
-    assert set(task.commit().values()) == {f"{task.dest}/p=1/{name}", f"{task.dest}/{asked.name}"}
+    assert set(task.commit().values()) == {f"{task.dest}/p=1/{begun.name}", f"{task.dest}/{asked.name}"}
     passed = [".fuse_hidden2", ".nfs0001", ".zfs", "_other", "a._COPYING_", "fifo", "p=2/.smbdelete3"]
     expected = {"number": 8, "names": [*passed, "socket"]}
     assert json.loads(task.manifest()["extraData"]["ray_committer.passed_over"]) == expected
@@ -179,7 +329,7 @@ def test_no_name_of_a_file_or_directory_may_be_one_that_a_jvm_does_not_find(
     ):
         with pytest.raises(Py4JJavaError, match="names of files are not UTF-8 in th"):
             begin()
-    assert task.begin_file("p=1").parent == task.attempt
+    assert task.begin_file("p=1").name.startswith("part-")
     if not is_driver:
         with pytest.raises(
             Py4JJavaError, match="caf\u00e9: names of files are not UTF-8 in the driver's JVM"

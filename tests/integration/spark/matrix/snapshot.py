@@ -12,9 +12,10 @@ from pyspark.sql import DataFrame
 from tests.integration.spark.matrix.place import Place, shown
 
 RANDOM = re.compile(
-    r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?<=hive_)\d{4}(-\d\d){2}_\d\d(-\d\d){2}_\d+_\d+"
+    r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(-[0-9a-f]{16}(?=[._-]|$))?|(?<=hive_)\d{4}(-\d\d){2}_\d\d(-\d\d){2}_\d+_\d+"
 )
-"""What each write has in its names alone: a job's UUID, the time in a staging directory of Hive."""
+"""What each write has in its names alone: a job's UUID, the token of a task attempt behind it, the time
+in a staging directory of Hive."""
 
 Snapshot = dict[str, list[str]]
 

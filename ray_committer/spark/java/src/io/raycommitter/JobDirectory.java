@@ -50,8 +50,12 @@ final class JobDirectory {
         return new Path(attemptDir, "manifests");
     }
 
+    Path tasks() {
+        return new Path(attemptDir, "tasks");
+    }
+
     Path taskAttemptDir(String taskAttemptId) {
-        return new Path(new Path(attemptDir, "tasks"), taskAttemptId);
+        return new Path(tasks(), taskAttemptId);
     }
 
     /** Returns the command that commits or aborts this job, to be pasted into a shell. */
@@ -179,29 +183,21 @@ final class JobDirectory {
         }
     }
 
-    /**
-     * Removes the empty directories of a task that still ran after the job's clean-up. Returns false if
-     * the job is still there.
-     */
-    boolean removeLeftovers(FileSystem fs) throws IOException {
-        boolean isOver = state(fs) == null;
-        if (isOver) {
-            removeIfEmpty(fs, new Path(attemptDir, "tasks"));
-            removeIfEmpty(fs, attemptDir);
-            removeIfEmpty(fs, attemptDir.getParent());
-            removeIfEmpty(fs, attemptDir.getParent().getParent());
+    /** Removes the empty directories that a task has made after the job's clean-up. */
+    void removeLeftovers(FileSystem fs) {
+        removeIfEmpty(fs, new Path(tasks(), "in"));
+        removeIfEmpty(fs, new Path(tasks(), "root"));
+        for (Path path = tasks(); path.depth() > dest.depth(); path = path.getParent()) {
+            removeIfEmpty(fs, path);
         }
-        return isOver;
     }
 
-    /** Ignores errors: another job may use the directory, or it may be gone already. */
-    static void removeIfEmpty(FileSystem fs, Path directory) {
+    /** Returns whether it was removed. Ignores errors: it may be another job's, or be gone already. */
+    static boolean removeIfEmpty(FileSystem fs, Path directory) {
         try {
-            if (!fs.listStatusIterator(directory).hasNext()) {
-                fs.delete(directory, false);
-            }
+            return !fs.listStatusIterator(directory).hasNext() && fs.delete(directory, false);
         } catch (IOException e) {
-            // An empty directory that remains does no harm.
+            return false;
         }
     }
 

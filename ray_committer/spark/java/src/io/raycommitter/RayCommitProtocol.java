@@ -200,21 +200,17 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
     public String newTaskTempFile(
             TaskAttemptContext context, Option<String> directory, FileNameSpec spec)
             throws IOException {
-        if (!isActive() || !directory.isDefined()) {
-            String file = super.newTaskTempFile(context, directory, spec);
-            if (isActive()) {
-                FileNames.require(new Path(file), areNamesUtf8);
-                committer.addFile(file);
+        if (!isActive()) {
+            return super.newTaskTempFile(context, directory, spec);
+        }
+        Path target = new Path(dest);
+        if (directory.isDefined()) {
+            target = TaskScan.join(target, directory.get());
+            if (dynamicPartitionOverwrite) {
+                committer.addPartitionPath(directory.get());
             }
-            return file;
         }
-        String name = getFilename(context, spec);
-        Path place = TaskScan.join(new Path(dest), directory.get() + "/" + name);
-        FileNames.require(place, areNamesUtf8);
-        if (dynamicPartitionOverwrite) {
-            committer.addPartitionPath(directory.get());
-        }
-        return committer.newPartitionFile(directory.get(), name).toString();
+        return newFile(context, target, spec);
     }
 
     /** Spark calls this for partitions whose location is outside of the table's directory. */
@@ -225,10 +221,27 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
         if (!isActive()) {
             return super.newTaskTempFileAbsPath(context, absoluteDirectory, spec);
         }
-        Path target = new Path(absoluteDirectory, getFilename(context, spec));
+        Path target = new Path(absoluteDirectory);
         target = target.getFileSystem(context.getConfiguration()).makeQualified(target);
-        FileNames.require(target, areNamesUtf8);
-        return committer.newAbsoluteFile(target).toString();
+        committer.addAbsoluteRoot(target);
+        return newFile(context, target, spec);
+    }
+
+    private String newFile(TaskAttemptContext context, Path directory, FileNameSpec spec)
+            throws IOException {
+        String name = getFilename(context, spec);
+        FileNames.require(TaskScan.join(directory, name), areNamesUtf8);
+        return committer.newFile(directory, name).toString();
+    }
+
+    /** Puts the attempt into the name, before the number of a bucket, which Spark finds by its place. */
+    @Override
+    public String getFilename(TaskAttemptContext context, FileNameSpec spec) {
+        if (!isActive() || TaskUploads.areNeeded(new Path(dest))) {
+            return super.getFilename(context, spec);
+        }
+        String suffix = Staging.suffixed(context.getTaskAttemptID(), spec.suffix());
+        return super.getFilename(context, new FileNameSpec(spec.prefix(), suffix));
     }
 
     /** Asks Spark's commit coordinator, as every protocol must, so that one attempt per task commits. */

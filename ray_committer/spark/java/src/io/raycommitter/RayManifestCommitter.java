@@ -1,8 +1,6 @@
 package io.raycommitter;
 
 import java.io.IOException;
-import java.util.LinkedHashMap;
-import java.util.Map;
 import java.util.TreeSet;
 import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.fs.FileSystem;
@@ -10,6 +8,7 @@ import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.mapreduce.JobContext;
 import org.apache.hadoop.mapreduce.JobStatus;
 import org.apache.hadoop.mapreduce.TaskAttemptContext;
+import org.apache.hadoop.mapreduce.TaskAttemptID;
 import org.apache.hadoop.mapreduce.lib.output.FileOutputCommitter;
 
 /**
@@ -21,14 +20,11 @@ import org.apache.hadoop.mapreduce.lib.output.FileOutputCommitter;
 public final class RayManifestCommitter extends FileOutputCommitter {
     private final JobDirectory job;
     private final String stamp;
-    private final Path taskAttemptDir;
-    private final Map<String, Path> destinations = new LinkedHashMap<>();
-    private final TreeSet<String> askedNames = new TreeSet<>();
+    private final TaskOutput output;
     private final TreeSet<String> absoluteRoots = new TreeSet<>();
     private final TreeSet<String> partitionPaths = new TreeSet<>();
-    private final TaskUploads uploads; // null where the job's commit renames files
     private long setupMillis;
-    private boolean mayCount;
+    private boolean hasTriedToSave;
     private TaskCommit committed;
 
     RayManifestCommitter(JobDirectory job, String stamp, TaskAttemptContext context)
@@ -36,11 +32,11 @@ public final class RayManifestCommitter extends FileOutputCommitter {
         super(null, context);
         this.job = job;
         this.stamp = stamp;
-        String attempt = context.getTaskAttemptID().toString();
-        this.taskAttemptDir = job.taskAttemptDir(attempt);
-        this.uploads = TaskUploads.areNeeded(job.dest())
-                ? new TaskUploads(fileSystem(context), job, attempt)
-                : null;
+        FileSystem fs = fileSystem(context);
+        TaskAttemptID attempt = context.getTaskAttemptID();
+        this.output = TaskUploads.areNeeded(job.dest())
+                ? new TaskUploads(fs, job, attempt.toString())
+                : new TaskFiles(fs, job, attempt);
     }
 
     /** Remembers a partition whose old files a dynamic overwrite replaces. */
@@ -48,38 +44,14 @@ public final class RayManifestCommitter extends FileOutputCommitter {
         partitionPaths.add(relativePath);
     }
 
-    /** Remembers a file that was asked for where it is: it is output, whatever its name is. */
-    void addFile(String path) {
-        askedNames.add(path.substring(path.lastIndexOf('/') + 1));
+    /** Remembers the location of a partition outside of the table. */
+    void addAbsoluteRoot(Path directory) {
+        absoluteRoots.add(directory.toUri().toString());
     }
 
-    /** Returns where to write a file that the job's commit moves to a partition's directory. */
-    Path newPartitionFile(String partitionPath, String name) {
-        return uploads != null
-                ? uploads.begin(partitionPath + "/" + name)
-                : stage(TaskScan.join(job.dest(), partitionPath + "/" + name));
-    }
-
-    /** Returns where to write a file that the job's commit moves to an absolute destination. */
-    Path newAbsoluteFile(Path destination) throws IOException {
-        if (uploads != null) {
-            throw new IOException("ray_committer: " + destination.getParent() + ": is the location of a"
-                    + " partition outside of its table, where no task can write uploads; write that"
-                    + " partition as a table of its own");
-        }
-        absoluteRoots.add(destination.getParent().toUri().toString());
-        return stage(destination);
-    }
-
-    /**
-     * Remembers where a file goes, and returns a path for it beside the task's other files.
-     *
-     * <p>One directory per partition would have to be created, listed and removed in every task.
-     */
-    private Path stage(Path destination) {
-        String name = destinations.size() + "-" + destination.getName();
-        destinations.put(name, destination);
-        return TaskScan.join(taskAttemptDir, name);
+    /** Returns where to write a file that the job's commit makes visible in a directory. */
+    Path newFile(Path directory, String name) throws IOException {
+        return output.newFile(directory, name);
     }
 
     /** Returns the result of {@link #commitTask}, or null before it. */
@@ -95,7 +67,7 @@ public final class RayManifestCommitter extends FileOutputCommitter {
 
     @Override
     public Path getWorkPath() {
-        return uploads != null ? uploads.workPath() : taskAttemptDir;
+        return output.workPath();
     }
 
     @Override
@@ -122,17 +94,12 @@ public final class RayManifestCommitter extends FileOutputCommitter {
         throw new IOException("ray_committer: only RayCommitProtocol aborts job " + job.jobId());
     }
 
-    /** Creates the work directory, so that its absence at commit means that it was removed. */
+    /** Makes no directory: what is begun is known, and is there or missing at the commit. */
     @Override
     public void setupTask(TaskAttemptContext context) throws IOException {
         long began = System.nanoTime();
-        FileSystem fs = fileSystem(context);
-        job.requireOpen(fs, stamp);
-        if (uploads != null) {
-            TaskUploads.requireMagic(fs, job.dest());
-        } else if (!fs.mkdirs(taskAttemptDir)) {
-            throw new IOException(taskAttemptDir + ": cannot create the task's work directory");
-        }
+        job.requireOpen(fileSystem(context), stamp);
+        output.requireStore();
         setupMillis = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - began);
     }
 
@@ -144,22 +111,13 @@ public final class RayManifestCommitter extends FileOutputCommitter {
 
     @Override
     public void commitTask(TaskAttemptContext context) throws IOException {
-        FileSystem fs = fileSystem(context);
         TaskManifestWriter writer = new TaskManifestWriter(
-                fs, job, stamp, context.getTaskAttemptID(), setupMillis);
+                fileSystem(context), job, stamp, context.getTaskAttemptID(), setupMillis);
         try {
-            SavedManifest saved = uploads != null
-                    ? writer.save(uploads)
-                    : writer.save(scan(fs));
-            committed = TaskCommit.of(saved, partitionPaths, absoluteRoots);
-        } catch (JobDirectory.NotKnownException e) {
-            mayCount = true;
-            throw e;
+            committed = TaskCommit.of(output.save(writer), partitionPaths, absoluteRoots);
+        } finally {
+            hasTriedToSave = writer.hasTried();
         }
-    }
-
-    private TaskScan scan(FileSystem fs) throws IOException {
-        return TaskScan.of(fs, job.dest(), taskAttemptDir, askedNames, destinations);
     }
 
     /** Removes the attempt's files, but no manifest: it may be another attempt's. Idempotent. */
@@ -176,17 +134,13 @@ public final class RayManifestCommitter extends FileOutputCommitter {
     }
 
     private void abortTask(FileSystem fs) throws IOException {
-        if (mayCount && job.state(fs) != null) {
-            return; // A commit of the job may still need the files.
+        if (hasTriedToSave && job.state(fs) != null) {
+            return; // A commit of the job may need the files.
         }
-        if (uploads == null) {
-            fs.delete(taskAttemptDir, true);
+        output.abort();
+        if (job.state(fs) == null) {
+            output.removeLeftovers();
             job.removeLeftovers(fs);
-            return;
-        }
-        uploads.abort();
-        if (job.removeLeftovers(fs)) {
-            uploads.removeLeftovers();
         }
     }
 

@@ -43,6 +43,7 @@ final class TaskManifestWriter {
     private final String taskAttemptId;
     private final long setupMillis;
     private final long began = System.nanoTime();
+    private boolean hasTried;
 
     /** Call this before the files of the attempt are looked for: the commit of the task begins here. */
     TaskManifestWriter(
@@ -53,6 +54,11 @@ final class TaskManifestWriter {
         this.taskId = attempt.getTaskID().toString();
         this.taskAttemptId = attempt.toString();
         this.setupMillis = setupMillis;
+    }
+
+    /** Returns whether a commit of the job may have found, or may still find, this attempt's manifest. */
+    boolean hasTried() {
+        return hasTried;
     }
 
     SavedManifest save(TaskScan scan) throws IOException {
@@ -142,6 +148,7 @@ final class TaskManifestWriter {
                 } else if (job.isCounted(fs, stamp, target.getName(), bytes)) {
                     return; // Only the answer to an earlier try was lost.
                 }
+                hasTried = true;
                 once.save(bytes, target);
                 job.isCounted(fs, stamp, target.getName(), bytes);
                 return;
@@ -183,6 +190,10 @@ final class TaskManifestWriter {
             Thread.currentThread().interrupt();
             throw new InterruptedIOException("interrupted while saving a manifest");
         }
+    }
+
+    static String sha256(String text) {
+        return sha256(text.getBytes(StandardCharsets.UTF_8));
     }
 
     static String sha256(byte[] bytes) {

@@ -4,7 +4,6 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.File;
-import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.lang.reflect.Method;
 import java.net.URI;
@@ -13,10 +12,8 @@ import java.nio.file.InvalidPathException;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.attribute.BasicFileAttributes;
 import java.util.ArrayList;
-import java.util.HashMap;
-import java.util.LinkedHashSet;
+import java.util.HashSet;
 import java.util.List;
-import java.util.Map;
 import java.util.Set;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
@@ -24,57 +21,21 @@ import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RemoteIterator;
 
 /**
- * Lists the files of a task attempt, as the entries of its manifest.
+ * The entries of a task attempt's manifest: its files, and the directories that the job's commit needs.
  *
- * <p>It makes one listing per directory and no other store call: sizes, times and etags are in it.
+ * <p>Files that are not regular are passed over, and hidden names are, unless the task has asked for them.
  */
 final class TaskScan {
     private final FileSystem fs;
     private final Path dest;
-    private final Map<String, Path> destinationsByNumber = new HashMap<>();
+    private final Set<Path> targets = new HashSet<>();
     private final List<String> passedOver = new ArrayList<>();
     private final ArrayNode files = JsonNodeFactory.instance.arrayNode();
     private final ArrayNode directories = JsonNodeFactory.instance.arrayNode();
 
-    private TaskScan(FileSystem fs, Path dest, Map<String, Path> destinations) {
+    TaskScan(FileSystem fs, Path dest) {
         this.fs = fs;
         this.dest = dest;
-        destinations.forEach((name, path) -> destinationsByNumber.put(numberOf(name), path));
-    }
-
-    /**
-     * Scans a task attempt directory.
-     *
-     * <p>A file that a writer left beside a file of {@code destinations}, with a name that begins with
-     * the same number, goes to the same directory as that file. All other files go to the same place
-     * below {@code dest} as they have below {@code root}. Files that are not regular are passed over, and
-     * hidden names are, unless the task has asked for them.
-     *
-     * @param asked the names that the task has asked for, but for those of {@code destinations}
-     * @param destinations destinations of files in it, by their names: a number, "-", and the final name
-     * @throws FileNotFoundException if the directory or one of the named files is missing
-     */
-    static TaskScan of(
-            FileSystem fs, Path dest, Path root, Set<String> asked, Map<String, Path> destinations)
-            throws IOException {
-        TaskScan scan = new TaskScan(fs, dest, destinations);
-        Set<String> missing = new LinkedHashSet<>(destinations.keySet());
-        RemoteIterator<FileStatus> listing = fs.listStatusIterator(root);
-        while (listing.hasNext()) {
-            FileStatus status = listing.next();
-            String name = status.getPath().getName();
-            boolean isAsked = destinations.containsKey(name) || asked.contains(name);
-            if (scan.add(status, name, scan.destinationOf(name), isAsked)) {
-                missing.remove(name);
-            }
-        }
-        if (!missing.isEmpty()) {
-            throw new FileNotFoundException(root + ": files that the task began are missing: "
-                    + missing + "; run the task again, or, if the format leaves out files without"
-                    + " rows, set " + SettingNames.COMMIT + "=spark for this write");
-        }
-        destinations.values().stream().map(Path::getParent).distinct().forEach(scan::addDirectory);
-        return scan;
     }
 
     ArrayNode files() {
@@ -85,7 +46,7 @@ final class TaskScan {
         return directories;
     }
 
-    /** Returns the paths of what is there and no output, relative to the task attempt's directory. */
+    /** Returns the names of what is there and no output. */
     List<String> passedOver() {
         return passedOver;
     }
@@ -97,30 +58,23 @@ final class TaskScan {
                 base.getScheme(), base.getAuthority(), base.getPath() + "/" + relative);
     }
 
-    private Path destinationOf(String name) {
-        String number = numberOf(name);
-        Path destination = destinationsByNumber.get(number);
-        return destination == null
-                ? join(dest, name)
-                : join(destination.getParent(), name.substring(number.length() + 1));
-    }
-
-    /** Returns the text before the first "-"; empty for a name without one. */
-    private static String numberOf(String name) {
-        return name.substring(0, Math.max(0, name.indexOf('-')));
+    /** Returns whether a file is a checksum of Hadoop's local file system, which is of a name, not a file. */
+    static boolean isChecksum(String name) {
+        return name.startsWith(".") && name.endsWith(".crc");
     }
 
     /**
      * Adds a file, or a directory and what is in it.
      *
+     * @param path its name where the task wrote it, for the report if it is passed over
      * @param isAsked whether the task has asked for it by its name, or for a directory that it is in
      * @return whether it is output
      */
-    private boolean add(FileStatus status, String path, Path target, boolean isAsked)
+    boolean add(FileStatus status, String path, Path target, boolean isAsked)
             throws IOException {
         String name = status.getPath().getName();
-        if (!status.isDirectory() && name.startsWith(".") && name.endsWith(".crc")) {
-            return true; // Checksums of Hadoop's local file system describe the name, not the file.
+        if (!status.isDirectory() && isChecksum(name)) {
+            return true;
         }
         boolean isHidden = isAsked
                 ? HiddenNames.isOfFileSystem(name)
@@ -165,6 +119,13 @@ final class TaskScan {
         String etag = etagOf(status);
         if (etag != null) {
             entry.put("e", etag);
+        }
+    }
+
+    /** Adds a directory into which files go; the destination itself is always there. */
+    void addTarget(Path target) {
+        if (!target.equals(dest) && targets.add(target)) {
+            addDirectory(target);
         }
     }
 

@@ -24,7 +24,7 @@ import org.slf4j.LoggerFactory;
  * client leaves the upload pending and describes it in a file {@code .pending}, and readers see nothing.
  * No class of the client is named here, so that the jar needs none.
  */
-final class TaskUploads {
+final class TaskUploads implements TaskOutput {
     private static final Logger LOG = LoggerFactory.getLogger(TaskUploads.class);
     private static final String CAPABILITY = "fs.s3a.capability.magic.committer";
     private static final String IN_MEMORY =
@@ -67,14 +67,32 @@ final class TaskUploads {
     }
 
     /** Returns the directory that stands for the destination while the task writes. */
-    Path workPath() {
+    @Override
+    public Path workPath() {
         return base;
     }
 
-    /** Returns where to write a file, given by its path below the destination. */
-    Path begin(String relative) {
+    @Override
+    public void requireStore() throws IOException {
+        requireMagic(fs, job.dest());
+    }
+
+    @Override
+    public Path newFile(Path directory, String name) throws IOException {
+        String below = Staging.relative(directory, job.dest());
+        if (below == null) {
+            throw new IOException("ray_committer: " + directory + ": is the location of a"
+                    + " partition outside of its table, where no task can write uploads; write that"
+                    + " partition as a table of its own");
+        }
+        String relative = below.isEmpty() ? name : below + "/" + name;
         begun.add(relative);
         return TaskScan.join(base, relative);
+    }
+
+    @Override
+    public SavedManifest save(TaskManifestWriter writer) throws IOException {
+        return writer.save(this);
     }
 
     /**
@@ -114,8 +132,9 @@ final class TaskUploads {
         }
     }
 
-    /** Aborts the uploads, then deletes what described them. Idempotent. */
-    void abort() throws IOException {
+    /** Aborts the uploads, then deletes what described them. */
+    @Override
+    public void abort() throws IOException {
         try (MultipartUploader uploader = fs.createMultipartUploader(job.dest()).build()) {
             for (PendingUpload upload : read(list())) {
                 upload.abort(uploader);
@@ -124,8 +143,8 @@ final class TaskUploads {
         }
     }
 
-    /** Removes the empty directories of a task that still ran after the job's clean-up. */
-    void removeLeftovers() {
+    @Override
+    public void removeLeftovers() {
         JobDirectory.removeIfEmpty(fs, attemptDir.getParent());
         for (Path path = jobDir; path.depth() > job.dest().depth(); path = path.getParent()) {
             JobDirectory.removeIfEmpty(fs, path);

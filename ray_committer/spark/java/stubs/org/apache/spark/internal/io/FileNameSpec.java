@@ -2,5 +2,9 @@
 package org.apache.spark.internal.io;
 
 public final class FileNameSpec {
-    private FileNameSpec() {}
+    public FileNameSpec(String prefix, String suffix) {}
+
+    public native String prefix();
+
+    public native String suffix();
 }

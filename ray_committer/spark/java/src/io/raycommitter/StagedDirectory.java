@@ -1,0 +1,103 @@
+package io.raycommitter;
+
+import java.io.File;
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.regex.Pattern;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.LocalFileSystem;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.RemoteIterator;
+
+/** What one task attempt has in a directory that all tasks of its job share. */
+final class StagedDirectory {
+    /** Names in one answer of a store. */
+    private static final int PAGE = 1000;
+
+    private final FileSystem fs;
+    private final Path source;
+    private final Path target;
+    private final Pattern token;
+    private final Set<String> begun = new TreeSet<>();
+    private final List<FileStatus> found = Collections.synchronizedList(new ArrayList<>());
+
+    StagedDirectory(FileSystem fs, Path source, Path target, Pattern token) {
+        this.fs = fs;
+        this.source = source;
+        this.target = target;
+        this.token = token;
+    }
+
+    Path source() {
+        return source;
+    }
+
+    /** Returns the directory that the job's commit moves the files to. */
+    Path target() {
+        return target;
+    }
+
+    /** Returns the names of the files that the task has begun. */
+    Set<String> begun() {
+        return begun;
+    }
+
+    /** Returns what the looks have found. */
+    List<FileStatus> found() {
+        return found;
+    }
+
+    /** Finds all files of the attempt by one request, or returns false: then each needs one of its own. */
+    boolean find() throws IOException {
+        // Hadoop's own file system of local disks makes several requests for each name that it lists.
+        if (fs instanceof LocalFileSystem) {
+            String[] names = new File(source.toUri().getPath()).list();
+            for (String name : names == null ? new String[0] : names) {
+                if (isOwn(name)) {
+                    find(name);
+                }
+            }
+            return true;
+        }
+        List<FileStatus> listed = list(fs, source, PAGE);
+        if (listed.size() == PAGE) {
+            return false;
+        }
+        listed.removeIf(status -> !isOwn(status.getPath().getName()));
+        found.addAll(listed);
+        return true;
+    }
+
+    /** Finds one file, and returns whether it is there. */
+    boolean find(String name) throws IOException {
+        try {
+            return found.add(fs.getFileStatus(TaskScan.join(source, name)));
+        } catch (FileNotFoundException e) {
+            return false;
+        }
+    }
+
+    private boolean isOwn(String name) {
+        return token.matcher(name).find() && !TaskScan.isChecksum(name);
+    }
+
+    /** Returns the first names of a directory; none if there is no directory. */
+    static List<FileStatus> list(FileSystem fs, Path directory, int most) throws IOException {
+        List<FileStatus> listed = new ArrayList<>();
+        try {
+            RemoteIterator<FileStatus> listing = fs.listStatusIterator(directory);
+            while (listed.size() < most && listing.hasNext()) {
+                listed.add(listing.next());
+            }
+        } catch (FileNotFoundException e) {
+            // Nothing was written there.
+        }
+        return listed;
+    }
+}
