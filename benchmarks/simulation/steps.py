@@ -87,13 +87,14 @@ def _load(job: Job, setup: Setup) -> Step:
 
 
 def _checks(job: Job, setup: Setup) -> list[Step]:
-    """Listings of the tasks' directories, if they were not made before, and of the destination's."""
+    """Listings of the tasks' directories, if they were not made before, and one page of the destination,
+    which shows that its directories are new."""
     store, found = setup.store, list[Step]()
     listings = job.manifests * _listings_a_task(job, store)
     if listings and _checks_later(job, store):
         files = costs.LOADED_FILE.value * job.files / listings
         found.append(Step(PREPARE, items=listings, each={LIST: 1}, processor=costs.LISTED.value + files))
-    found.append(Step(PREPARE, items=job.partitions, each={LIST: 1}, processor=costs.LISTED.value))
+    found.append(Step(PREPARE, items=1, each={LIST: 1}, processor=costs.LISTED.value))
     if store.lists_uploads:
         pages = _more_pages(job.files, store) + 1
         found.append(Step(PREPARE, rounds=pages, beside={LIST: pages}))

@@ -119,11 +119,13 @@ class Estimate:
 def count_requests(
     store: Store, job: Job, *, copies: bool, validates: bool | None = None, above: int = ABOVE
 ) -> dict[str, int]:
-    """The requests of a commit by kind; the manifests are copied if tasks could replace them."""
-    looks = 1 + (store.listing_is_cheap if validates is None else validates)
-    listings = job.tasks * (store.listing_is_cheap or copies) + job.directories * looks
+    """The requests of a commit to new directories by kind; the manifests are copied if tasks could
+    replace them."""
+    looks = store.listing_is_cheap if validates is None else validates
+    # One page of the parent shows that all are new. One directory alone is asked for by its path.
+    checks = int(job.directories == 1 and store.makes_directories and not store.listing_is_cheap)
+    listings = job.tasks * (store.listing_is_cheap or copies) + job.directories * looks + 1 - checks
     uploads = -(-job.files // _UPLOADS_A_PAGE) if store.lists_uploads else 0
-    checks = job.directories * (store.makes_directories and not store.listing_is_cheap)
     return {
         MOVE: job.files,
         READ: job.tasks + _ONCE[READ],
@@ -185,7 +187,6 @@ def _steps(job: Job, store: Store) -> Iterator[tuple[int, float]]:
     rename = LOCAL_RENAME_SECONDS if store.is_local else RENAME_SECONDS + store.client
     yield job.files, rename + FILE_SECONDS
     yield job.tasks, MANIFEST_SECONDS + FILE_SECONDS * job.files / job.tasks
-    yield job.directories, LISTING_SECONDS
     if store.copies_manifests:
         yield from [(job.tasks, 0.0)] * 2
     if store.makes_directories:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -189,7 +189,7 @@ def _plan_renames(job: OpenJob, current: Seen | None, first: int) -> JobPlan:
     if not isinstance(outcome, CommittedRun):
         roots = roots_of_mode(context, loaded, job.replaced_roots)
         old = look_at_data(context, loaded, roots, allowed_roots=job.allowed_roots)
-        unfinished = (*_unfinished(job, loaded, roots, turn.run_id), *unfinished)
+        unfinished = (*_unfinished(job, loaded, roots, old.destinations, turn.run_id), *unfinished)
     stamp = current.state.stamp if current else UNSTAMPED
     logged = read_jobs_in_log(context.store, context.job.destination).of(context.job, stamp)
     removed = len(old.replaced)
@@ -242,12 +242,16 @@ def _waits(context: JobContext, outcome: CommittedRun | Obstacle | None) -> Iter
 
 
 def _unfinished(
-    job: OpenJob, loaded: LoadedManifests, roots: ModeRoots, run_id: str | None
+    job: OpenJob,
+    loaded: LoadedManifests,
+    roots: ModeRoots,
+    below: Sequence[str],
+    run_id: str | None,
 ) -> tuple[str, ...]:
-    """What the commit would do about jobs in its way that have stopped; it looks below as well."""
+    """What the commit would do about jobs in its way that have stopped, also `below` its destination."""
     context = job.context
     claim = claim_of(context, loaded, roots, job.allowed_roots)
-    rivals = look_around(context, claim)
+    rivals = look_around(context, claim, below)
     stopped = [rival for rival in rivals if rival.phase in UNFINISHED and not rival.is_alive]
     replaced = [context.store.real_path(root) for root in roots.replaced]
     choices = ends_of(context, stopped, replaced, run_id)

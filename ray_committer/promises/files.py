@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 
 from ray_committer.promises.promise import (
@@ -12,7 +13,7 @@ from ray_committer.promises.promise import (
     check,
     refused,
 )
-from ray_committer.stores.base import StoreOperations
+from ray_committer.stores.base import FileStatus, StoreOperations
 
 ROUNDS = 3
 
@@ -66,6 +67,12 @@ def _listings_are_complete(sandbox: OwnDirectory) -> str:
     shown = sandbox.store.list_status(sandbox.at("d/e")), sandbox.store.list_files(sandbox.at("d/e"))
     status = [sandbox.status("d/e/c")]
     check(shown == (status, status), "a listing describes a file otherwise than its status does")
+    page = sandbox.store.list_page(sandbox.at("d"))
+    named = sandbox.store.find_names(sandbox.at("d"), ("b", "e", "missing", "d"))
+    is_right = page is None or _sizes(page) == {"b": 3, "e": None, "empty": None}
+    check(is_right, "one page of a listing did not show exactly what is in a directory", MISSES_FILES)
+    is_right = named is None or _sizes(named) == {"b": 3, "e": None}
+    check(is_right, "names that are in a directory were not found there", MISSES_FILES)
     missing = sandbox.at("missing")
     allowed = "a missing directory was listed, as if it were empty"
     with refused(FileNotFoundError, otherwise=allowed, advice=MISSES_FILES):
@@ -112,7 +119,10 @@ def _deletion_is_bound(sandbox: OwnDirectory) -> str:
 
 def _listed(sandbox: OwnDirectory, name: str = "") -> dict[str, int | None]:
     """Return what a listing shows: names and, of files, sizes."""
-    listed = sandbox.store.list_status(sandbox.at(name) if name else sandbox.path)
+    return _sizes(sandbox.store.list_status(sandbox.at(name) if name else sandbox.path))
+
+
+def _sizes(listed: Iterable[FileStatus]) -> dict[str, int | None]:
     return {status.name: None if status.is_directory else status.size for status in listed}
 
 

@@ -7,6 +7,8 @@ Readers of directories pass over hidden names, as Spark does (``HadoopFSUtils.sh
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 _COPYING = "._COPYING_"
 _SUMMARIES = ("_metadata", "_common_metadata")
 _REMOVED_BUT_OPEN = (".nfs", ".fuse_hidden", ".smbdelete", ".__smb")
@@ -16,6 +18,11 @@ _DIRECTORIES = (".snapshot", ".snapshots", ".snap", "~snapshot", ".zfs", ".glust
 def is_hidden(path: str) -> bool:
     """Whether readers of rows pass over a file; `path` is relative to the table, as its log names it."""
     return any(map(_is_hidden, path.split("/")))
+
+
+def first_visible(names: Iterable[str]) -> str | None:
+    """The first name in a directory that readers see; None if there is none."""
+    return min((name for name in names if not _is_hidden(name)), default=None)
 
 
 def is_passed_over(path: str) -> bool:

@@ -26,7 +26,7 @@ from ray_committer.job_files.others import Choose, Watch, destinations_above, lo
 from ray_committer.job_files.read_job import read_other, read_others
 from ray_committer.job_files.set_up_here import new_declaration
 from ray_committer.limits.waiting import Waiting
-from ray_committer.protocol.paths import is_inside
+from ray_committer.protocol.paths import is_inside, is_within
 from ray_committer.protocol.record import Claim, Declaration, encode
 from ray_committer.protocol.state import IN_THE_WAY, Phase
 from ray_committer.stages.context import JobContext
@@ -119,21 +119,20 @@ def look_around(
     context: JobContext, claim: Claim, below: Sequence[str] = (), choose: Choose = look_for_all
 ) -> list[JobStatus]:
     """The jobs that must not be committed at the same time as a job with this `claim`: at its own
-    destination and the directories that it replaces, above all that it writes, and at `below`, where it
-    writes and jobs were set up. A notice names what was not checked, being closed or behind a link.
-    `choose` names the jobs to look at in its destination, if it writes nowhere else."""
+    destination, above all that it writes elsewhere, and at `below`, where it writes and jobs were set
+    up, as the look at the data shows. A notice names what was not checked, being closed or behind a
+    link. `choose` names the jobs to look at in its destination, if it writes nowhere else."""
     destination = context.job.destination
     real = context.store.real_path(destination)
-    is_inside_all = all(path == real or is_inside(path, real) for path in claim.writes)
-    roots = {destination, *claim.excludes}
+    outside = [path for path in claim.writes if not is_within(path, {real})]
     # A job that was set up above may write anywhere below, so every directory above is looked into (D3).
-    above = destinations_above((*roots, *claim.writes))
-    required = {*roots, *below}
+    above = destinations_above((destination, real, *outside))
+    required = {destination, *below}
     directories = sorted({*required, *above} - {real} | {destination})
 
     def look(directory: str) -> list[JobStatus]:
         must_see = directory in required or is_inside(directory, real)
-        of_own = choose if directory == destination and is_inside_all else look_for_all
+        of_own = choose if directory == destination and not outside else look_for_all
         return _hindrances(context, claim, directory, must_see=must_see, choose=of_own)
 
     groups = context.at_once(look, directories)

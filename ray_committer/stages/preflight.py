@@ -28,15 +28,16 @@ from ray_committer.protocol.staging import task_of
 from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.checks.find_destinations import find_destinations
 from ray_committer.stages.checks.items import check_items
+from ray_committer.stages.checks.known_directories import know_directories
 from ray_committer.stages.checks.obstacles import noted, refuse
 from ray_committer.stages.checks.permissions import check_links, check_removals
 from ray_committer.stages.checks.places import (
     check_destinations,
-    in_the_way,
+    check_file_systems,
+    find_other_destinations,
     is_blocked,
     is_taken,
     refuse_linked_directories,
-    what_blocks,
 )
 from ray_committer.stages.checks.sources import sources_error
 from ray_committer.stages.checks.uploads import check_uploads
@@ -45,8 +46,8 @@ from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stages.old_data.list_replaced_files import OldData, list_replaced_files
 from ray_committer.stages.old_data.mode_roots import ModeRoots
 from ray_committer.stages.old_data.read_files import list_read_files
-from ray_committer.stages.setup_job import data_error, first_data
-from ray_committer.work.worker import Worker
+from ray_committer.stages.setup_job import data_error
+from ray_committer.work.directory import in_the_way, what_blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,8 @@ class OldFiles:
     emptied: tuple[str, ...] = ()
     success: ReplacedFile | None = None
     destinations: tuple[str, ...] = ()
+    there: frozenset[str] = frozenset()
+    """The directories that the job writes to and that exist, as far as they were seen."""
 
 
 def preflight(context: JobContext, loaded: LoadedManifests, allowed_roots: Sequence[str] = ()) -> None:
@@ -90,12 +93,13 @@ def look_at_data(
     # Collected and not raised one by one: after each repair a job of hours would find the next obstacle
     # (D5).
     errors: list[RayCommitterError] = [sources_error(wrong)] if wrong else []
-    data = dict(pair for pairs in context.run_batches(_first_names, roots.empty) for pair in pairs)
-    if data:
-        errors.append(data_error(data))
     directories = context.executor.directories.share(0, 1)
     written_to = [*([destination] if loaded.fills_destination else []), *directories]
-    places = check_destinations(context, loaded.manifests, written_to, roots.replaced, before)
+    known = know_directories(context, directories, roots)
+    places = check_destinations(context, loaded.manifests, written_to, roots, known, before)
+    if places.data:
+        errors.append(data_error(places.data))
+    errors += check_file_systems(context, directories)
     errors += places.errors
     with noted(errors):
         refuse_linked_directories(context, directories, (destination, *allowed_roots))
@@ -103,7 +107,7 @@ def look_at_data(
         errors += check_links(context, loaded.manifests)
     old = OldData()
     with noted(errors):
-        old = _old_data(context, roots)
+        old = _old_data(context, [root for root in roots.replaced if root not in known.new])
         errors += check_removals(context, (file.path for file in old.files))
     written = _written_again(context, loaded, old)
     errors += check_items(context, loaded.manifests, written_to, places.held, old.files, written, before)
@@ -115,17 +119,21 @@ def look_at_data(
     taken = _taken(places.taken, old, written)
     # Names in a directory that holds data are not listed once more: the error about the data covers
     # them.
-    if blocking := _without_covered(blocking, data):
+    if blocking := _without_covered(blocking, places.data):
         errors.append(is_blocked(context.store, blocking))
-    if taken := _without_covered(taken, data):
+    if taken := _without_covered(taken, places.data):
         errors.append(is_taken(taken))
     refuse(errors)
-    elsewhere = {*places.others, *old.destinations} - {destination}
+    below = set(old.listed)  # a directory that these listings do not show is new
+    asked = [path for path in directories if not is_within(path, below)]
+    elsewhere = {*find_other_destinations(context, asked, known, places.listed, allowed_roots)}
+    elsewhere |= {*places.others, *old.destinations} - {destination}
     return OldFiles(
         tuple(file for file in old.files if file.path not in written),
         tuple(file for file in old.files if file.path in written),
         _emptied(context, old, roots.replaced, made),
         destinations=tuple(sorted(elsewhere)),
+        there=frozenset(directories) & {*known.there, *places.there, *old.there},
     )
 
 
@@ -245,23 +253,11 @@ def _check_unique(context: JobContext, loaded: LoadedManifests) -> None:
             )
 
 
-def _first_names(worker: Worker, directories: tuple[str, ...]) -> list[tuple[str, str]]:
-    """Work: the directories that hold data, each with the first name there that readers see."""
-
-    def look(directory: str) -> tuple[str, str | None]:
-        try:
-            return directory, first_data(worker.store, directory)
-        except NotADirectoryError:  # the check of the places names the file
-            return directory, None
-
-    return [(path, name) for path, name in worker.map(look, directories) if name is not None]
-
-
-def _old_data(context: JobContext, roots: ModeRoots) -> OldData:
+def _old_data(context: JobContext, roots: Sequence[str]) -> OldData:
     work = context.options.table_work
     if work is not None and work.names_files:
         return list_read_files(context, work)
-    return list_replaced_files(context, roots.replaced)
+    return list_replaced_files(context, roots)
 
 
 def _without_covered(problems: dict[str, str], data: Mapping[str, str]) -> dict[str, str]:

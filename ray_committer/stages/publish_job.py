@@ -42,7 +42,8 @@ def create_directories(job: RecordedJob, which: Pass) -> None:
         # Before the first file is moved: a worker that sees another store, as a local path on each node
         # is, would find no file and take all of them for lost.
         context.executor.admit_workers(prove_same_store, record.nonce)
-        make = partial(with_coordinator, context, lambda: create_output_directories(context), job.reload)
+        create = partial(create_output_directories, context, job.there or ())
+        make = partial(with_coordinator, context, create, job.reload)
         put_aside = [partial(put_old_success_aside, context, record)] if which is Pass.NEW else []
         job.progress.directories, *_ = context.do_at_once(make, *put_aside)
 
@@ -114,7 +115,10 @@ def remove_old_files(job: RecordedJob) -> None:
         return
     with context.stage(names.REMOVE_REPLACED):
         if not record.keeps:
-            progress.removal = remove_replaced_files(context, record)
+            # Another machine's change can be in a cache: what is listed there is listed once more.
+            is_network = context.store.network_file_system(context.job.destination) is not None
+            are_listed = job.there is not None and not is_network
+            progress.removal = remove_replaced_files(context, record, are_listed=are_listed)
         # First the names aside, then the directories that they left: after a power cut an old file must
         # be in one of the two.
         sync_aside(context, record)

@@ -21,7 +21,6 @@ from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.claims import Obstacle
 from ray_committer.protocol.record import Claim, CommitRecord, ReplacedFile
 from ray_committer.protocol.state import Phase, new_nonce
-from ray_committer.stages.checks.places import find_other_destinations
 from ray_committer.stages.checks.sources import check_sources_at_once
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import declare_job, give_way, look_around
@@ -53,7 +52,7 @@ def record_job(run: CommitRun, last: Seen, loaded: LoadedManifests) -> Seen:
     with context.stage(names.SAVE_RECORD):
         try:
             decision = _prepare(run, last, loaded)
-            recorded, record = _decide(decision, last)
+            recorded, record, run.there = _decide(decision, last)
         except Exception:
             _withdraw_own(context, run.name)
             raise
@@ -106,7 +105,7 @@ def _prepare(run: CommitRun, last: Seen, loaded: LoadedManifests) -> _Decision:
     return replace(decision, turn=run.turn)
 
 
-def _decide(decision: _Decision, current: Seen) -> tuple[Seen, CommitRecord]:
+def _decide(decision: _Decision, current: Seen) -> tuple[Seen, CommitRecord, frozenset[str]]:
     """Declare, look, list, record: in rounds, until one finds nobody in the way. So of jobs that must
     not be committed at the same time, only one is recorded, whatever they do between any two requests.
 
@@ -159,7 +158,7 @@ def _decide(decision: _Decision, current: Seen) -> tuple[Seen, CommitRecord]:
         writes = [write_commit_record, make_place_of_success, make_places_aside]
         context.at_once(lambda write: write(context, record), writes)
     # The one binding request: it consumes the declared state of this very round (D1).
-    return save_commit_record(context, current, record), record
+    return save_commit_record(context, current, record), record, outcome.there
 
 
 def _look_and_list(
@@ -274,9 +273,7 @@ def _list_old_files(decision: _Decision) -> OldFiles:
 def _look_at_data(decision: _Decision) -> OldFiles:
     context, roots, allowed = decision.run.context, decision.roots, decision.run.allowed_roots
     before = decision.turn.before()
-    old = look_at_data(context, decision.loaded, roots, before, allowed_roots=allowed)
-    destinations = {*old.destinations, *find_other_destinations(context, decision.claim, roots.replaced)}
-    return replace(old, destinations=tuple(sorted(destinations)))
+    return look_at_data(context, decision.loaded, roots, before, allowed_roots=allowed)
 
 
 def _or_raise(checked: OldFiles | Exception) -> OldFiles:

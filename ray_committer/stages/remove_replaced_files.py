@@ -52,13 +52,16 @@ class Removal:
         )
 
 
-def remove_replaced_files(context: JobContext, record: CommitRecord) -> Removal:
-    """Remove the old files that `record` names, after the job was sealed; idempotent."""
+def remove_replaced_files(
+    context: JobContext, record: CommitRecord, *, are_listed: bool = False
+) -> Removal:
+    """Remove the old files that `record` names, after the job was sealed; idempotent. They are listed
+    first, unless they `are_listed`: this run has recorded them."""
     groups = grouped(
         (file, place_aside(context.job, record.nonce, number))
         for number, file in enumerate(record.replaced)
     )
-    removal = remove_files(context, _remove, groups)
+    removal = remove_files(context, _remove, groups, are_listed=are_listed)
     for path in removal.changed:
         context.note_changed(path)
     return removal
@@ -95,9 +98,12 @@ def remove_emptied_directories(context: JobContext, record: CommitRecord) -> Non
                 context.notice(text)
 
 
-def remove_files(context: JobContext, remove: Remove, groups: Sequence[Group]) -> Removal:
-    """Remove files, and go on past those that cannot be removed."""
-    work = partial(_remove_from_directories, remove=remove)
+def remove_files(
+    context: JobContext, remove: Remove, groups: Sequence[Group], *, are_listed: bool = False
+) -> Removal:
+    """Remove files, and go on past those that cannot be removed; list them first, unless they
+    `are_listed`."""
+    work = partial(_remove_from_directories, remove=remove, are_listed=are_listed)
     return sum(context.run_batches(work, groups), Removal())
 
 
@@ -130,7 +136,12 @@ def _remove_directory(store: StoreOperations, path: str) -> str | None:
     return None
 
 
-def _remove_from_directories(worker: Worker, groups: tuple[Group, ...], *, remove: Remove) -> Removal:
+def _remove_from_directories(
+    worker: Worker, groups: tuple[Group, ...], *, remove: Remove, are_listed: bool
+) -> Removal:
+    if are_listed:
+        olds = (old for _, files in groups for old in files if not worker.cancelled.is_set())
+        return sum(worker.map(partial(_try_to_remove, worker.store, remove), olds), Removal())
     removal = Removal()
     for unchanged, gone_already in worker.map(partial(_still_old, worker.store), groups):
         if not worker.cancelled.is_set():

@@ -20,11 +20,10 @@ from ray_committer.job_files.read_job import read_job
 from ray_committer.job_files.set_up_here import new_declaration, remember
 from ray_committer.options import Unfinished
 from ray_committer.places.choose import output_of, places_of
-from ray_committer.protocol.hidden_names import is_hidden
+from ray_committer.protocol.hidden_names import first_visible
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import Claim, Declaration, encode
 from ray_committer.protocol.state import UNDECIDED, Intent, Phase, new_nonce, new_state
-from ray_committer.stages.checks.places import blocking_file
 from ray_committer.stages.old_data.old_success import forget_earlier_success
 from ray_committer.stages.other_jobs.end_others import (
     ROUNDS,
@@ -45,6 +44,7 @@ from ray_committer.stages.turns.run_once import is_committed, require_log
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.registry import store_command
 from ray_committer.tables.other_tables import refuse_partitions_of_tables
+from ray_committer.work.directory import blocking_file
 
 _log = logging.getLogger(__name__)
 
@@ -292,10 +292,9 @@ def data_error(names: Mapping[str, str]) -> CommitConflictError:
 def first_data(store: StoreOperations, directory: str) -> str | None:
     """Return the first name in a directory that readers see; None if there is none."""
     try:
-        names = [status.name for status in store.list_anew(directory)]
+        return first_visible(status.name for status in store.list_anew(directory))
     except FileNotFoundError:
         return None
-    return min((name for name in names if not is_hidden(name)), default=None)
 
 
 def _has_stopped(status: JobStatus) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 from abc import ABC
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -138,6 +138,18 @@ class StoreOperations(ABC):
     def list_status(self, path: str) -> list[FileStatus]:
         """List a directory in no order; ``FileNotFoundError`` if there is none."""
         raise NotImplementedError
+
+    @operation("op_list_status")
+    def list_page(self, path: str) -> list[FileStatus] | None:
+        """`list_anew` by one request that shows all names as they are at one moment; None if none does,
+        or if the directory has more names than one request shows."""
+        return None
+
+    @operation("op_list_status")
+    def find_names(self, path: str, names: Collection[str]) -> list[FileStatus] | None:
+        """Describe which of the `names` are in a directory, in no order, by one request; None if one
+        request does not show that. Errors as `list_status`, unless the store has no directories."""
+        return None
 
     @operation("op_list_files", required=True)
     def list_files(self, path: str) -> list[FileStatus]:

@@ -11,8 +11,8 @@ import os
 import shutil
 import stat
 import uuid
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 from ray_committer.errors import StoreRefusedError, mark
 from ray_committer.stores.base import (
@@ -31,6 +31,9 @@ from ray_committer.stores.removals import what_stays
 from ray_committer.stores.state_names import read_state_name, state_rename
 
 _REMOVALS = 5
+PAGE_BYTES = 32_768
+"""The bytes of names that one request to the kernel returns: glibc's ``readdir`` asks for at least so
+many, and the kernel holds the directory's lock meanwhile."""
 
 Rename = Callable[[str, str], None]
 
@@ -65,19 +68,24 @@ class LocalStore(StoreOperations):
             return None
 
     def list_status(self, path: str) -> list[FileStatus]:
-        directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)  # stays the same if it is renamed
-        try:
-            names = [name for name in os.listdir(directory) if not name.startswith(LOOK_PREFIX)]
-            hidden = {name for name in names if name.startswith(".")}
-            checksums = hidden.intersection(map(_checksum_of, names)) if hidden else hidden
-            statuses = []
-            while names:  # a name is no longer held once its status is
-                name = names.pop()
-                if name not in checksums and (status := _listed(path, name, directory)) is not None:
-                    statuses.append(status)
-        finally:
-            os.close(directory)
-        return statuses
+        with _opened(path, os.O_RDONLY) as directory:
+            return _statuses(path, os.listdir(directory), directory)
+
+    def list_page(self, path: str) -> list[FileStatus] | None:
+        if self.network_file_system(path) is not None:
+            return None
+        with _opened(path, os.O_RDONLY) as directory:
+            names = os.listdir(directory)
+            is_one = sum(map(_entry_bytes, names)) <= PAGE_BYTES
+            return _statuses(path, names, directory) if is_one else None
+
+    def find_names(self, path: str, names: Collection[str]) -> list[FileStatus] | None:
+        if self.network_file_system(path) is not None:  # a name that is asked for can be in a cache
+            return None
+        with _opened(path, os.O_PATH) as directory:
+            # Each is asked for and none is listed: two spellings of a name can be one here.
+            listed = (_listed(path, name, directory) for name in names)
+            return [status for status in listed if status is not None]
 
     def list_files(self, path: str) -> list[FileStatus]:
         statuses, level = [], [path]
@@ -280,6 +288,35 @@ def _make_directories(path: str, mode: int) -> None:
         return
     inherited = os.stat(path).st_mode & stat.S_ISGID
     os.chmod(path, mode | inherited)
+
+
+@contextmanager
+def _opened(path: str, how: int) -> Iterator[int]:
+    """Open a directory, which stays the same if it is renamed."""
+    directory = os.open(path, how | os.O_DIRECTORY)
+    try:
+        yield directory
+    finally:
+        os.close(directory)
+
+
+def _entry_bytes(name: str) -> int:
+    """The bytes that the kernel needs for a name in a listing (``linux_dirent64``), rounded up."""
+    return len(os.fsencode(name)) + 27
+
+
+def _statuses(path: str, names: list[str], directory: int) -> list[FileStatus]:
+    """Describe all `names` in the open `directory`, without checksums; the list is emptied."""
+    hidden = {name for name in names if name.startswith(".")}
+    checksums = hidden.intersection(map(_checksum_of, names)) if hidden else hidden
+    statuses = []
+    while names:  # a name is no longer held once its status is
+        name = names.pop()
+        if name in checksums or name.startswith(LOOK_PREFIX):
+            continue
+        if (status := _listed(path, name, directory)) is not None:
+            statuses.append(status)
+    return statuses
 
 
 def _listed(path: str, name: str, directory: int) -> FileStatus | None:

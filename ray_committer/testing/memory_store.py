@@ -10,7 +10,7 @@ import errno
 import os
 import threading
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -69,7 +69,8 @@ class MemoryStore(StoreOperations):
     Without it, as on object stores, a directory exists while a file is below it or `mkdirs` has left a
     mark for it. So it vanishes with its last file, and a file can be below another file.
 
-    `clock` gives the modification time of each write, in milliseconds; by default it counts writes.
+    One request lists `page_names` names. `clock` gives the modification time of each write, in
+    milliseconds; by default it counts writes.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class MemoryStore(StoreOperations):
         real_directories: bool = True,
         authority: str = "test",
         listing_is_cheap: bool = True,
+        page_names: int = 1000,
         clock: Callable[[], int] | None = None,
     ) -> None:
         self.spec = StoreSpec("memory", authority)
@@ -91,6 +93,7 @@ class MemoryStore(StoreOperations):
         )
         self.identity = identity
         self.real_directories = real_directories
+        self.page_names = page_names
         self._clock = clock
         self._lock = threading.RLock()
         self._writes = 0
@@ -109,6 +112,7 @@ class MemoryStore(StoreOperations):
                 real_directories=self.real_directories,
                 authority=self.spec.authority,
                 listing_is_cheap=self.capabilities.listing_is_cheap,
+                page_names=self.page_names,
                 clock=self._clock,
             )
             twin._writes = self._writes
@@ -132,6 +136,14 @@ class MemoryStore(StoreOperations):
         with self._lock:
             self._check_directory(path)
             return [self._status(child) for child in sorted(set(self._children(path)))]
+
+    def list_page(self, path: str) -> list[FileStatus] | None:
+        listed = self.list_status(path)
+        return listed if len(listed) <= self.page_names else None
+
+    def find_names(self, path: str, names: Collection[str]) -> list[FileStatus] | None:
+        listed = self.list_page(path)
+        return None if listed is None else [status for status in listed if status.name in names]
 
     def list_files(self, path: str) -> list[FileStatus]:
         with self._lock:

@@ -19,9 +19,11 @@ from ray_committer.errors import (
 )
 from ray_committer.limits import waiting
 from ray_committer.protocol.actions import Rename
+from ray_committer.protocol.paths import parent
 from ray_committer.protocol.record import ReplacedFile
 from ray_committer.protocol.recovery import Judgement, Proof, Verdict, judge_rename, prove
 from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.work.directory import make_directory
 from ray_committer.work.entries import STAYS, OldFileStaysError
 
 _HOPELESS = (PermissionError, FileNotFoundError, ThrottledError)  # the last was retried for long
@@ -38,6 +40,7 @@ def rename_entry(
     """Rename one file; arguments, proof and errors as `publish_entry`."""
     # No look before the rename: it never replaces, so it may be tried at any time, by several processes
     # at once, and most often it is the only request for this file.
+    is_made = False
     for attempt in range(1, attempts + 1):
         try:
             store.rename(entry.source, entry.dest, entry.version)
@@ -61,6 +64,12 @@ def rename_entry(
                     raise OldFileStaysError(refused) from refused
             if judgement.verdict is Verdict.DONE:
                 return judgement.proof
+            # The file is where the task wrote it. So what is missing is the directory that it goes to:
+            # it was seen before the record, and somebody has removed it since.
+            is_missing = judgement.verdict is Verdict.NOT_DONE and isinstance(cause, FileNotFoundError)
+            if is_missing and not is_made:
+                make_directory(store, parent(entry.dest))
+                is_made, is_hopeless = True, False
             # Both ends have just shown that the file was not moved, so the rename may be asked again.
             is_open = judgement.verdict is Verdict.NOT_DONE and not is_hopeless
             if not is_open and not _gives_way(judgement, dest, old):

@@ -249,7 +249,7 @@ def check_power_cut(disk: Disk, old, options: CommitOptions, visible) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("operation", "path"), [("mkdirs", "/disk/table/p=1"), ("write", f"{JOB.state}/success-")]
+    ("operation", "path"), [("rename", "/disk/table/p=1"), ("write", f"{JOB.state}/success-")]
 )
 def test_a_recorded_job_stays_durable_whoever_finishes_it(operation: str, path: str):
     disk = prepared(OLD, CommitOptions())

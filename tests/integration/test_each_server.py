@@ -14,7 +14,7 @@ import pytest
 from _pytest.mark.structures import ParameterSet
 
 import ray_committer
-from ray_committer import Outcome
+from ray_committer import CommitOptions, ConflictMode, Outcome
 from ray_committer.errors import IncompleteJobError, JobGoneError
 from ray_committer.jobs.destination_status import destination_status
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt, parent
@@ -313,3 +313,31 @@ def test_what_writers_wrote_side_by_side_is_committed_and_what_failed_is_not(pla
     assert (report.moved, len(visible), len({parent(name) for name in visible})) == (6, 6, 2)
     assert sorted(data.split()[1] for data in visible.values()) == [b"0", b"0", b"1", b"1", b"2", b"2"]
     assert store.get_status(new_job_attempt(place.directory, job.job_id, 0).temporary) is None
+
+
+NEW = {0: {f"p={n}/new": b"x" for n in range(6)}}
+LOOKS = ("list_status", "list_page", "list_exact", "find_names", "get_status", "mkdirs")
+
+
+@pytest.mark.parametrize("mode", [ConflictMode.APPEND, ConflictMode.OVERWRITE_PARTITIONS])
+@pytest.mark.parametrize("place", on("adls", "gcs", "hdfs", "webhdfs", "s3", "moto"), indirect=True)
+def test_one_page_shows_which_partitions_are_new_and_each_other_one_costs_one_request(
+    place: Place, mode: ConflictMode
+):
+    store, calls = place.opened(), list[StoreCall]()
+    old = new_job_attempt(place.directory, "old", 0)
+    write_any_job(store, old, {0: {f"p={n}/old": b"x" for n in range(3)}})
+    run_commit(store, old)
+    job = new_job_attempt(place.directory, "job_1", 0)
+    write_any_job(store, job, NEW, mode=mode)
+    options = CommitOptions(mode=mode, validate=False)
+    run_commit(WrappedStore(store, before=calls.append), job, options)
+    above = f"{place.directory}/p="
+    asked = [call for call in calls if call.operation in LOOKS and call.paths[0].startswith(above)]
+    is_there = [call for call in asked if call.operation != "mkdirs"]
+    assert sorted(call.paths[0].removeprefix(above)[0] for call in is_there) == ["0", "1", "2"]
+    made = [call.paths[0][-1] for call in asked if call.operation == "mkdirs"]
+    assert sorted(made) == (["3", "4", "5"] if store.capabilities.has_directories else [])
+    assert sum(call.operation == "find_names" for call in calls) == 1
+    left = {"p=0/old", "p=1/old", "p=2/old"} if mode is ConflictMode.APPEND else set()
+    assert visible_files(store, place.directory).keys() == left | {f"p={n}/new" for n in range(6)}

@@ -85,7 +85,8 @@ def real_requests(store: StoreOperations, tasks: int, files: int, directories: i
     wrapped.capabilities = replace(wrapped.capabilities, deletes_trees=True)  # the double deletes names
     run_commit(wrapped, job, CommitOptions(expected_tasks=tasks))
     operations = [call.operation for call in calls]
-    return Counter(LIST if one.startswith("list") else KIND_OF.get(one, OTHER) for one in operations)
+    lists = ("list", "find_names")
+    return Counter(LIST if one.startswith(lists) else KIND_OF.get(one, OTHER) for one in operations)
 
 
 @pytest.mark.parametrize("name", REAL)

@@ -16,11 +16,11 @@ from ray_committer.job_files.success import is_noted, success_if_told
 from ray_committer.places.old_files import can_have_two_names, return_stranger
 from ray_committer.protocol.claims import judge
 from ray_committer.protocol.manifest import stamp_of
-from ray_committer.protocol.paths import CURRENT, JobAttempt, join
+from ray_committer.protocol.paths import CURRENT, TEMPORARY, JobAttempt, join
 from ray_committer.protocol.record import Claim
 from ray_committer.protocol.state import TRANSITIONS, JobState, Phase, new_nonce
 from ray_committer.stages.abort_job import refuse_decided
-from ray_committer.stages.checks.places import find_other_destinations
+from ray_committer.stages.checks.known_directories import KnownDirectories, look_at_parents
 from ray_committer.stages.declare_job import declare_job, look_around, withdraw
 from ray_committer.stages.freeze_manifests import are_current, freeze_manifests
 from ray_committer.stages.old_data.list_replaced_files import list_replaced_files
@@ -52,6 +52,7 @@ from ray_committer.stores.local_renames import link_and_unlink
 from ray_committer.stores.state_names import read_state_name, state_rename
 from ray_committer.tables.append import append, decide
 from ray_committer.tables.jobs_in_log import what_became
+from ray_committer.work.directory import list_after_jobs
 from ray_committer.work.end_upload import Ended, end_upload
 from tests.mutants.swap import Swaps
 
@@ -177,12 +178,26 @@ def jobs_that_were_set_up_above_are_not_looked_at() -> Swaps:
 def jobs_that_were_set_up_below_are_not_looked_at() -> Swaps:
     """An overwrite of a table deletes files that a job of one partition moves there."""
 
-    def broken(*arguments):
-        found = look_at_data(*arguments)
+    def broken(*arguments, **named):
+        found = look_at_data(*arguments, **named)
         return dataclasses.replace(found, destinations=())
 
     yield look_at_data, broken
-    yield find_other_destinations, lambda *_: ()
+
+
+def a_partition_of_several_pages_is_not_asked_for_jobs_before_it_is_listed() -> Swaps:
+    """An overwrite misses a file that another job puts into the part that was listed first."""
+
+    def broken(store, path):
+        listed = store.list_anew(path)
+        return listed, any(status.name == TEMPORARY for status in listed)
+
+    yield list_after_jobs, broken
+
+
+def a_partition_is_listed_before_its_parents_are_asked_for_jobs() -> Swaps:
+    """An overwrite misses the files of a job of the parent that ends between the two."""
+    yield look_at_parents, lambda context, directories: KnownDirectories()
 
 
 def only_jobs_of_the_same_directory_hinder_each_other() -> Swaps:

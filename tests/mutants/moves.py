@@ -9,6 +9,7 @@ from ray_committer.protocol.recovery import Judgement, Proof, Verdict, judge_ren
 from ray_committer.stores.base import missing_operations
 from ray_committer.stores.local import LocalStore
 from ray_committer.stores.local_renames import rename_without_replacing
+from ray_committer.work.directory import make_directory
 from ray_committer.work.publish_entry import publish_entry
 from tests.mutants.swap import Swaps
 
@@ -77,6 +78,11 @@ def a_rename_makes_directories() -> Swaps:
         rename_without_replacing(source, dest)
 
     yield LocalStore.rename, broken
+
+
+def a_rename_that_misses_its_directory_does_not_make_it() -> Swaps:
+    """A commit stops in the middle because another job has removed an empty directory."""
+    yield make_directory, lambda store, path: None
 
 
 def a_failed_rename_is_not_judged() -> Swaps:

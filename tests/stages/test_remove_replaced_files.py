@@ -174,13 +174,20 @@ def test_a_file_is_recognised_by_whatever_its_store_reports(identity: Identity):
 
 
 def test_a_listing_costs_one_request_per_directory():
-    assert requests(with_files(), listed) == Counter(list_status=4)
+    assert requests(with_files(), listed) == Counter(list_page=1, list_status=3)
 
 
 def test_a_removal_costs_one_listing_per_directory_with_old_files_and_one_request_per_file():
     found = requests(with_files(), lambda one: remove(one, RECORD))
     aside = Counter(move_directory=1, list_status=1, delete_directory=1)
     assert found == Counter(list_status=3, set_aside=4) + aside
+
+
+def test_who_has_just_listed_the_old_files_does_not_list_them_again():
+    found = requests(
+        with_files(), lambda one: remove_replaced_files(context(one), RECORD, are_listed=True)
+    )
+    assert found == Counter(set_aside=4)
 
 
 def test_a_record_without_old_files_costs_nothing():

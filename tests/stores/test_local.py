@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
+import platform
 import shutil
 import stat
 import subprocess
@@ -18,8 +20,9 @@ import ray_committer
 from ray_committer.errors import PreflightError, StoreRefusedError
 from ray_committer.stores import local_renames as local_module
 from ray_committer.stores.base import StoredState, StoreSpec
-from ray_committer.stores.local import LocalStore
+from ray_committer.stores.local import PAGE_BYTES, LocalStore
 from ray_committer.stores.local_renames import link_and_unlink, rename_without_replacing
+from tests.network_client import NetworkClient
 
 
 @pytest.fixture(params=[rename_without_replacing, link_and_unlink])
@@ -460,3 +463,59 @@ def test_a_denied_link_is_no_refusal_of_the_file_system():
         assert result.stdout == said, result.stderr
     finally:
         shutil.rmtree(directory)
+
+
+# One request
+
+
+def test_a_page_is_all_that_one_request_to_the_kernel_returns(store: LocalStore, tmp_path: Path):
+    names = [f"{number:03d}" + "x" * 97 for number in range(300)]
+    for name in names[:200]:
+        (tmp_path / name).touch()
+    (tmp_path / ".hidden.crc").touch()
+    (tmp_path / "hidden").touch()
+    assert {status.name for status in store.list_page(str(tmp_path)) or ()} == {*names[:200], "hidden"}
+    for name in names[200:]:
+        (tmp_path / name).touch()
+    assert store.list_page(str(tmp_path)) is None
+    assert len(store.list_status(str(tmp_path))) == 301
+
+
+def test_the_kernel_returns_a_page_by_one_request(tmp_path: Path):
+    """As many names as `list_page` takes for a page, each by the first request."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    for number in range(PAGE_BYTES // (27 + 100)):
+        (tmp_path / (f"{number:03d}" + "x" * 97)).touch()
+    directory, buffer = os.open(tmp_path, os.O_RDONLY), ctypes.create_string_buffer(PAGE_BYTES)
+    try:
+        first = libc.syscall(getdents64(), directory, buffer, PAGE_BYTES)
+        assert 0 < first <= PAGE_BYTES
+        assert libc.syscall(getdents64(), directory, buffer, PAGE_BYTES) == 0
+    finally:
+        os.close(directory)
+
+
+def getdents64() -> int:
+    return {"x86_64": 217, "aarch64": 61}[platform.machine()]
+
+
+def test_names_are_found_whatever_else_is_there(store: LocalStore, tmp_path: Path):
+    for number in range(2000):
+        (tmp_path / f"part-{number}").touch()
+    (tmp_path / "p=1").mkdir()
+    (tmp_path / "p=2").symlink_to(tmp_path / "nowhere")
+    found = store.find_names(str(tmp_path), ["p=1", "p=2", "p=3", "x" * 255])
+    assert found is not None
+    assert {(one.name, one.is_directory, one.is_link) for one in found} == {
+        ("p=1", True, False),
+        ("p=2", False, True),
+    }
+    for wrong, error in (("missing", FileNotFoundError), ("part-1", NotADirectoryError)):
+        with pytest.raises(error):
+            store.find_names(str(tmp_path / wrong), ["a"])
+
+
+def test_on_a_network_file_system_no_page_is_trusted(tmp_path: Path):
+    client = NetworkClient()
+    assert client.list_page(str(tmp_path)) is None
+    assert client.find_names(str(tmp_path), ["a"]) is None

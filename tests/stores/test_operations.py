@@ -23,6 +23,8 @@ from tests.servers.fake_s3 import FakeS3, direct_store
 REQUIRED = StoreOperations.__abstractmethods__
 MADE_OF_OPERATIONS = {"has", "list_anew", "write_once"}
 HARMLESS: list[tuple[str, tuple[Any, ...], Any]] = [
+    ("list_page", ("/d",), None),
+    ("find_names", ("/d", ["a"]), None),
     ("sync", ("/d",), None),
     ("check_conditions", ("/d/a",), None),
     ("is_pending", ("/d/a", "id"), False),

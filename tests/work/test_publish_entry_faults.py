@@ -8,6 +8,7 @@ import pytest
 
 from ray_committer.errors import CommitConflictError, CommitStateUnknownError, ThrottledError
 from ray_committer.protocol.actions import Rename
+from ray_committer.protocol.paths import parent
 from ray_committer.protocol.record import ReplacedFile
 from ray_committer.protocol.recovery import Expectation, Proof
 from ray_committer.stages.rename_files import publish_entry
@@ -90,9 +91,7 @@ def test_a_rename_that_did_not_take_place_leaves_the_file_with_its_task(error: t
     assert store.files() == {SOURCE: b"text"}
 
 
-@pytest.mark.parametrize(
-    "error", [PermissionError("denied"), FileNotFoundError("gone"), ThrottledError("/table", None)]
-)
+@pytest.mark.parametrize("error", [PermissionError("denied"), ThrottledError("/table", None)])
 def test_what_another_try_does_not_change_is_tried_once(error: OSError):
     store, again = written(), []
     one = entry_of(store)
@@ -103,6 +102,49 @@ def test_what_another_try_does_not_change_is_tried_once(error: OSError):
 
     assert requests(WrappedStore(store, before=at("rename", error)), run)["rename"] == 1
     assert again == []
+
+
+def test_a_directory_that_is_gone_is_made_and_the_file_is_moved():
+    store = written()
+    one = entry_of(store)
+    store.remove_empty_directory(parent(DEST))
+    found = requests(store, lambda counted: publish_entry(counted, one, 8))
+    assert found == Counter(rename=2, get_status=2, mkdirs=1)
+    assert store.files() == {DEST: b"text"}
+
+
+def test_a_directory_is_made_once_if_the_store_does_not_find_it_even_then():
+    store = written()
+    one, missing = entry_of(store), at("rename", FileNotFoundError("gone"))
+
+    def run(counted) -> None:
+        with pytest.raises(CommitStateUnknownError, match="could not be renamed"):
+            publish_entry(counted, one, 8)
+
+    found = requests(WrappedStore(store, before=missing), run)
+    assert (found["rename"], found["mkdirs"]) == (2, 1)
+    assert store.files() == {SOURCE: b"text"}
+
+
+def test_no_directory_is_made_for_a_file_that_is_not_where_its_task_wrote_it():
+    store = written()
+    one = entry_of(store)
+    store.delete_file(SOURCE)
+    store.remove_empty_directory(parent(DEST))
+    with pytest.raises(CommitStateUnknownError, match="put the file back at either path"):
+        publish_entry(store, one, 8)
+    assert store.get_status(parent(DEST)) is None
+
+
+def test_a_file_in_the_place_of_a_directory_that_is_gone_is_a_conflict_and_nothing_is_moved():
+    store = written()
+    one = entry_of(store)
+    store.remove_empty_directory(parent(DEST))
+    put_file(store, parent(DEST), b"of somebody else")
+    missing = at("rename", FileNotFoundError(2, "gone"))
+    with pytest.raises(CommitConflictError, match="is a file where the job needs a directory"):
+        publish_entry(WrappedStore(store, before=missing), one, 8)
+    assert store.files() == {SOURCE: b"text", parent(DEST): b"of somebody else"}
 
 
 @pytest.mark.parametrize("end", [SOURCE, DEST])

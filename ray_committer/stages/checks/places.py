@@ -5,7 +5,6 @@ It makes one listing per directory. The rename, which never replaces, finds what
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,37 +18,40 @@ from ray_committer.errors import (
     some_of,
 )
 from ray_committer.executors.directories import Directories
-from ray_committer.job_files.others import destinations_above
 from ray_committer.places.choose import needed
 from ray_committer.protocol.fingerprints import fingerprint, fingerprints
-from ray_committer.protocol.paths import TEMPORARY, ancestors, is_inside, is_within, temporary_directory
-from ray_committer.protocol.record import Claim, ManifestRef
+from ray_committer.protocol.hidden_names import first_visible
+from ray_committer.protocol.paths import ancestors, is_inside, is_within, parent, temporary_directory
+from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.table_paths import DIRECTORY
 from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.checks.find_destinations import find_destinations
 from ray_committer.stages.checks.items import most_held
+from ray_committer.stages.checks.known_directories import KnownDirectories
 from ray_committer.stages.context import JobContext
+from ray_committer.stages.old_data.mode_roots import ModeRoots
 from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.stores.registry import store_command
 from ray_committer.tables.other_tables import holds_table
+from ray_committer.work.directory import IS_FILE, Seen, look_at
 from ray_committer.work.sources import list_directory
 from ray_committer.work.worker import Worker
-
-_IS_FILE = "is a file where the job needs a directory"
-_LEADS_NOWHERE = "is a link to nothing where the job needs a directory"
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
     """What was found in some directories: `suspects`, which may have the name of a file of the job; what
     is `blocking` a directory that the job needs, by path and in words; `destinations` of other jobs; the
-    number of names `held` by directories that may have no room for more; and directories of `tables`."""
+    number of names `held` by directories that may have no room for more; directories of `tables`; those
+    that are `there`; and the first name of those with `data`, of those in which the job wants none."""
 
     suspects: tuple[FileStatus, ...]
     blocking: dict[str, str]
     destinations: tuple[str, ...]
     held: dict[str, int]
     tables: tuple[str, ...] = ()
+    there: tuple[str, ...] = ()
+    data: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,37 +66,51 @@ class Destinations:
     errors: tuple[PreflightError, ...] = ()
     held: dict[str, int] = field(default_factory=dict)
     """The numbers of names in directories that may have no room for more."""
+    data: dict[str, str] = field(default_factory=dict)
+    """A name that readers see in each directory that holds data, among those that must hold none."""
+    listed: frozenset[str] = frozenset()
+    there: frozenset[str] = frozenset()
+    """The directories that exist, as far as they were seen."""
 
 
 def check_destinations(
     context: JobContext,
     manifests: Sequence[ManifestRef],
-    directories: Sequence[str],
-    replaced_roots: Sequence[str],
+    directories: Iterable[str],
+    roots: ModeRoots,
+    known: KnownDirectories,
     before: Sequence[ClaimInFlight] = (),
 ) -> Destinations:
-    """Check the directories that the job writes to, except those that it replaces: by a listing of each
-    where that is cheap, otherwise only whether a file is in the place of one. The claims `before` the
-    job's own need room in the directories."""
-    replaced = set(replaced_roots)
-    wanted = [path for path in directories if not is_within(path, replaced)]
-    if not context.store.capabilities.listing_is_cheap:
-        return Destinations(blocking=_files_in_place(context, needed(context.store, wanted)))
+    """Check the directories that the job writes to, except those that it replaces and new ones: by a
+    listing of each where that is cheap, otherwise only whether a file is in the place of one. Those that
+    must hold no data are always listed. The claims `before` the job's own need room in them."""
+    replaced = set(roots.replaced)
+    wanted = {path for path in directories if not is_within(path, replaced)} - known.new
+    empty = frozenset(roots.empty) - known.new
+    is_cheap = context.store.capabilities.listing_is_cheap
+    listed = sorted(wanted | empty if is_cheap else empty)
     most = most_held(context, manifests, before)
-    work = partial(_look, directories=context.executor.directories, most=most)
-    looks = list(context.run_batches(work, wanted))
+    work = partial(_look, directories=context.executor.directories, most=most, empty=empty)
+    looks = list(context.run_batches(work, listed))
     suspects = {status.path: status for places in looks for status in places.suspects}
     # A directory can hold millions of names: eight bytes of each that the job may need are compared
     # first, and only these paths are asked for in the manifests.
     marks = frozenset(map(fingerprint, suspects))
     paths = {path for path, _ in find_destinations(context, manifests, marks)} if marks else set()
-    taken = dict.fromkeys(paths & suspects.keys(), "is there already")
-    blocking = {path: what for places in looks for path, what in places.blocking.items()}
-    destinations = tuple(path for places in looks for path in places.destinations)
-    held = {path: items for places in looks for path, items in places.held.items()}
     tables = {path for places in looks for path in places.tables} - {context.job.destination}
-    errors = [*_on_other_file_systems(context, directories), *map(holds_table, sorted(tables))]
-    return Destinations(taken, blocking, destinations, tuple(errors), held)
+    # Where a listing is not cheap, all directories that are needed were asked for by their paths.
+    shown = needed(context.store, () if is_cheap else known.shown)
+    blocking = {path: IS_FILE for path in shown if not known.shown[path].is_directory}
+    return Destinations(
+        taken=dict.fromkeys(paths & suspects.keys(), "is there already"),
+        blocking=blocking | {path: what for places in looks for path, what in places.blocking.items()},
+        others=tuple(path for places in looks for path in places.destinations),
+        errors=tuple(map(holds_table, sorted(tables))),
+        held={path: items for places in looks for path, items in places.held.items()},
+        data={path: name for places in looks for path, name in places.data.items()},
+        listed=frozenset(listed),
+        there=frozenset(path for places in looks for path in places.there),
+    )
 
 
 def refuse_linked_directories(
@@ -124,20 +140,6 @@ def _inside(directories: Iterable[str], roots: Collection[str]) -> Iterator[str]
     yield from (path for path in paths if any(is_inside(path, root) for root in roots))
 
 
-def _files_in_place(context: JobContext, directories: Sequence[str]) -> dict[str, str]:
-    """The files in the place of directories, or above them in the destination: one request for each."""
-    inside = [ancestors(path, context.job.destination) for path in directories]
-    wanted = sorted({*directories, *(above for paths in inside for above in paths)})
-    files = [path for paths in context.run_batches(_select_files, wanted) for path in paths]
-    return dict.fromkeys(files, _IS_FILE)
-
-
-def _select_files(worker: Worker, paths: tuple[str, ...]) -> list[str]:
-    """Work: select the paths at which a file is."""
-    statuses = [status for status in worker.map(worker.store.get_status, paths) if status is not None]
-    return [status.path for status in statuses if not status.is_directory]
-
-
 def is_taken(taken: Mapping[str, str]) -> CommitConflictError:
     """The error that names what is in the place of files of the job."""
     named = [f"{mark(path)}: {taken[path]}" for path in sorted(taken)]
@@ -160,27 +162,8 @@ def is_blocked(store: StoreOperations, blocking: Mapping[str, str]) -> CommitCon
     )
 
 
-def in_the_way(store: StoreOperations, path: str) -> str:
-    """Describe a file, or a link, at `path`, where the job needs a directory."""
-    is_link = store.first_link((path,)) is not None
-    return what_blocks(store, path).get(path, _IS_FILE) if is_link else _IS_FILE
-
-
-def what_blocks(store: StoreOperations, path: str) -> dict[str, str]:
-    """What is at `path`, or above it, where the job needs a directory: by path, in words."""
-    return _look_at(store, path).blocking
-
-
-def blocking_file(store: StoreOperations, path: str) -> str | None:
-    """The file or link at `path`, or above it, where a directory is needed; None if there is none."""
-    for candidate in (path, *ancestors(path, "/")):
-        status = store.get_status(candidate)
-        if status is not None:
-            return None if status.is_directory else candidate
-    return None
-
-
-def _on_other_file_systems(context: JobContext, directories: Sequence[str]) -> list[PreflightError]:
+def check_file_systems(context: JobContext, directories: Sequence[str]) -> list[PreflightError]:
+    """The error, if any, that names the `directories` to which no file can be renamed."""
     store, job = context.store, context.job
     home = store.file_system(job.directory)
     elsewhere = sorted(path for path in directories if store.file_system(path) != home)
@@ -196,22 +179,27 @@ def _on_other_file_systems(context: JobContext, directories: Sequence[str]) -> l
 
 
 def find_other_destinations(
-    context: JobContext, claim: Claim, replaced_roots: Sequence[str]
+    context: JobContext,
+    directories: Iterable[str],
+    known: KnownDirectories,
+    listed: Collection[str],
+    allowed_roots: Sequence[str] = (),
 ) -> list[str]:
-    """The directories that the job writes to, and those above them, in which other jobs were set up. It
-    lists only directories that neither `check_destinations` nor the listing of replaced data shows, with
-    one request each. Directories above all that is in the `claim` are not checked again."""
-    written = context.executor.directories.share(0, 1)
-    looked_at = {context.job.destination, *destinations_above((context.job.destination, *claim.writes))}
-    if context.store.capabilities.listing_is_cheap:
-        looked_at.update(written)
-    replaced = set(replaced_roots)
-    wanted = sorted(
+    """Those among the `directories` that the job writes to, and above them up to the destination or an
+    allowed root, in which other jobs were set up. One request for each whose names were neither `listed`
+    nor shown by a page; the job's own destination is looked at with its jobs."""
+    roots, destination = set(allowed_roots), context.job.destination
+    above = (
         path
-        for path in {*written, *destinations_above(written)} - looked_at
-        if not is_within(path, replaced)
+        for directory in directories
+        if not is_inside(directory, destination)
+        for path in ancestors(directory, "/")
+        if is_within(path, roots)
     )
-    return [path for paths in context.run_batches(_with_jobs, wanted) for path in paths]
+    is_known = {destination, *listed, *known.new, *known.parents}
+    wanted = sorted({*directories, *known.unasked, *above} - is_known)
+    shown = [path for path, has_jobs in known.parents.items() if has_jobs and path != destination]
+    return [*shown, *(path for paths in context.run_batches(_with_jobs, wanted) for path in paths)]
 
 
 def _with_jobs(worker: Worker, paths: tuple[str, ...]) -> list[str]:
@@ -223,57 +211,43 @@ def _with_jobs(worker: Worker, paths: tuple[str, ...]) -> list[str]:
 
 
 def _look(
-    worker: Worker, paths: tuple[str, ...], *, directories: Directories, most: int | None
+    worker: Worker,
+    paths: tuple[str, ...],
+    *,
+    directories: Directories,
+    most: int | None,
+    empty: frozenset[str],
 ) -> Places:
-    """Work: list some directories, and keep the names that the job may need itself."""
+    """Work: list some directories, and keep the names that the job may need itself. Those that must be
+    `empty` are listed so that no job that ends meanwhile is missed."""
     blocking: dict[str, str] = {}
-    destinations: list[str] = []
     listed: list[FileStatus] = []
-    held: dict[str, int] = {}
-    tables: list[str] = []
-    for look in worker.map(partial(_look_at, worker.store), paths):
+    there: list[Seen] = []
+    for look in worker.map(lambda path: look_at(worker.store, path, after_jobs=path in empty), paths):
         blocking |= look.blocking
-        listed += look.listed
-        if most is not None and len(look.listed) > most:
-            held[look.path] = len(look.listed)
-        destinations += [look.path for status in look.listed if status.name == TEMPORARY]
-        tables += [look.path for status in look.listed if status.name == DIRECTORY]
+        if look.listed is not None:
+            there.append(look)
+            listed += look.listed
     # The coordinator knows which names the job writes: a worker sends home only names that are among
     # them.
     marks = (
         directories.written(fingerprints(status.path for status in listed)) if listed else frozenset()
     )
-    suspects = tuple(status for status in listed if fingerprint(status.path) in marks)
-    return Places(suspects, blocking, tuple(destinations), held, tuple(tables))
-
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """What is in a directory; or what is in its place, or above it, instead of a directory."""
-
-    path: str
-    listed: Sequence[FileStatus] = ()
-    blocking: dict[str, str] = field(default_factory=dict)
-
-
-def _look_at(store: StoreOperations, path: str) -> _Seen:
-    try:
-        return _Seen(path, store.list_anew(path))
-    except NotADirectoryError:
-        for above in (path, *ancestors(path, "/")):
-            status = store.get_status(above)
-            if status is not None and not status.is_directory:
-                return _Seen(path, blocking={above: _IS_FILE})
-        return _Seen(path)
-    except OSError as e:
-        if not isinstance(e, FileNotFoundError) and e.errno != errno.ELOOP:  # a link to itself
-            raise
-        return _Seen(path, blocking=dict.fromkeys(_link_to_nothing(store, path), _LEADS_NOWHERE))
-
-
-def _link_to_nothing(store: StoreOperations, path: str) -> list[str]:
-    """The link at or above a `path` that is not there, if the link leads nowhere. The nearest link
-    decides: if it leads to a directory, the path behind it is still to be made."""
-    link = store.first_link((path, *ancestors(path, "/")))
-    status = store.get_status(link) if link is not None else None
-    return [] if status is None or status.is_directory else [status.path]
+    data = {
+        look.path: first_visible(status.name for status in look.listed or ())
+        for look in there
+        if look.path in empty
+    }
+    return Places(
+        suspects=tuple(status for status in listed if fingerprint(status.path) in marks),
+        blocking=blocking,
+        destinations=tuple(look.path for look in there if look.has_jobs),
+        held={
+            look.path: items
+            for look in there
+            if most is not None and (items := len(look.listed or ())) > most
+        },
+        tables=tuple(parent(status.path) for status in listed if status.name == DIRECTORY),
+        there=tuple(look.path for look in there),
+        data={path: name for path, name in data.items() if name is not None},
+    )

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 
 from ray_committer.errors import PreflightError, mark
 from ray_committer.places.choose import output_of
 from ray_committer.places.old_files import replaced_file
 from ray_committer.protocol.hidden_names import is_of_file_system
-from ray_committer.protocol.paths import TEMPORARY, ancestors, parent
+from ray_committer.protocol.paths import TEMPORARY, ancestors
 from ray_committer.protocol.record import ReplacedFile
 from ray_committer.protocol.table_paths import DELTA_LOG, DIRECTORY, is_in_log
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.stores.links import refuse_links
 from ray_committer.tables.other_tables import holds_table
+from ray_committer.work.directory import list_after_jobs
 from ray_committer.work.worker import Worker
 
 SPARK_STAGING = ".spark-staging-"
@@ -25,12 +27,15 @@ SPARK_STAGING = ".spark-staging-"
 @dataclass(frozen=True, slots=True)
 class OldData:
     """The data below the roots that a job replaces. `files` and `directories` are the old data, and
-    `destinations` the destinations of other jobs that were set up there. `no_directories` are roots that
-    are not directories, because a file is in their place or above it."""
+    `destinations` the destinations of other jobs that were set up there. `listed` are the roots and
+    all directories below, `there` those that exist, and `no_directories` the roots with a file in their
+    place or above it."""
 
     files: tuple[ReplacedFile, ...] = ()
     destinations: tuple[str, ...] = ()
     directories: tuple[str, ...] = ()
+    listed: tuple[str, ...] = ()
+    there: tuple[str, ...] = ()
     no_directories: tuple[str, ...] = ()
 
 
@@ -46,47 +51,63 @@ def list_replaced_files(context: JobContext, roots: Sequence[str]) -> OldData:
         if is_in_log(root):
             raise holds_table(root.partition(f"/{DIRECTORY}")[0])
         refuse_links(context.store, {root, *ancestors(root, destination)} - {destination})
-    files_found: dict[str, ReplacedFile] = {}
-    destinations: list[str] = []
+    files: dict[str, ReplacedFile] = {}
     directories: list[str] = []
-    no_directories: list[str] = []
+    all_listed: list[_Listed] = []
     level = list(dict.fromkeys(roots))
     while level:
-        below: list[str] = []
-        for statuses, files in context.run_batches(list_level, level):
-            no_directories += files
-            names = {status.name for status in statuses if parent(status.path) == destination}
-            for status in statuses:
-                is_top = parent(status.path) == destination
-                # Only beside a log of this package: then `_delta_log` is its export. Elsewhere it
-                # belongs to the data that is replaced.
-                if is_top and status.name == DELTA_LOG and DIRECTORY in names:
-                    continue
-                if status.name == TEMPORARY:
-                    destinations.append(parent(status.path))
-                    continue
-                if status.name == DIRECTORY:
-                    if not is_top:
-                        raise holds_table(parent(status.path))
-                    continue
-                if status.is_directory and status.is_link:
-                    raise PreflightError(
-                        f"{mark(status.path)}: is a symbolic link to a directory, and the data behind "
-                        "it may belong to others",
-                        "replace the link or write elsewhere",
-                    )
+        work, below = partial(list_level, are_roots=not all_listed), list[str]()
+        for listed in chain.from_iterable(context.run_batches(work, level)):
+            all_listed.append(replace(listed, statuses=()))
+            for status in _old_data_in(listed, destination):
                 if status.is_directory:
                     below.append(status.path)
                 else:
-                    files_found[_recordable(status.path)] = replaced_file(status)
+                    files[_recordable(status.path)] = replaced_file(status)
         directories += below
         level = below
     return OldData(
-        tuple(files_found[path] for path in sorted(files_found)),
-        tuple(sorted(destinations)),
+        tuple(files[path] for path in sorted(files)),
+        tuple(sorted(listed.path for listed in all_listed if listed.has_jobs)),
         tuple(directories),
-        tuple(no_directories),
+        tuple(listed.path for listed in all_listed),
+        tuple(listed.path for listed in all_listed if listed.is_there),
+        tuple(listed.path for listed in all_listed if listed.is_file),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """What is in a directory, and whether jobs were set up in it; or that a file is in its place."""
+
+    path: str
+    statuses: Sequence[FileStatus] = ()
+    is_there: bool = False
+    has_jobs: bool = False
+    is_file: bool = False
+
+
+def _old_data_in(listed: _Listed, destination: str) -> Iterator[FileStatus]:
+    """The old files in a directory, and the directories that can hold some."""
+    is_top, names = listed.path == destination, {status.name for status in listed.statuses}
+    # Only beside a log of this package is `_delta_log` its export. Elsewhere it belongs to the data that
+    # is replaced.
+    passed_over = {
+        TEMPORARY,
+        *([DIRECTORY, *({DELTA_LOG} if DIRECTORY in names else ())] if is_top else ()),
+    }
+    for status in listed.statuses:
+        if status.name in passed_over:
+            continue
+        if status.name == DIRECTORY:
+            raise holds_table(listed.path)
+        if status.is_directory and status.is_link:
+            raise PreflightError(
+                f"{mark(status.path)}: is a symbolic link to a directory, and the data behind it may "
+                "belong to others",
+                "replace the link or write elsewhere",
+            )
+        yield status
 
 
 def _recordable(path: str) -> str:
@@ -104,31 +125,34 @@ def _recordable(path: str) -> str:
 
 
 def _list_directories(
-    worker: Worker, directories: tuple[str, ...], *, keeps_success: bool
-) -> tuple[list[FileStatus], list[str]]:
-    """Work: list some directories of old data; also return those that are not directories."""
-    no_directories: list[str] = []  # appending one element is thread-safe
-    listed = worker.map(partial(_list_directory, worker.store, no_directories), directories)
+    worker: Worker, directories: tuple[str, ...], *, keeps_success: bool, are_roots: bool
+) -> list[_Listed]:
+    """Work: list some directories of old data."""
     kept = worker.job.success if keeps_success else None
-    statuses = (status for batch in listed for status in batch)
-    return [status for status in statuses if status.path != kept or status.is_directory], no_directories
+    work = partial(_list_directory, worker.store, kept, is_root=are_roots)
+    return list(worker.map(work, directories))
 
 
 def _list_directory(
-    store: StoreOperations, no_directories: list[str], directory: str
-) -> list[FileStatus]:
+    store: StoreOperations, kept: str | None, directory: str, *, is_root: bool
+) -> _Listed:
     try:
-        statuses = store.list_anew(directory)
+        # Nobody has looked for jobs in a root before; one that is below it is seen in the listing.
+        statuses, has_jobs = (
+            list_after_jobs(store, directory) if is_root else (store.list_anew(directory), False)
+        )
     except FileNotFoundError:
-        return []
+        return _Listed(directory)
     except NotADirectoryError:
-        no_directories.append(directory)
-        return []
+        return _Listed(directory, is_file=True)
     output = output_of(store)
-    return [
+    has_jobs = has_jobs or any(status.name == TEMPORARY for status in statuses)
+    old = [
         status
         for status in statuses
         if not status.name.startswith(SPARK_STAGING)
         and not output.is_of_committer(status.name)
         and not is_of_file_system(status.name)
+        and (status.path != kept or status.is_directory)
     ]
+    return _Listed(directory, old, is_there=True, has_jobs=has_jobs)

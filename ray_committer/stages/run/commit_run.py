@@ -143,6 +143,8 @@ class CommitRun:
     """How often the manifests have changed while this run loaded them."""
     loaded: LoadedManifests | None = None
     """The manifests that the record names."""
+    there: frozenset[str] | None = None
+    """The directories that exist, as this run has seen before its record; None if it wrote none."""
     publishing: ExitStack = field(default_factory=ExitStack)
     """Ends the heartbeat, before the clean-up."""
     is_beating: bool = False
@@ -206,7 +208,8 @@ class CommitRun:
 @dataclass(frozen=True, slots=True)
 class RecordedJob:
     """A job with a commit record, as the stages that publish it need it. `context` is what the record
-    promises; `reload` loads the manifests again, if the coordinator was lost with them."""
+    promises; `reload` loads the manifests again, if the coordinator was lost with them. `there` are the
+    directories that this run has seen; None if another run has recorded the job."""
 
     context: JobContext
     record: CommitRecord
@@ -214,6 +217,7 @@ class RecordedJob:
     reload: Callable[[], object]
     turn: Turn
     progress: CommitProgress
+    there: frozenset[str] | None = None
 
 
 def load_open_job(run: CommitRun, current: Seen) -> LoadedManifests:
@@ -248,7 +252,7 @@ def open_recorded_job(run: CommitRun, current: Seen) -> RecordedJob:
         with context.stage(names.LOAD_MANIFESTS):
             loaded = load_with_coordinator(context, reload)
         run.note_loaded(record, loaded)
-    return RecordedJob(context, record, loaded, reload, run.turn, progress)
+    return RecordedJob(context, record, loaded, reload, run.turn, progress, run.there)
 
 
 def own_record(run: CommitRun, current: Seen) -> CommitRecord:

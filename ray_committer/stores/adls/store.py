@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 
@@ -74,11 +74,20 @@ class AdlsStore(NamedStates):
         )
 
     def list_status(self, path: str) -> list[FileStatus]:
-        return list(self._list(path, recursive=False))
+        return [status for page, _ in self._pages(path, recursive=False) for status in page]
+
+    def list_page(self, path: str) -> list[FileStatus] | None:
+        page, is_last = next(self._pages(path, recursive=False))
+        return page if is_last else None
+
+    def find_names(self, path: str, names: Collection[str]) -> list[FileStatus] | None:
+        listed = self.list_page(path)
+        return None if listed is None else [status for status in listed if status.name in names]
 
     def list_files(self, path: str) -> list[FileStatus]:
         try:
-            return [status for status in self._list(path, recursive=True) if not status.is_directory]
+            pages = self._pages(path, recursive=True)
+            return [status for page, _ in pages for status in page if not status.is_directory]
         except FileNotFoundError:
             return []
 
@@ -181,7 +190,8 @@ class AdlsStore(NamedStates):
         if not 200 <= answer.status < 300:
             raise error_of(answer.status, error_code(answer), source, dest)
 
-    def _list(self, path: str, *, recursive: bool) -> Iterator[FileStatus]:
+    def _pages(self, path: str, *, recursive: bool) -> Iterator[tuple[list[FileStatus], bool]]:
+        """List a directory: at least one page, and whether it is the last one."""
         query = {
             "resource": "filesystem",
             "recursive": "true" if recursive else "false",
@@ -196,8 +206,8 @@ class AdlsStore(NamedStates):
                 raise NotADirectoryError(errno.ENOTDIR, "is a file", path)
             page = decoded(_checked(answer, path), _Page, path, strict=False)
             require_inside((listed_path.name for listed_path in page.paths), below, "name")
-            yield from map(_listed, page.paths)
             token = answer.headers.get("x-ms-continuation")
+            yield [*map(_listed, page.paths)], not token
             if not token:
                 return
             query["continuation"] = tokens.follow(token)

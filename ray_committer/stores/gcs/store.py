@@ -12,7 +12,7 @@ import errno
 import itertools
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import replace
@@ -37,7 +37,7 @@ from ray_committer.stores.base import (
     Versions,
 )
 from ray_committer.stores.deadline import first_deadline
-from ray_committer.stores.gcs.api import GcsBucket, GcsObject
+from ray_committer.stores.gcs.api import GcsBucket, GcsObject, GcsPage
 from ray_committer.stores.gcs.batch import MOST_CALLS
 from ray_committer.stores.guarded import until_answered
 from ray_committer.stores.http import HttpClient
@@ -83,19 +83,18 @@ class GcsStore(StoreOperations):
         return FileStatus(path, is_directory=True) if self._is_directory(path) else None
 
     def list_status(self, path: str) -> list[FileStatus]:
-        prefix = _prefix(path)
-        statuses: dict[str, FileStatus] = {}
-        is_there = path == "/"
-        for page in self._bucket.pages(prefix, delimiter="/", folders=self._has_folders):
-            is_there = is_there or bool(page.items or page.prefixes)
-            for name in page.prefixes:
-                statuses[name] = FileStatus(f"/{name[:-1]}", is_directory=True)
-            for item in page.items:
-                statuses[item.name] = _status(item)
-        if not is_there and not (self._has_folders and self._bucket.has_folder(prefix)):
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        statuses.pop(prefix, None)
-        return list(statuses.values())
+        return self._statuses(path, self._pages(path))
+
+    def list_page(self, path: str) -> list[FileStatus] | None:
+        page = next(self._pages(path))
+        return None if page.next_page_token else self._statuses(path, [page])
+
+    def find_names(self, path: str, names: Collection[str]) -> list[FileStatus] | None:
+        page = next(self._pages(path))
+        if page.next_page_token:
+            return None
+        wanted = {f"{_prefix(path)}{name}" for name in names}
+        return [status for name, status in _by_name([page]).items() if name.rstrip("/") in wanted]
 
     def list_files(self, path: str) -> list[FileStatus]:
         pages = self._bucket.pages(_prefix(path))
@@ -223,6 +222,18 @@ class GcsStore(StoreOperations):
             was_there = _all_at_once(delete, list(level)) or was_there
         return was_there
 
+    def _pages(self, path: str) -> Iterator[GcsPage]:
+        return self._bucket.pages(_prefix(path), delimiter="/", folders=self._has_folders)
+
+    def _statuses(self, path: str, pages: Iterable[GcsPage]) -> list[FileStatus]:
+        """Describe what is in a directory; ``FileNotFoundError`` if it is not there."""
+        prefix, statuses = _prefix(path), _by_name(pages)
+        is_there = bool(statuses) or path == "/"
+        if not is_there and not (self._has_folders and self._bucket.has_folder(prefix)):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        statuses.pop(prefix, None)
+        return list(statuses.values())
+
     def _is_directory(self, path: str) -> bool:
         if path == "/":
             return True
@@ -271,6 +282,17 @@ def _all_at_once(delete: Callable[[T], bool], named: list[T]) -> bool:
         return False
     with ThreadPoolExecutor(min(DELETES_AT_ONCE, len(named))) as pool:
         return any(list(pool.map(delete, named)))
+
+
+def _by_name(pages: Iterable[GcsPage]) -> dict[str, FileStatus]:
+    """Describe what pages of a listing of a directory show, with its own mark if it has one."""
+    statuses: dict[str, FileStatus] = {}
+    for page in pages:
+        for name in page.prefixes:
+            statuses[name] = FileStatus(f"/{name[:-1]}", is_directory=True)
+        for item in page.items:
+            statuses[item.name] = _status(item)
+    return statuses
 
 
 def _status(item: GcsObject) -> FileStatus:

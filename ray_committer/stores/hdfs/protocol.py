@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +22,9 @@ CAPABILITIES = StoreCapabilities(
 )
 UMASK = "fs.permissions.umask-mode"
 MAX_ITEMS = "dfs.namenode.fs-limits.max-directory-items"
+LISTED = "dfs.ls.limit"
+LISTED_AT_ONCE = 1000
+"""The names that the NameNode lists at once, under one lock, unless ``dfs.ls.limit`` says otherwise."""
 
 _BY_EXCEPTION = {
     "FileNotFoundException": errno.ENOENT,
@@ -56,9 +59,14 @@ class NameNodeStore(NamedStates):
         self.spec = spec
         self.capabilities = capabilities(spec.storage_options)
         self._file_mode, self._directory_mode = permissions(spec.storage_options)
+        self.page_names = min(LISTED_AT_ONCE, _whole(spec.storage_options, LISTED, LISTED_AT_ONCE))
 
     def list_files(self, path: str) -> list[FileStatus]:
         return files_below(self.list_status, path)
+
+    def find_names(self, path: str, names: Collection[str]) -> list[FileStatus] | None:
+        listed = self.list_page(path)
+        return None if listed is None else [status for status in listed if status.name in names]
 
     def mkdirs(self, path: str) -> None:
         try:
@@ -156,10 +164,15 @@ def permissions(storage_options: Mapping[str, Any]) -> tuple[int, int]:
 
 def capabilities(storage_options: Mapping[str, Any]) -> StoreCapabilities:
     """Return HDFS's capabilities, with the NameNode's limit of names per directory if it is given."""
-    limit = str(storage_options.get(MAX_ITEMS, CAPABILITIES.max_directory_items))
-    if not (limit.isascii() and limit.isdigit()):
-        raise StoreRefusedError(f"{MAX_ITEMS}: {limit!r} is not a number", "write it like 1048576")
-    return replace(CAPABILITIES, max_directory_items=int(limit))
+    limit = _whole(storage_options, MAX_ITEMS, CAPABILITIES.max_directory_items)
+    return replace(CAPABILITIES, max_directory_items=limit)
+
+
+def _whole(storage_options: Mapping[str, Any], name: str, default: int | None) -> int:
+    number = str(storage_options.get(name, default))
+    if not (number.isascii() and number.isdigit()):
+        raise StoreRefusedError(f"{name}: {number!r} is not a number", "write it like 1048576")
+    return int(number)
 
 
 def files_below(list_status: Callable[[str], list[FileStatus]], path: str) -> list[FileStatus]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import ParamSpec, TypeVar
 
@@ -19,10 +19,14 @@ from ray_committer.limits.waiting import RETRY_SECONDS
 from ray_committer.stores.addresses import without_password
 from ray_committer.stores.base import FileStatus, StoreSpec
 from ray_committer.stores.deadline import DEADLINE_SECONDS, DeadlineThreads, first_deadline
-from ray_committer.stores.hdfs.protocol import NameNodeStore, not_a_directory, remote_error
+from ray_committer.stores.hdfs.protocol import (
+    LISTED_AT_ONCE,
+    NameNodeStore,
+    not_a_directory,
+    remote_error,
+)
 
 DEFAULT_PORT = 8020
-LISTED_AT_ONCE = 1000
 
 _SETTINGS = {
     # The client tries each NameNode once and reports the result: `GuardedStore` waits.
@@ -65,14 +69,20 @@ class HdfsStore(NameNodeStore):
             return None
 
     def list_status(self, path: str) -> list[FileStatus]:
+        return [status for page in self._pages(path, LISTED_AT_ONCE) for status in page]
+
+    def list_page(self, path: str) -> list[FileStatus] | None:
+        # Not one name more, which the client would ask the NameNode for.
+        page = next(self._pages(path, self.page_names), [])
+        return page if len(page) < self.page_names else None
+
+    def _pages(self, path: str, names: int) -> Iterator[list[FileStatus]]:
         statuses = self._client.list_status(path)
-        listed: list[FileStatus] = []
         # The client reads the listing page by page, so each page has a deadline of its own.
-        while batch := self._call(path, lambda: list(islice(statuses, LISTED_AT_ONCE))):
-            listed += map(_status, batch)
-        if len(listed) == 1 and listed[0].path == path:
-            raise not_a_directory(path)
-        return listed
+        while batch := self._call(path, lambda: list(islice(statuses, names))):
+            if len(batch) == 1 and batch[0].path == path:
+                raise not_a_directory(path)
+            yield [*map(_status, batch)]
 
     def read(self, path: str) -> bytes:
         data: bytes = self._call(path, lambda: self._client.read(path).read())

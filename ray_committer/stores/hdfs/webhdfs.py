@@ -108,6 +108,10 @@ class WebHdfsStore(NameNodeStore):
         above = path.rstrip("/")
         return [_status(f"{above}/{status.path_suffix}", status) for status in listed]
 
+    def list_page(self, path: str) -> list[FileStatus] | None:
+        listed = self.list_status(path)
+        return listed if len(listed) < self.page_names else None
+
     def read(self, path: str) -> bytes:
         numbered = path if _PLAIN.fullmatch(path) else self._numbered(path)
         answer = self._send("GET", self._url("OPEN", numbered), path, most_bytes=MOST_FILE_BYTES)

@@ -11,7 +11,7 @@ import errno
 import itertools
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
@@ -89,6 +89,16 @@ class S3Store(StoreOperations):
         if not is_there:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         return statuses
+
+    def list_page(self, path: str) -> list[FileStatus] | None:
+        page = next(self._bucket.pages(_prefix(path), delimiter="/"))
+        if not (page.token or page.objects or page.prefixes or path == "/"):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return None if page.token else xml.listed(page)
+
+    def find_names(self, path: str, names: Collection[str]) -> list[FileStatus] | None:
+        page = next(self._bucket.pages(_prefix(path), delimiter="/"))
+        return None if page.token else [each for each in xml.listed(page) if each.name in names]
 
     def list_exact(self, path: str) -> list[FileStatus]:
         """`list_status` by the names of the first objects; only if there are more objects, directories

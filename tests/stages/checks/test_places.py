@@ -6,6 +6,7 @@ import subprocess
 import threading
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,10 @@ from ray_committer.errors import CommitConflictError, LinkedPathError, Preflight
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import TEMPORARY, JobAttempt, new_job_attempt
-from ray_committer.protocol.record import Claim, ConflictMode
+from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.state import Phase
-from ray_committer.stages.checks.places import check_destinations, find_other_destinations
+from ray_committer.stages.old_data.mode_roots import ModeRoots
+from ray_committer.stages.preflight import look_at_data
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import (
@@ -250,19 +252,24 @@ def test_old_links_where_the_job_needs_directories_are_refused(tmp_path: Path):
 def check(
     store: MemoryStore, directories: list[str], roots: tuple[str, ...] = ()
 ) -> tuple[list[str], Counter[str]]:
-    """What a look at some directories returns, and its requests."""
+    """The directories of other jobs that a look at some directories returns, and its requests."""
     calls: list[StoreCall] = []
     found = context(WrappedStore(store, before=calls.append))
     manifests = loaded(found)
+    found.executor.directories.forget()
+    found.executor.directories.collect(0, directories, b"")
     calls.clear()
-    seen = check_destinations(found, manifests.manifests, directories, roots)
-    return list(seen.others), Counter(call.operation for call in calls)
+    manifests = replace(manifests, manifests=(), fills_destination=False)
+    seen = look_at_data(found, manifests, ModeRoots(roots))
+    return list(seen.destinations), Counter(call.operation for call in calls)
 
 
-def test_each_directory_is_listed_once_and_those_that_are_replaced_are_not():
+def test_each_directory_is_listed_once_and_those_that_are_replaced_with_the_old_data():
     store = written(MemoryStore())
+    for name in ("p=1", "p=2/q"):
+        store.mkdirs(f"/table/{name}")
     found = check(store, ["/table", "/table/p=1", "/table/p=2", "/table/p=2/q"], ("/table/p=2",))
-    assert found == (["/table"], {"list_status": 2})
+    assert found == ([], {"find_names": 1, "list_page": 1, "list_status": 3})
 
 
 def test_directories_in_which_other_jobs_were_set_up_are_returned(store: MemoryStore):
@@ -274,6 +281,8 @@ def test_directories_in_which_other_jobs_were_set_up_are_returned(store: MemoryS
 def test_a_listing_that_takes_long_changes_nothing_of_which_directory_it_is(is_cheap: bool):
     """Of two at once, the one that is asked for first is answered last."""
     store = written(MemoryStore(listing_is_cheap=is_cheap))
+    for number in range(1, 9):
+        store.mkdirs(f"/table/p={number}")
     put_file(store, f"/table/p=1/{TEMPORARY}/job_9/00/state/x", b"")
     is_second_answered = threading.Event()
 
@@ -288,11 +297,12 @@ def test_a_listing_that_takes_long_changes_nothing_of_which_directory_it_is(is_c
     slow = WrappedStore(store, before=wait, after=note)
     executor = InlineExecutor(lambda permits: Worker(slow, JOB, permits, 2, in_driver=True))
     found = context(slow, executor=executor)
+    manifests = loaded(found)
     directories = [f"/table/p={number}" for number in range(1, 9)]  # two for each piece of work
     found.executor.directories.collect(0, directories, b"")
     try:
-        seen = check_destinations(found, (), directories, ())
-        assert [*seen.others, *find_other_destinations(found, Claim(["/table"]), ())] == ["/table/p=1"]
+        seen = look_at_data(found, replace(manifests, manifests=()), ModeRoots())
+        assert seen.destinations == ("/table/p=1",)
     finally:
         executor.close()
 
@@ -302,10 +312,11 @@ def test_directories_that_are_not_there_yet_are_no_error(store: MemoryStore):
     assert check(store, [])[1] == {}
 
 
-def test_where_a_listing_is_not_cheap_none_is_made():
+def test_where_a_listing_is_not_cheap_only_the_jobs_there_are_listed():
     store = written(MemoryStore(listing_is_cheap=False))
     put_file(store, "/table/a", b"x")
-    assert check(store, ["/table", "/table/p=1"]) == ([], Counter(get_status=2))
+    store.mkdirs("/table/p=1")
+    assert check(store, ["/table", "/table/p=1"]) == ([], Counter(get_status=2, list_status=1))
     with pytest.raises(CommitConflictError, match="/table/a: is there already"):
         run_commit(store, JOB)
     assert store.read("/table/a") == b"x"
@@ -356,8 +367,10 @@ def test_a_file_in_the_place_of_a_directory_is_found_before_the_record(
     assert run_commit(store, JOB, CommitOptions(mode=mode)).moved == 2
 
 
-@pytest.mark.parametrize("directories", [1, 7])
-def test_that_costs_one_request_a_directory_and_none_where_there_are_no_directories(directories: int):
+@pytest.mark.parametrize(("directories", "asked"), [(1, 1), (7, 0)])
+def test_that_costs_a_request_for_one_directory_alone_and_one_page_for_more(
+    directories: int, asked: int
+):
     tasks = {0: {f"day={number}/a": b"x" for number in range(directories)}}
     looked: list[int] = []
     flat = MemoryStore(real_directories=False, listing_is_cheap=False)
@@ -365,4 +378,4 @@ def test_that_costs_one_request_a_directory_and_none_where_there_are_no_director
         write_job(store, JOB, tasks)
         calls = calls_of(store, lambda one: run_commit(one, JOB))
         looked.append(sum(one.operation == "get_status" and "/day=" in one.paths[0] for one in calls))
-    assert looked == [directories, directories, 0]
+    assert looked == [asked, asked, 0]

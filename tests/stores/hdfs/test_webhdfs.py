@@ -103,3 +103,17 @@ def test_a_directory_in_another_encryption_zone_gives_no_file(encrypted: str):
     why = {"/t/p1": "is in another encryption zone than /t/_temporary"}
     assert store(node).what_stays("/t/p1", ["/t/p1/a"], "/t/_temporary") == why
     assert not any(one.startswith("DELETE") for one in node.asked)
+
+
+@pytest.mark.parametrize(("names", "is_page"), [(6, True), (7, False)])
+def test_a_listing_is_a_page_if_the_name_node_makes_it_at_one_moment(names: int, is_page: bool):
+    class Listing:
+        def request(self, *_: Any, **__: Any) -> HttpAnswer:
+            file = {"type": "FILE", "length": 1, "modificationTime": 1}
+            files = [{**file, "pathSuffix": f"f{number}"} for number in range(names)]
+            return HttpAnswer(200, {}, msgspec.json.encode({"FileStatuses": {"FileStatus": files}}))
+
+    own = WebHdfsStore(StoreSpec("webhdfs", "h:1", {"dfs.ls.limit": "7"}), client=Listing())
+    page, found = own.list_page("/a"), own.find_names("/a", ["f1", "g"])
+    assert (page is not None, found is not None) == (is_page, is_page)
+    assert [status.name for status in found or ()] == ["f1"] * is_page
