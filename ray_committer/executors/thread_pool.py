@@ -102,9 +102,14 @@ class ThreadPool:
             self._free -= threads
             for _ in range(min(-self._free, self._size - len(self._threads))):
                 thread = threading.Thread(target=self._work, name="ray-committer", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError:  # the machine has no room for more: the others do the work
+                    if not self._threads:
+                        raise
+                    break
                 self._threads.append(thread)
                 self._free += 1
-                thread.start()
 
     def _work(self) -> None:
         self._own.is_thread = True

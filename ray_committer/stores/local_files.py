@@ -19,9 +19,13 @@ def read_regular(path: str) -> bytes:
     """The content of a regular file; ``OSError`` for a link, what is no file, or one too long."""
     _check(path, os.lstat(path))  # before it is opened: to open a device can have an effect
     with open(_opened(path, os.O_RDONLY), "rb") as file:
-        _check(path, os.fstat(file.fileno()))
-        # One byte more than allowed: the size was checked, but the file may have grown since.
-        data = file.read(MOST_FILE_BYTES + 1)
+        status = os.fstat(file.fileno())
+        _check(path, status)
+        # Python makes room for as many bytes as are asked for: as many as there are, and one more.
+        data = file.read(status.st_size + 1)
+        # It has grown since: one byte more than allowed is asked for.
+        if len(data) > status.st_size:
+            data += file.read(MOST_FILE_BYTES + 1 - len(data))
     if len(data) > MOST_FILE_BYTES:
         raise _refused(path, "grows while it is read")
     return data

@@ -133,6 +133,21 @@ def test_the_failure_of_one_caller_is_not_that_of_another():
     pool.close()
 
 
+def test_on_a_machine_without_room_for_more_threads_those_that_there_are_do_the_work():
+    pool, before = ThreadPool(4), threading.stack_size()
+    assert list(pool.map(str, [0])) == ["0"]
+    one = running_threads()
+    threading.stack_size(1 << 46)
+    try:
+        assert sorted(pool.map(str, range(8))) == [str(number) for number in range(8)]
+        with pytest.raises(RuntimeError):
+            ThreadPool(4).map(str, range(8))
+    finally:
+        threading.stack_size(before)
+    assert running_threads() == one
+    pool.close()
+
+
 def test_close_ends_every_thread_once_its_work_is_done():
     before = running_threads()
     pool = ThreadPool(5)

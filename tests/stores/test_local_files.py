@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -57,6 +58,23 @@ def test_a_file_that_is_too_long_or_grows_is_not_read(tmp_path: Path, monkeypatc
         read_regular(str(path))
     monkeypatch.setattr(module, "MOST_FILE_BYTES", 9)
     assert read_regular(str(path)) == b"123456789"
+
+
+def test_a_file_that_has_grown_since_its_size_was_seen_is_read_whole():
+    grown = Path("/proc/self/status")  # the kernel says that it has no bytes
+    assert grown.stat().st_size == 0
+    assert read_regular(str(grown)).startswith(b"Name:")
+
+
+def test_a_short_file_takes_no_more_memory_than_it_has(tmp_path: Path):
+    path = tmp_path / "x"
+    path.write_bytes(b"x" * 700)
+    tracemalloc.start()
+    try:
+        read_regular(str(path))
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_directory_and_a_missing_file_are_what_they_are(tmp_path: Path):
