@@ -9,17 +9,21 @@ from msgspec import structs
 
 from ray_committer.errors import CommitStateUnknownError, TaskCommitError
 from ray_committer.executors.directories import DirectoryCoordinator
+from ray_committer.job_files.job_state import is_job_of
 from ray_committer.jobs.find_attempt import confirm_documented
 from ray_committer.limits.permits import Permits
 from ray_committer.protocol.hidden_names import is_passed_over
 from ray_committer.protocol.manifest import decode_manifest, digest
+from ray_committer.protocol.paths import parent
 from ray_committer.protocol.staging import tokens_in
+from ray_committer.stages.abort_task import abort_task
 from ray_committer.stages.checks.attempts import refuse_unsaved
 from ray_committer.stages.checks.obstacles import refuse
 from ray_committer.stages.checks.permissions import check_links
 from ray_committer.stages.checks.places import refuse_linked_directories
 from ray_committer.stages.checks.sources import check_sources_at_once
 from ray_committer.stages.checks.uploads import check_uploads
+from ray_committer.stages.commit_task import commit_task
 from ray_committer.stages.preflight import preflight
 from ray_committer.stages.publish_job import prove_same_store
 from ray_committer.stages.rename_files import reconcile
@@ -151,6 +155,44 @@ def a_task_whose_job_is_over_is_not_committed() -> Swaps:
             raise TaskCommitError(e.what, e.advice) from e
 
     yield save_task_manifest, broken
+
+
+def staged_files_are_nobodys() -> Swaps:
+    """A commit of the tasks that have saved a manifest deletes what others have written."""
+
+    def broken(context, loaded, attempts):
+        refuse_unsaved(context, loaded, dataclasses.replace(attempts, staged={}))
+
+    yield refuse_unsaved, broken
+
+
+def an_aborted_attempt_deletes_whole_directories() -> Swaps:
+    """It takes away what other tasks have written beside its files."""
+
+    def broken(store, job, task_attempt_id, staged=()):
+        for directory in {parent(path) for path in staged}:
+            store.delete_directory(directory)
+        return abort_task(store, job, task_attempt_id)
+
+    yield abort_task, broken
+
+
+def who_could_not_save_a_manifest_deletes_its_files() -> Swaps:
+    """Only the answer was lost, and a commit misses the files that the manifest names."""
+
+    def broken(*where, **options):
+        try:
+            return commit_task(*where, **options)
+        except TaskCommitError:
+            abort_task(*where, options["task_attempt_id"], options["staged"].places)
+            raise
+
+    yield commit_task, broken
+
+
+def a_late_task_makes_its_directories_again() -> Swaps:
+    """A job that is over comes back as a directory that no command removes at once."""
+    yield is_job_of, lambda store, job, stamp: True
 
 
 def a_task_does_not_look_at_its_job_again() -> Swaps:
