@@ -12,7 +12,7 @@ from ray_committer.executors.inline import InlineExecutor
 from ray_committer.job_files.job_state import StateChangedError, advance, read_state
 from ray_committer.job_files.job_status import JobStatus
 from ray_committer.job_files.read_job import read_job, without_late
-from ray_committer.options import CommitOptions
+from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.places.choose import output_of
 from ray_committer.places.staged_files import StagedFiles
 from ray_committer.protocol.commit_result import CommitResult
@@ -31,6 +31,7 @@ from ray_committer.stages.undo_job import undo_job
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.testing.chaos_executor import Chaos, ChaosExecutor
+from ray_committer.work.load_ahead import LoadAhead
 from ray_committer.work.upload_file import NOTES
 from ray_committer.work.worker import Worker
 
@@ -45,15 +46,17 @@ def run_commit(
     executor: WorkExecutor | None = None,
     state: JobStatus | None = None,
     on_event: EventSink = ignore,
+    ahead: LoadAhead | None = None,
 ) -> CommitResult:
     """Commit `job` on `store`, by default inline, so that the order of the calls is fixed. `state` is
-    the state of the job, if the caller has read it already."""
+    the state of the job, if the caller has read it already; `ahead`, what it has loaded of its tasks."""
     options = options or CommitOptions()
     return commit_job(
         replace(_context(store, job, options, executor), emit=on_event),
         state or without_late(store, read_job(store, job)),
         replaced_roots=options.replaced_roots,
         allowed_roots=options.allowed_roots,
+        ahead=ahead,
     )
 
 
@@ -106,8 +109,8 @@ def write_job(
     *,
     mode: ConflictMode = ConflictMode.APPEND,
     run_id: str | None = None,
-) -> None:
-    """Set up `job` and commit its tasks, each given by its files and their contents."""
+) -> list[CommittedTask]:
+    """Set up `job` and commit its tasks, each given by its files and their contents; their results."""
     where = job.any_partition if mode is ConflictMode.OVERWRITE_PARTITIONS else job.destination
     nowhere = (job.any_partition,) if mode is ConflictMode.ERROR_PARTITIONS else ()
     replaces = (where,) if mode.replaces else ()
@@ -120,10 +123,12 @@ def write_job(
         run_id=run_id,
         end=ending(store),
     )
+    results = []
     for task, files in tasks.items():
         attempt_id = set_up_attempt(store, job, task, 0)
         write_attempt(store, job, attempt_id, files)
-        commit_attempt(store, job, task, attempt_id, stamp=stamp, files=files)
+        results.append(commit_attempt(store, job, task, attempt_id, stamp=stamp, files=files))
+    return results
 
 
 def set_up_attempt(store: StoreOperations, job: JobAttempt, task: int, attempt: int) -> str:
@@ -165,7 +170,7 @@ def commit_attempt(
     *,
     stamp: str | None = None,
     files: Iterable[str] = (),
-) -> None:
+) -> CommittedTask:
     """Save the task attempt's manifest, in one try; by default with the stamp of the job. `files` are
     the names that it has staged, and those that count also if they are hidden."""
     if stamp is None:
@@ -175,7 +180,7 @@ def commit_attempt(
     sources = {path: join(job.destination, name) for name, path in named.items()}
     directory = job.task_attempt(task_attempt_id)
     staged = {path: place for path, place in sources.items() if not is_inside(path, directory)}
-    commit_task(
+    committed = commit_task(
         store,
         job,
         task_id=f"task_{job.job_id}_m_{task:06d}",
@@ -188,6 +193,7 @@ def commit_attempt(
     notes = (join(job.task_attempt(task_attempt_id), NOTES),)
     for directory in output_of(store).uploading(notes):  # as a task does
         store.delete_listed((directory,), lambda: True)
+    return committed
 
 
 def put_file(store: StoreOperations, path: str, data: bytes) -> None:

@@ -8,11 +8,12 @@ import pytest
 
 from tests.machines.operations import pairs
 from tests.machines.table_operations import table_pairs
+from tests.machines.task_operations import task_pairs
 from tests.schedules import run_schedules
 from tests.tiers import parts, seeds
 
 STRIDE = 1381
-"""One of so many parts of all schedules of two processes is in `make test`: about 37 schedules. It
+"""One of so many parts of all schedules of two processes is in `make test`: about 45 schedules. It
 divides neither the number of pairs nor the six ways in which each is stopped."""
 
 PARTS = parts(STRIDE, wide=128)
@@ -65,6 +66,13 @@ def test_each_kind_of_operation_is_stopped_while_each_other_runs(one: str):
     may_meet = {(one, other) for other in others if (one, other) != ("late task", "late task")}
     assert may_meet <= met
     assert {(other, one) for one, other in may_meet} <= met
+
+
+@pytest.mark.parametrize("one", ["driver of told with texts", "driver of told with names"])
+def test_each_driver_is_stopped_while_attempts_of_its_tasks_run_and_they_while_it_commits(one: str):
+    met = {(first.name, second.name) for first, second in task_pairs()}
+    for other in ("retry", "failed attempt", "late task"):
+        assert {(one, f"{other} of told"), (f"{other} of told", one)} <= met
 
 
 @pytest.mark.parametrize("part", PARTS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,7 @@ from ray_committer.jobs.remains import find_remains
 from ray_committer.options import CommitOptions, Unfinished
 from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt, parent, temporary_directory
 from ray_committer.protocol.record import ConflictMode
+from ray_committer.protocol.staging import numbers_of, tokens_in
 from ray_committer.protocol.table_paths import is_in_log
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stores.base import StoreOperations
@@ -43,7 +45,8 @@ class Job:
     the table where it was set up. Its `id` is its name, unless it is another attempt, with another
     `number`, or set up again.
 
-    `late` is the output of another attempt of its task. `is_half`: its commit died after the first file.
+    `late` is the output with another attempt of its first task, which has written its files unless
+    `is_late_written` is false. `is_half`: its commit died after the first file.
     `unfinished`: what it does about a job whose commit died. Of the jobs with one `run_id`, only one is
     committed.
     """
@@ -59,6 +62,7 @@ class Job:
     is_half: bool = False
     unfinished: Unfinished | None = None
     run_id: str | None = None
+    is_late_written: bool = True
 
     @property
     def place(self) -> tuple[str, str, int]:
@@ -90,6 +94,24 @@ class Job:
         """Some of its files, named relative to the directory where it was set up."""
         prefix = f"{self.below}/" if self.below else ""
         return {name.removeprefix(prefix): data for name, data in files.items()}
+
+    @property
+    def by_task(self) -> dict[int, Files]:
+        """Its files by the task in the tokens of their names; the first task has those without one."""
+        found: dict[int, dict[str, bytes]] = {0: {}}
+        for name, data in self.files.items():
+            found.setdefault(_task_in(name), {})[name] = data
+        return {task: self.own(files) for task, files in found.items()}
+
+    @property
+    def of_late(self) -> Files:
+        """The files of the late attempt itself."""
+        return self.own({name: data for name, data in self.late.items() if _task_in(name) == 0})
+
+    def with_late(self, late: Files, *, is_written: bool = True) -> Job:
+        """The job with another attempt of its first task, which writes the files `late`."""
+        others = {name: data for name, data in self.files.items() if _task_in(name) != 0}
+        return replace(self, late={**late, **others}, is_late_written=is_written)
 
     def applied(self, there: Files, files: Files) -> dict[str, bytes] | None:
         """The table after this job committed `files`; None if it could not have been committed."""
@@ -129,8 +151,8 @@ HALF_OVERWRITE = Job(
 )
 SUPERSEDING = Job("superseding", {"p=1/u": b"u1", "p=3/u": b"u3"}, unfinished="supersede")
 FINISHING = Job("finishing", {"p=1/f": b"f1", "p=4/f": b"f4"}, unfinished="finish")
-_OF_ATTEMPT, _OF_LATE = "0" * 16, f"{1:016x}"
-STAGED = Job("staged", {f"p=1/t-{_OF_ATTEMPT}": b"t1", f"p=6/t-{_OF_ATTEMPT}": b"t6"})
+OF_ATTEMPT, OF_LATE = "0" * 16, f"{1:016x}"
+STAGED = Job("staged", {f"p=1/t-{OF_ATTEMPT}": b"t1", f"p=6/t-{OF_ATTEMPT}": b"t6"})
 """Its files lie beside those of the late attempt, by the tokens in their names."""
 AGAIN = Job("append again", {"p=1/g": b"g1", "p=3/g": b"g3"}, id="append")
 SECOND = Job("append 1", {"p=1/s": b"s1", "p=3/s": b"s3"}, id="append", number=1)
@@ -148,6 +170,8 @@ class Operation:
     is_late_task: bool = False
     may_abort: bool = False
     must_end_well: bool = False
+    knows_tasks: bool = False
+    """It commits exactly the attempts of which it has the results."""
     instead_of: Job | None = None
     """The job that has the id before; this operation sets up its own job with that id."""
 
@@ -187,14 +211,14 @@ def undo(job: Job) -> Operation:
 def late_task(job: Job) -> Operation:
     """Commit another attempt of the job's first task, as late as possible."""
     name, data = next(iter(job.files.items()))
-    name = name.replace(_OF_ATTEMPT, _OF_LATE)
-    job = replace(job, late={name: data.upper(), join(parent(name), f"late-{job.name}"): b"late"})
+    name = name.replace(OF_ATTEMPT, OF_LATE)
+    job = job.with_late({name: data.upper(), join(parent(name), f"late-{job.name}"): b"late"})
 
     def run(store: StoreOperations, table: str) -> str:
         stamp = store.read(_stamp_path(table, job)).decode()
         attempt = job.attempt(table)
         attempt_id = f"attempt_{attempt.job_id}_m_000000_1"
-        commit_attempt(store, attempt, 0, attempt_id, stamp=stamp, files=job.own(job.late))
+        commit_attempt(store, attempt, 0, attempt_id, stamp=stamp, files=job.of_late)
         return "task committed"
 
     return Operation(f"late task of {job.name}", job, run, is_late_task=True)
@@ -265,10 +289,11 @@ def prepare(
         begin_log(store, table)
     for job in jobs:
         attempt = job.attempt(table)
-        write_job(store, attempt, {0: job.own(job.files)}, mode=job.mode, run_id=job.run_id)
-        if job.late:
+        results = write_job(store, attempt, job.by_task, mode=job.mode, run_id=job.run_id)
+        put_file(store, results_path(table, job), pickle.dumps(results))
+        if job.late and job.is_late_written:
             late = set_up_attempt(store, attempt, 0, 1)
-            write_attempt(store, attempt, late, job.own(job.late))
+            write_attempt(store, attempt, late, job.of_late)
             seen = read_state(store, attempt)
             put_file(store, _stamp_path(table, job), (seen.state.stamp if seen else "").encode())
     for job in jobs:
@@ -328,6 +353,15 @@ def each_with(some: list[Operation], others: list[Operation]) -> list[tuple[Oper
 
 def _is_below(name: str, root: str) -> bool:
     return not root or name.startswith(f"{root}/")
+
+
+def _task_in(name: str) -> int:
+    return next((numbers_of(token)[0] for token in tokens_in(name)), 0)
+
+
+def results_path(table: str, job: Job) -> str:
+    """The path, beside the table, of what the tasks of a job have returned."""
+    return join(parent(table), f"results-{job.name}")
 
 
 def _stamp_path(table: str, job: Job) -> str:

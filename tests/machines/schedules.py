@@ -29,6 +29,7 @@ from tests.machines.operations import OLD, VACUUM, Files, Job, Operation, pairs,
 from tests.machines.processes import OPENED, STOPPED, Child, Stop, Told, attempt, done, start
 from tests.machines.serial_oracle import judge
 from tests.machines.table_operations import begin_log, table_pairs
+from tests.machines.task_operations import task_pairs
 from tests.mutants.runner import mutants
 from tests.mutants.swap import apply
 
@@ -64,7 +65,7 @@ class Table:
 
     def pairs(self) -> list[tuple[Operation, Operation]]:
         """Every pair of operations that can meet there."""
-        return table_pairs() if self.has_log else pairs()
+        return table_pairs() if self.has_log else [*pairs(), *task_pairs()]
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,8 @@ ROUNDS = 4
 COMMITTED = ("committed", "already committed")
 ABORTED = "aborted"
 
+_NOT_COUNTED = Told("failed", 1, "")
+
 Answers = Sequence[tuple[Operation, Told]]
 
 
@@ -283,8 +285,11 @@ def _serial(
 
 
 def _late(ends: Ends) -> dict[str, Told]:
-    """The answers that late attempts got, by the names of their jobs."""
-    return {one.job.name: told for one, told in ends.said if one.job and one.is_late_task}
+    """The answers that late attempts got, by the names of their jobs. Of a job whose driver was told
+    that it is committed, by itself, none counts of which the driver does not know."""
+    late = {one.job.name: told for one, told in ends.said if one.job and one.is_late_task}
+    by_driver = [one.job for one, told in ends.said if one.knows_tasks and told.text == COMMITTED[0]]
+    return late | {job.name: _NOT_COUNTED for job in by_driver if job}
 
 
 def _agrees(jobs: Sequence[Job], committed: Sequence[Job], said: Answers) -> bool:

@@ -23,6 +23,7 @@ from ray_committer.errors import (
     IncompleteJobError,
     TaskCommitError,
 )
+from ray_committer.jobs.task_attempts import run_attempt
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.staging import token_of
 from ray_committer.testing import SimulatedCrash, StoreCall
@@ -435,13 +436,18 @@ def test_an_attempt_that_fails_takes_away_none_of_the_files_beside_its_own(
 ):
     job = start()
 
-    def broken() -> Iterator[pa.Table]:
-        yield table(1, 2)
-        raise RuntimeError("simulated failure of a task")
+    def failing() -> None:
+        with run_attempt(str(dest), job.job_id, 0, None, chooses_names=True) as attempt:
+            token = token_of(attempt.task_attempt_id)
+            for value in (0, 1):
+                file, _ = attempt.open_chosen(f"p={value}/part-0-{token}")
+                file.close()
+            assert sum(token in name for names in staged(dest, job).values() for name in names) == 2
+            raise RuntimeError("simulated failure of a task")
 
     def fail() -> None:
         with pytest.raises(RuntimeError, match="simulated"):
-            arrow_job.write_attempt(job, 0, broken())
+            failing()
 
     if fails == "first":
         fail()
