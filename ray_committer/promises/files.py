@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import chain
 
 from ray_committer.promises.promise import (
     HAS_VERSIONS,
@@ -13,7 +14,7 @@ from ray_committer.promises.promise import (
     check,
     refused,
 )
-from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.stores.base import FileStatus, StoreOperations, file_pages
 
 ROUNDS = 3
 
@@ -61,8 +62,10 @@ def _listings_are_complete(sandbox: OwnDirectory) -> str:
     wrong = "a listing did not show exactly what is in its directory"
     check(_listed(sandbox, "d") == {"b": 3, "e": None, "empty": None}, wrong, MISSES_FILES)
     check(_listed(sandbox) == {"a": 1, "d": None, "dd": 2}, wrong, MISSES_FILES)
+    files = {sandbox.at("d/b"): 3, sandbox.at("d/e/c"): 5}
     below = {status.path: status.size for status in sandbox.store.list_files(sandbox.at("d"))}
-    is_right = below == {sandbox.at("d/b"): 3, sandbox.at("d/e/c"): 5}
+    paged = chain.from_iterable(file_pages(sandbox.store, sandbox.at("d")))
+    is_right = below == files == {status.path: status.size for status in paged}
     check(is_right, "a listing did not show exactly the files below a directory", MISSES_FILES)
     shown = sandbox.store.list_status(sandbox.at("d/e")), sandbox.store.list_files(sandbox.at("d/e"))
     status = [sandbox.status("d/e/c")]

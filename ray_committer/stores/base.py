@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 from abc import ABC
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -19,6 +19,7 @@ import msgspec
 from ray_committer.protocol.actions import Answer, CompleteUpload
 from ray_committer.protocol.paths import parent
 from ray_committer.protocol.recovery import Observation
+from ray_committer.stores.answers import PageTokens
 from ray_committer.stores.operations import operation
 from ray_committer.stores.uploads import BucketSettings, UploadedParts, UploadPage
 
@@ -75,6 +76,14 @@ class StoredState:
 
     text: str
     version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FilePage:
+    """A page of a listing of files; `after` is where the next page begins, None after the last one."""
+
+    files: list[FileStatus]
+    after: str | None = None
 
 
 class Versions(StrEnum):
@@ -155,6 +164,12 @@ class StoreOperations(ABC):
     def list_files(self, path: str) -> list[FileStatus]:
         """List all files below a directory, however deep, in no order; empty if it is not there."""
         raise NotImplementedError
+
+    @operation("op_list_files")
+    def list_files_page(self, path: str, after: str | None = None) -> FilePage:
+        """List a page of all files below a directory, however deep, in no order, by one request. A store
+        without it lists one directory at a time."""
+        return FilePage(self.list_files(path))
 
     @operation("op_open", required=True)
     def read(self, path: str) -> bytes:
@@ -426,6 +441,15 @@ class StoreOperations(ABC):
 def unsupported(name: str, path: str) -> OSError:
     """Return the error of an operation that a store does not have."""
     return OSError(errno.ENOTSUP, f"the store has no operation {name}", path)
+
+
+def file_pages(store: StoreOperations, path: str) -> Iterator[list[FileStatus]]:
+    """All files below a directory, a page at a time."""
+    places, page = PageTokens(path), store.list_files_page(path)
+    yield page.files
+    while page.after is not None:
+        page = store.list_files_page(path, places.follow(page.after))
+        yield page.files
 
 
 _Operations = tuple[Callable[..., Any], ...]

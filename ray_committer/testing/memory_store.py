@@ -13,10 +13,12 @@ import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any
 
 from ray_committer.protocol.paths import is_inside, join, parent
 from ray_committer.stores.base import (
+    FilePage,
     FileStatus,
     StoreCapabilities,
     StoredState,
@@ -101,6 +103,8 @@ class MemoryStore(StoreOperations):
         self._directories = {"/"}
 
     def has(self, operation: Callable[..., Any]) -> bool:
+        if operation is StoreOperations.list_files_page:  # as on Azure and Google
+            return self.identity in _VERSIONS
         is_left_out = operation in (StoreOperations.move_directory, StoreOperations.set_aside)
         return super().has(operation) and (self.real_directories or not is_left_out)
 
@@ -148,6 +152,12 @@ class MemoryStore(StoreOperations):
     def list_files(self, path: str) -> list[FileStatus]:
         with self._lock:
             return [self._status(name) for name in self._files if is_inside(name, path)]
+
+    def list_files_page(self, path: str, after: str | None = None) -> FilePage:
+        start = int(after or 0)
+        files = sorted(self.list_files(path), key=attrgetter("path"))
+        end = start + self.page_names
+        return FilePage(files[start:end], str(end) if end < len(files) else None)
 
     def read(self, path: str) -> bytes:
         with self._lock:

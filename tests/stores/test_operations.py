@@ -45,7 +45,12 @@ HARMLESS: list[tuple[str, tuple[Any, ...], Any]] = [
     ("settings", (), None),
 ]
 """The answers of a store without these operations."""
-INSTEAD = {"list_prefix": "list_status", "list_exact": "list_status", "list_objects": "list_files"}
+INSTEAD = {
+    "list_prefix": "list_status",
+    "list_exact": "list_status",
+    "list_objects": "list_files",
+    "list_files_page": "list_files",
+}
 """The request that takes the place of an operation that a store does not have."""
 REFUSED: list[tuple[str, tuple[Any, ...]]] = [
     ("rename", ("/d/a", "/d/b")),
@@ -120,7 +125,8 @@ def test_a_store_without_an_operation_gives_its_default_and_gets_no_request(
 @pytest.mark.parametrize("name", INSTEAD)
 def test_a_default_that_is_made_of_requests_makes_them_through_the_wrapper(name: str):
     calls: list[StoreCall] = []
-    assert [one.path for one in getattr(wrapped(calls), name)("/d/" * (name == "list_prefix") or "/d")]
+    listed = getattr(wrapped(calls), name)("/d/" * (name == "list_prefix") or "/d")
+    assert getattr(listed, "files", listed)
     assert calls == [StoreCall(INSTEAD[name], ("/d",))]
 
 

@@ -33,7 +33,14 @@ from ray_committer.stores.answers import (
     require_inside,
     whole_number,
 )
-from ray_committer.stores.base import MOST_FILE_BYTES, FileStatus, StoreCapabilities, StoreSpec, Versions
+from ray_committer.stores.base import (
+    MOST_FILE_BYTES,
+    FilePage,
+    FileStatus,
+    StoreCapabilities,
+    StoreSpec,
+    Versions,
+)
 from ray_committer.stores.state_names import NamedStates
 
 PATH_BYTES = 1024
@@ -77,8 +84,8 @@ class AdlsStore(NamedStates):
         return [status for page, _ in self._pages(path, recursive=False) for status in page]
 
     def list_page(self, path: str) -> list[FileStatus] | None:
-        page, is_last = next(self._pages(path, recursive=False))
-        return page if is_last else None
+        page, token = next(self._pages(path, recursive=False))
+        return None if token else page
 
     def find_names(self, path: str, names: Collection[str]) -> list[FileStatus] | None:
         listed = self.list_page(path)
@@ -90,6 +97,13 @@ class AdlsStore(NamedStates):
             return [status for page, _ in pages for status in page if not status.is_directory]
         except FileNotFoundError:
             return []
+
+    def list_files_page(self, path: str, after: str | None = None) -> FilePage:
+        try:
+            page, token = next(self._pages(path, recursive=True, after=after))
+        except FileNotFoundError:
+            return FilePage([])
+        return FilePage([status for status in page if not status.is_directory], token)
 
     def read(self, path: str) -> bytes:
         return _checked(self._http.path("GET", path, most_bytes=MOST_FILE_BYTES), path).body
@@ -190,8 +204,10 @@ class AdlsStore(NamedStates):
         if not 200 <= answer.status < 300:
             raise error_of(answer.status, error_code(answer), source, dest)
 
-    def _pages(self, path: str, *, recursive: bool) -> Iterator[tuple[list[FileStatus], bool]]:
-        """List a directory: at least one page, and whether it is the last one."""
+    def _pages(
+        self, path: str, *, recursive: bool, after: str | None = None
+    ) -> Iterator[tuple[list[FileStatus], str | None]]:
+        """List a directory: at least one page, each with the token of the next one."""
         query = {
             "resource": "filesystem",
             "recursive": "true" if recursive else "false",
@@ -199,6 +215,8 @@ class AdlsStore(NamedStates):
         }
         if path != "/":
             query["directory"] = path[1:]
+        if after is not None:
+            query["continuation"] = after
         tokens, below = PageTokens(path), path[1:] and f"{path[1:]}/"
         while True:
             answer = self._http.path("GET", "", query, shown=path)
@@ -206,8 +224,8 @@ class AdlsStore(NamedStates):
                 raise NotADirectoryError(errno.ENOTDIR, "is a file", path)
             page = decoded(_checked(answer, path), _Page, path, strict=False)
             require_inside((listed_path.name for listed_path in page.paths), below, "name")
-            token = answer.headers.get("x-ms-continuation")
-            yield [*map(_listed, page.paths)], not token
+            token = answer.headers.get("x-ms-continuation") or None
+            yield [*map(_listed, page.paths)], token
             if not token:
                 return
             query["continuation"] = tokens.follow(token)

@@ -251,9 +251,16 @@ class GcsBucket:
         return sum(map(_is_deleted, generations.items(), answers)) > 0
 
     def pages(
-        self, prefix: str, *, delimiter: str = "", folders: bool = False, limit: int = PAGE_ITEMS
+        self,
+        prefix: str,
+        *,
+        delimiter: str = "",
+        folders: bool = False,
+        limit: int = PAGE_ITEMS,
+        after: str | None = None,
     ) -> Iterator[GcsPage]:
-        """List the objects whose names begin with `prefix`, a page of `limit` at a time.
+        """List the objects whose names begin with `prefix`, a page of `limit` at a time, or those that
+        follow another page.
 
         With a `delimiter`, names that contain it after the prefix are replaced by their part up to it;
         `folders` adds the names of folders. A page can be empty although another one follows.
@@ -265,6 +272,8 @@ class GcsBucket:
             wanted["delimiter"] = delimiter
         if folders:
             wanted["includeFoldersAsPrefixes"] = "true"
+        if after is not None:
+            wanted["pageToken"] = after
         tokens = PageTokens(f"/{prefix}")
         while True:
             answer = _checked(self._ask("GET", self._objects + self._query(**wanted), prefix), prefix)

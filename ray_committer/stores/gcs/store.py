@@ -29,6 +29,7 @@ from ray_committer.stores.answers import (
     whole_number,
 )
 from ray_committer.stores.base import (
+    FilePage,
     FileStatus,
     StoreCapabilities,
     StoredState,
@@ -99,6 +100,11 @@ class GcsStore(StoreOperations):
     def list_files(self, path: str) -> list[FileStatus]:
         pages = self._bucket.pages(_prefix(path))
         return [_status(item) for page in pages for item in page.items if not item.name.endswith("/")]
+
+    def list_files_page(self, path: str, after: str | None = None) -> FilePage:
+        page = next(self._bucket.pages(_prefix(path), after=after))
+        files = [_status(item) for item in page.items if not item.name.endswith("/")]
+        return FilePage(files, page.next_page_token or None)
 
     def read(self, path: str) -> bytes:
         content, _ = self._bucket.download(path[1:])
