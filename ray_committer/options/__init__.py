@@ -20,7 +20,7 @@ from ray_committer.options.settings import (
     option,
     table,
 )
-from ray_committer.options.texts import COUNT, NUMBER, TIME, TRUTH, Kind, one_of, or_none
+from ray_committer.options.texts import COUNT, NUMBER, TIME, TRUTH, WHEN, Kind, one_of, or_none
 from ray_committer.protocol.partition_sql import table_name
 from ray_committer.protocol.paths import is_name
 from ray_committer.protocol.record import ConflictMode
@@ -142,9 +142,12 @@ class CommitOptions(Table):
     """The partitions that a dynamic partition overwrite replaces; kept in the record."""
 
     mark_success: bool = option(True, TRUTH, "Write _SUCCESS.", group=Group.SAFETY)
-    cleanup: bool = option(
-        True, TRUTH, "Remove the job's directory after the commit.", group=Group.SAFETY
+    cleanup: bool | Literal["later"] = option(
+        True, WHEN, "Remove the job's directory after the commit.",
+        group=Group.SAFETY, page="operations.md#clean-up-behind-the-return",
     )
+    """With "later", the driver goes on once the job is committed and ``_SUCCESS`` is there, and a thread
+    of this process removes the directory."""
     validate: bool | None = option(
         None, _AUTO,
         "Compare each directory with the manifests before the job is committed; default: where a "

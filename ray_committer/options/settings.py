@@ -12,7 +12,7 @@ from enum import Enum, Flag, StrEnum, auto
 from typing import Any, ClassVar, TypeVar
 
 from ray_committer.errors import SettingsError
-from ray_committer.options.texts import Kind, read_truth
+from ray_committer.options.texts import Kind, read_truth, read_when
 
 SPARK_PREFIX = "spark.ray_committer."
 ENVIRONMENT_PREFIX = "RAY_COMMITTER_"
@@ -104,7 +104,7 @@ class Setting:
     @property
     def is_flag(self) -> bool:
         """Whether the command line has it as ``--name`` and ``--no-name``."""
-        return self.kind is not None and self.kind.read is read_truth
+        return self.kind is not None and self.kind.read in (read_truth, read_when)
 
     @property
     def is_many(self) -> bool:

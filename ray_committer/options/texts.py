@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,17 @@ def read_truth(text: str) -> bool:
     return {"true": True, "false": False}[text.lower()]
 
 
+def read_when(text: str) -> bool | Literal["later"]:
+    """Return whether and when something is done; ``KeyError`` for another text."""
+    return "later" if text.lower() == "later" else read_truth(text)
+
+
+def _when(value: Any) -> Any:
+    if isinstance(value, str) and value != "later":
+        raise ValueError('must be True, False or "later"')
+    return value
+
+
 def _seconds(text: str) -> float:
     number, unit = re.fullmatch(r"([0-9.]+)\s*([a-z]*)", text.lower()).groups()  # type: ignore[union-attr]
     return float(number) * _UNITS[unit]
@@ -93,6 +104,7 @@ def _finite(text: str) -> float:
 
 _UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 TRUTH = Kind("true or false", read_truth)
+WHEN = Kind("true, false or later", read_when, check=_when)
 COUNT = Kind("a whole number", int, "N")
 NUMBER = Kind("a number", _finite, "N")
 TIME = Kind(

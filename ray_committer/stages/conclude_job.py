@@ -15,6 +15,7 @@ from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.stages.cleanup_job import cleanup_job, end_other_attempts
+from ray_committer.stages.cleanup_later import LATER, cleanup_later
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.old_data.old_files_aside import delete_old_files
 from ray_committer.stages.old_data.old_success import delete_old_success
@@ -44,7 +45,9 @@ def conclude_job(run: CommitRun, current: Seen, *, is_found: bool) -> None:
     # The other attempts end before the clean-up: while one is open, the directory of the job is not
     # removed (D8).
     is_last = _mark(context, progress, record, current)
-    if context.options.cleanup and is_last:
+    if context.options.cleanup == LATER and is_last:
+        cleanup_later(context, current, record)
+    elif context.options.cleanup and is_last:
         with context.stage(names.CLEANUP, cancellable=False):
             cleanup_job(context, current, record)
 

@@ -60,6 +60,11 @@ class GuardedStore(ForwardingStore):
         self._noted: deque[tuple[str, float, bool]] = deque()  # used by all threads, without a lock
         self._again: deque[str] = deque()  # why requests were made again; likewise
 
+    @property
+    def unguarded(self) -> StoreOperations:
+        """The store without permits, for work that has permits of its own."""
+        return self._store
+
     def take_statistics(self) -> IOStatistics:
         """Return the requests since the last call, under Hadoop's names, and forget them."""
         noted: defaultdict[tuple[str, bool], list[float]] = defaultdict(list)

@@ -15,6 +15,7 @@ from ray_committer.testing import Identity, MemoryStore, StoreCall
 from ray_committer.testing.harness import commit_attempt, set_up_attempt, write_attempt
 from tests.opening import opening
 from tests.rounds import Rounds, shown
+from tests.threads import running_threads
 
 FILES = ("a", "b")
 IN_PARTITIONS = ("p=1/a", "p=2/b")
@@ -70,3 +71,11 @@ def test_the_requests_of_many_tasks_are_made_together():
     width, tasks = 128, 2_000
     found = rounds_of(MemoryStore(), ("a",), tasks, threads=width)
     assert len(found) - sum(map(len, found)) / width <= 16
+
+
+def test_a_commit_that_cleans_up_later_returns_before_the_last_four():
+    """Its clean-up may just have begun."""
+    before = running_threads()
+    assert len(rounds_of(MemoryStore(), FILES, cleanup="later")) <= 10
+    for thread in running_threads() - before:
+        thread.join()
