@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -482,6 +483,20 @@ def test_an_attempt_that_fails_while_it_saves_its_manifest_deletes_nothing(
     result = arrow_job.write_attempt(job, 0, [table(3)])
     commit(job, result)
     assert ids(dest) == [3]
+
+
+@pytest.mark.parametrize("partitions", [1, 3, 20])
+def test_an_attempt_costs_three_requests_for_each_directory_and_five_more(dest: Path, partitions: int):
+    """To make it and to look whether the job is still there, and to look at the file in it."""
+    layout = FileLayout("parquet", ("p",))
+    job = arrow_job.start(str(dest), layout, mode=WriteMode.APPEND, options=CommitOptions())
+    rows = pa.table({"id": list(range(40)), "p": [one % partitions for one in range(40)]})
+    calls: list[str] = []
+    with opening(before=lambda call: calls.append(call.operation)):
+        arrow_job.write_attempt(job, 0, [rows])
+    assert Counter(calls) == Counter(
+        read_state=3 + partitions, mkdirs=partitions, get_status=partitions, write=1, replace=1
+    )
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
