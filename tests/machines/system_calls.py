@@ -36,7 +36,8 @@ from ray_committer.testing.harness import (
     write_job,
 )
 
-NAMES = ("p=1/a", "p=1/b", "p=2/c", "d")
+NAMES = ("p=1/a", f"p=1/b-{1:08x}{0:08x}", "p=2/c", f"d-{3:08x}{0:08x}")
+"""Of two tasks the files are staged: those whose names have the tokens."""
 OLD = {"old": b"old"}
 WATCHED = ("os.link", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.listdir", "open")
 RECORDED = range(1, 12)
