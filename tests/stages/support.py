@@ -44,7 +44,7 @@ from ray_committer.testing import (
     crash_at,
     write_job,
 )
-from ray_committer.testing.harness import ending, put_file
+from ray_committer.testing.harness import ending, put_file, source_of
 from ray_committer.work.worker import Worker
 from tests.servers.fake_s3 import FakeS3Store
 
@@ -308,7 +308,7 @@ def freeze(store: StoreOperations, job: JobAttempt = JOB) -> None:
 
 def source_path(task: int, name: str, job: JobAttempt = JOB) -> str:
     """The place of a file that `write_job` writes for a task."""
-    return join(job.task_attempt(f"attempt_{job.job_id}_m_{task:06d}_0"), name)
+    return source_of(job, f"attempt_{job.job_id}_m_{task:06d}_0", name)
 
 
 def staged_name(name: str, task: int = 0, attempt: int = 0) -> str:

@@ -36,6 +36,7 @@ from tests.stages.support import (
     loaded,
     manifest_path,
     source_path,
+    staged_name,
     state_of,
 )
 
@@ -73,31 +74,51 @@ def refused(store: MemoryStore) -> str:
     return str(caught.value)
 
 
+def apart(name: str, _: int = 0) -> str:
+    return name
+
+
+def side_by_side(name: str, task: int = 0) -> str:
+    """The name of a file that is staged."""
+    return staged_name(f"p=1/{name}", task)
+
+
+of_each_layout = pytest.mark.parametrize("called", [apart, side_by_side])
+
+
 @of_each_size
-def test_sources_that_are_missing_or_changed_are_reported_at_once():
-    files = dict.fromkeys(("right", "gone", "longer", "written-again", "directory"), b"1")
+@of_each_layout
+def test_sources_that_are_missing_or_changed_are_reported_at_once(called: Callable[..., str]):
+    files = {called(name): b"1" for name in ("right", "gone", "longer", "written-again", "directory")}
     store = written(MemoryStore(), files)
     for name in ("gone", "directory"):
-        store.delete_file(source_path(0, name))
-    store.write(source_path(0, "longer"), b"12")
-    store.write(source_path(0, "written-again"), b"2")
-    store.mkdirs(source_path(0, "directory"))
+        store.delete_file(source_path(0, called(name)))
+    store.write(source_path(0, called("longer")), b"12")
+    store.write(source_path(0, called("written-again")), b"2")
+    store.mkdirs(source_path(0, called("directory")))
     text = refused(store)
     assert "names 4 files that are missing or changed; abort the job and run it again" in text
-    assert f"{source_path(0, 'gone')}: is not there" in text
-    assert f"{source_path(0, 'longer')}: has 2 bytes, not 1" in text
-    assert f"{source_path(0, 'written-again')}: was changed after its task committed" in text
-    assert f"{source_path(0, 'directory')}: is a directory" in text
+    assert f"{source_path(0, called('gone'))}: is not there" in text
+    assert f"{source_path(0, called('longer'))}: has 2 bytes, not 1" in text
+    assert f"{source_path(0, called('written-again'))}: was changed after its task committed" in text
+    assert f"{source_path(0, called('directory'))}: is a directory" in text
     assert "right" not in text
 
 
 @of_each_size
+@of_each_layout
 @pytest.mark.parametrize("kind", LOOK)
-def test_those_of_all_manifests_are_reported_at_once(kind: str):
-    store = written(LOOK[kind](), {"a": b"1"}, {"b": b"2", "c": b"3"}, {"d": b"4"}, {"e": b"5"})
+def test_those_of_all_manifests_are_reported_at_once(kind: str, called: Callable[..., str]):
+    tasks = ({"a": b"1"}, {"b": b"2", "c": b"3"}, {"d": b"4"}, {"e": b"5"})
+    named = [{called(name, n): data for name, data in task.items()} for n, task in enumerate(tasks)]
+    store = written(LOOK[kind](), *named)
+
+    def source(task: int, name: str) -> str:
+        return source_path(task, called(name, task))
+
     for task, name in ((0, "a"), (1, "c"), (3, "e")):
-        store.delete_file(source_path(task, name))
-    store.write(source_path(3, "e"), b"longer")
+        store.delete_file(source(task, name))
+    store.write(source(3, "e"), b"longer")
     with pytest.raises(ManifestError) as caught:
         run_commit(store, JOB)
     assert state_of(store).phase is Phase.OPEN
@@ -107,9 +128,9 @@ def test_those_of_all_manifests_are_reported_at_once(kind: str):
     )
     assert "abort the job and run it again" in text
     for task, name, what in ((0, "a", "is not there"), (1, "c", "is not there"), (3, "e", "has 6 byte")):
-        assert text.count(f"{source_path(task, name)}: {what}") == 1
+        assert text.count(f"{source(task, name)}: {what}") == 1
     for task, name in ((1, "b"), (2, "d")):
-        assert source_path(task, name) not in text
+        assert source(task, name) not in text
 
 
 @of_each_size
