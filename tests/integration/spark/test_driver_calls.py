@@ -25,11 +25,15 @@ JOBS = ("append", "overwrite", "dynamic")
 def metered(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], dict[str, Any]]:
     """Each of JOBS by Spark's own committer and by ours, in one driver."""
     runs = [(committer, job) for committer in ("v1", "ours") for job in JOBS]
-    arguments = [json.dumps({"committer": committer, "job": job}) for committer, job in runs]
-    command = [sys.executable, str(SCRIPT), str(tmp_path_factory.mktemp("metered")), *arguments]
+    jobs = [{"committer": committer, "job": job} for committer, job in runs]
+    return dict(zip(runs, run_jobs(tmp_path_factory.mktemp("metered"), *jobs), strict=True))
+
+
+def run_jobs(directory: Path, *jobs: dict[str, Any]) -> list[dict[str, Any]]:
+    command = [sys.executable, str(SCRIPT), str(directory), *map(json.dumps, jobs)]
     result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
     assert result.returncode == 0, result.stderr[-3000:]
-    return dict(zip(runs, map(json.loads, result.stdout.splitlines()), strict=True))
+    return [json.loads(line) for line in result.stdout.splitlines()]
 
 
 @pytest.mark.parametrize("job", JOBS)
@@ -57,3 +61,9 @@ def test_a_task_looks_at_its_job_when_it_begins_and_before_and_after_it_has_save
     tasks = metered["ours", job]["tasks"]
     assert {what: number for what, number in tasks.items() if "state" in what} == {"list state": 2 * 3}
     assert tasks.get("open job", 0) == 0
+
+
+def test_a_task_of_3000_partitions_lists_each_of_them_once(tmp_path: Path):
+    (found,) = run_jobs(tmp_path, {"committer": "ours", "partitions": 3000, "files": 1})
+    assert found["rows"] == 30_000
+    assert found["tasks"]["list job"] == 3000 + 1

@@ -58,6 +58,10 @@ public final class MeteredFileSystem extends RawLocalFileSystem {
         return metered("mkdirs", path, () -> super.mkdirs(path, permission));
     }
 
+    /** Does nothing: without Hadoop's native library it would be a process, which no other store starts. */
+    @Override
+    public void setPermission(Path path, FsPermission permission) {}
+
     @Override
     public boolean rename(Path source, Path dest) throws IOException {
         return metered("rename", source, () -> super.rename(source, dest));
