@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 CLOSE_SECONDS = 1.0
 
@@ -29,21 +29,23 @@ class ThreadPool:
 
     def __init__(self, size: int, *, apart: bool = False) -> None:
         self._size = size
-        self._tickets: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._lock = threading.Lock()
+        self._open: deque[_Shared] = deque()
         self._threads: list[threading.Thread] = []
-        self._free = 0
-        """The threads that wait for a ticket, less the tickets; below 0 if there are more of these."""
+        self._idle = 0
+        self._wake: SimpleQueue[bool] = SimpleQueue()
+        """One for each thread to wake, which is idle no more; False ends it."""
         self._own = threading.local()
-        self._apart: list[_Batch[object, object]] | None = [] if apart else None
+        self._apart: list[_Shared] | None = [] if apart else None
 
     @property
     def is_apart(self) -> bool:
         return self._apart is not None
 
-    def begin(self, function: Callable[[], None]) -> None:
+    def begin(self, function: Callable[[], object]) -> None:
         """Let one thread call `function`, which must not raise."""
-        self._call(function, 1)
+        # First: what it will share is ready when the others have no more of what is shared now.
+        self._share(_Batch(lambda call: call(), deque([function])), 1, is_first=True)
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Apply `function` to all items; results in any order, the first exception raised at the end."""
@@ -51,9 +53,8 @@ class ThreadPool:
         if not batch.left:
             return iter(())
         is_own = getattr(self._own, "is_thread", False)
-        helpers = min(batch.left, self._size) - is_own
-        if helpers > 0 and not (is_own and self._is_alone(batch)):
-            self._call(batch.work, helpers)
+        if not (is_own and self._is_alone(batch)):
+            self._share(batch, batch.left - is_own)
         if is_own:
             batch.work()
         return iter(batch.wait())
@@ -63,7 +64,7 @@ class ThreadPool:
         with self._lock:
             batches, self._apart = self._apart or (), None
         for batch in batches:
-            self._call(batch.work, min(batch.left, self._size - 1))
+            self._share(batch, batch.left)
 
     def computed(self) -> float:
         """Return the seconds of processor time that the threads have used."""
@@ -78,29 +79,31 @@ class ThreadPool:
         with self._lock:
             # Taken out under the lock: a second `close` sends no second end signal.
             ending, self._threads = self._threads, []
-            self._free -= len(ending)
+            self._idle -= len(ending)
         for _ in ending:
-            self._tickets.put(None)
+            self._wake.put(False)
         for thread in ending:
             # Not without end: a thread can hang in a request, and it is a daemon.
             thread.join(CLOSE_SECONDS)
 
-    def _is_alone(self, batch: _Batch[Item, Result]) -> bool:
+    def _is_alone(self, batch: _Shared) -> bool:
         """Whether one thread does the batch by itself until `join`, which is told of it."""
         with self._lock:
             if self._apart is None:
                 return False
             self._apart[:] = [begun for begun in self._apart if begun.left]
-            self._apart.append(batch)  # type: ignore[arg-type]
+            self._apart.append(batch)
             return True
 
-    def _call(self, function: Callable[[], None], threads: int) -> None:
-        """Let a number of threads call `function`, as soon as each is free."""
+    def _share(self, batch: _Shared, most: int, *, is_first: bool = False) -> None:
+        """Let the threads work on a batch, `most` of them at the same time."""
+        if most <= 0:
+            return
         with self._lock:
-            for _ in range(threads):
-                self._tickets.put(function)
-            self._free -= threads
-            for _ in range(min(-self._free, self._size - len(self._threads))):
+            (self._open.appendleft if is_first else self._open.append)(batch)
+            woken = min(most, self._idle)
+            self._idle -= woken
+            for _ in range(min(most - woken, self._size - len(self._threads))):
                 thread = threading.Thread(target=self._work, name="ray-committer", daemon=True)
                 try:
                     thread.start()
@@ -109,15 +112,33 @@ class ThreadPool:
                         raise
                     break
                 self._threads.append(thread)
-                self._free += 1
+        for _ in range(woken):
+            self._wake.put(True)
 
     def _work(self) -> None:
         self._own.is_thread = True
-        while (do := self._tickets.get()) is not None:
-            do()
-            del do  # no result is kept while the thread waits
+        while True:
             with self._lock:
-                self._free += 1
+                while self._open and not self._open[0].left:
+                    self._open.popleft()
+                batch = self._open[0] if self._open else None
+                self._idle += batch is None
+            if batch is not None:
+                batch.work()
+                del batch  # no result is kept while the thread waits
+            elif not self._wake.get():
+                return
+
+
+class _Shared(Protocol):
+    """Work for several threads."""
+
+    @property
+    def left(self) -> int:
+        """How many items no thread has taken yet."""
+
+    def work(self) -> None:
+        """Work on items as long as there are any."""
 
 
 class _Batch(Generic[Item, Result]):
@@ -134,11 +155,9 @@ class _Batch(Generic[Item, Result]):
 
     @property
     def left(self) -> int:
-        """How many items no thread has taken yet."""
         return len(self._items)
 
     def work(self) -> None:
-        """Work on items as long as there are any."""
         # Counted before an item is taken: if none is left and nobody works, all have ended.
         with self._lock:
             self._working += 1
@@ -164,4 +183,5 @@ class _Batch(Generic[Item, Result]):
         self._done.wait()
         if self._failure is not None:
             raise self._failure
-        return self._ended
+        ended, self._ended = self._ended, []  # the pool may keep this until it looks for more work
+        return ended
