@@ -60,6 +60,16 @@ def run_commit(
     )
 
 
+def load_ahead(store: StoreOperations, job: JobAttempt, results: Iterable[CommittedTask]) -> LoadAhead:
+    """Load the results of tasks, each as it comes to a driver while others run."""
+    current = read_state(store, job)
+    context = _context(store, job, CommitOptions(), None)
+    ahead = LoadAhead(lambda: context, current.state.stamp if current else UNSTAMPED)
+    for result in results:
+        ahead.add((result,))
+    return ahead
+
+
 def chaos_executor(
     store: StoreOperations, job: JobAttempt, seed: int, *, kinds: Sequence[Chaos] = tuple(Chaos)
 ) -> ChaosExecutor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from unittest.mock import patch
 
 from msgspec import structs
@@ -25,6 +26,7 @@ from ray_committer.testing.harness import (
     all_files,
     chaos_executor,
     commit_attempt,
+    load_ahead,
     put_file,
     run_commit,
     set_up_attempt,
@@ -50,14 +52,19 @@ class JobActions:
         self, job: ModelJob, faults: int | None, chaos: int | None, kinds: tuple[Chaos, ...]
     ) -> CommitResult | BaseException:
         """Commit the job, as a driver that knows its tasks, with drawn faults and chaos if given; return
-        the result or the exception."""
+        the result or the exception. In two of three calls it has the results of the tasks, and has
+        loaded them before, with or without the manifests in them."""
         store = self.faulty_store(faults, COMMIT_CALLS)
+        number, results = next(self.numbers), [one.result for one in job.winners.values() if one.result]
+        results = [replace(one, text=one.text if number % 3 else None) for one in results]
+        is_told = bool(results) and number % 3 < 2
         options = CommitOptions(
             mode=ConflictMode.APPEND if job.root is None else ConflictMode.OVERWRITE,
             replaced_roots=(self.path(job.root),) if job.root else (),
             conflict_wait_seconds=0.0,
             expected_tasks=len(job.winners) or None,
             unfinished="refuse",
+            committed_tasks=tuple(results) if is_told else None,
         )
         executor = None if chaos is None else chaos_executor(store, job.job, chaos, kinds=kinds)
         try:
@@ -66,7 +73,8 @@ class JobActions:
                 patch.object(plan, "SMALLEST_SHARD", 2),
                 patch.object(plan, "LARGEST_SHARD", 2),
             ):
-                return run_commit(store, job.job, options, executor=executor)
+                ahead = load_ahead(store, job.job, results) if is_told else None
+                return run_commit(store, job.job, options, executor=executor, ahead=ahead)
         except (RayCommitterError, OSError, SimulatedCrash) as e:
             return e
 
@@ -90,7 +98,9 @@ class JobActions:
 
     def succeed(self, job: ModelJob, attempt: ModelAttempt) -> None:
         """Commit a task attempt of an open job, on a healthy store."""
-        commit_attempt(self.store, job.job, attempt.task, attempt.task_attempt_id, files=attempt.files)
+        attempt.result = commit_attempt(
+            self.store, job.job, attempt.task, attempt.task_attempt_id, files=attempt.files
+        )
         job.running.remove(attempt)
         job.winners[attempt.task] = attempt
 

@@ -135,7 +135,9 @@ class JobMachine(JobActions, RuleBasedStateMachine):
             self.model.learn(self.store, job)
         try:
             store = self.faulty_store(faults, TASK_CALLS)
-            commit_attempt(store, job.job, attempt.task, attempt.task_attempt_id, files=attempt.files)
+            attempt.result = commit_attempt(
+                store, job.job, attempt.task, attempt.task_attempt_id, files=attempt.files
+            )
         except (TaskCommitError, CommitRecordExistsError, OSError, SimulatedCrash):
             is_open = job.phase is Phase.OPEN and not job.is_closed
             assert faults is not None or not is_open

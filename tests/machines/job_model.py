@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from ray_committer.job_files.others import list_gone
 from ray_committer.job_files.read_job import read_job
+from ray_committer.options import CommittedTask
 from ray_committer.places.choose import old_files_of
 from ray_committer.protocol import state as state_of
 from ray_committer.protocol.paths import JobAttempt, parent
@@ -39,6 +40,7 @@ class ModelAttempt:
     task: int
     task_attempt_id: str
     files: dict[str, bytes] = field(default_factory=dict)
+    result: CommittedTask | None = None
 
 
 @dataclass(slots=True)

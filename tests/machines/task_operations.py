@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
-from ray_committer.executors.inline import InlineExecutor
-from ray_committer.job_files.job_state import is_job_of, read_state
+from ray_committer.job_files.job_state import is_job_of
 from ray_committer.options import CommittedTask
 from ray_committer.places.choose import output_of
 from ray_committer.places.staged_files import StagedFiles
 from ray_committer.protocol.paths import JobAttempt, join
-from ray_committer.protocol.state import UNSTAMPED
 from ray_committer.stages.abort_task import abort_task
 from ray_committer.stages.commit_task import commit_task
 from ray_committer.stages.setup_task import setup_task
 from ray_committer.stores.base import StoreOperations
-from ray_committer.stores.guarded import GuardedStore
-from ray_committer.testing.harness import commit_attempt, run_commit, write_attempt
-from ray_committer.work.load_ahead import LoadAhead
-from ray_committer.work.worker import Worker
+from ray_committer.testing.harness import commit_attempt, load_ahead, run_commit, write_attempt
 from tests.machines.operations import (
     OF_ATTEMPT,
     OF_LATE,
@@ -43,14 +38,6 @@ TOLD = Job("told", {f"p=1/d-{OF_ATTEMPT}": b"d1", f"p=7/d-{OF_SECOND}": b"d7"})
 """A job of two tasks, whose driver has their results."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Driver:
-    """A job and its store, as the driver loads manifests."""
-
-    store: GuardedStore
-    job: JobAttempt
-
-
 def drive(job: Job, *, has_text: bool) -> Operation:
     """Commit a job as its driver does, which has loaded the results of its tasks before: manifests,
     if it `has_text`, else their names, as of large ones. Without, other attempts may be there."""
@@ -59,12 +46,7 @@ def drive(job: Job, *, has_text: bool) -> Operation:
         attempt = job.attempt(table)
         results: Sequence[CommittedTask] = pickle.loads(store.read(results_path(table, job)))
         results = [one if has_text else replace(one, text=None) for one in results]
-        current = read_state(store, attempt)
-        executor = InlineExecutor(lambda permits: Worker(store, attempt, permits, in_driver=True))
-        driver = _Driver(GuardedStore(store, executor.permits), attempt)
-        ahead = LoadAhead(lambda: driver, current.state.stamp if current else UNSTAMPED)
-        for result in results:
-            ahead.add([result])
+        ahead = load_ahead(store, attempt, results)
         options = job.options(table).changed(
             expected_tasks=len(results),
             committed_tasks=tuple(results),
