@@ -28,7 +28,7 @@ command line and the usual advice:
         LeaseLostError                  UNKNOWN
         RayLostError                    UNKNOWN
         CommitCancelledError            PARTLY
-        ManifestChangedError            UNKNOWN
+        PackChangedError                UNKNOWN
         RecordGoneError                 UNKNOWN
       CommitConflictError               NOT_REPLACED
         CommitRecordExistsError         NOT_REPLACED
@@ -372,10 +372,11 @@ class ManifestReplacedError(MissingManifestsError):
     id = "RC-manifest-replaced"
 
 
-class ManifestChangedError(CommitStateUnknownError):
-    """A manifest is not the one that the commit record names. Nothing further was touched."""
+class PackChangedError(CommitStateUnknownError):
+    """A pack of a job's entries is gone, or is not the one that the commit record names. Nothing further
+    was touched."""
 
-    id = "RC-manifest-changed"
+    id = "RC-pack-changed"
 
 
 class RecordGoneError(CommitStateUnknownError):

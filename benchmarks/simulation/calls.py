@@ -49,7 +49,7 @@ class Calls:
         items = calls = 0
         wanted = 1
         while self._left and calls < wanted:
-            size = min(self._left, self._size())
+            size = min(self._left, self._size(self._left))
             self._left -= size
             items, calls = items + size, calls + 1
             wanted = 1 if self._singly > 0 else max(1, int(self._left / size / self._most))
@@ -62,12 +62,12 @@ class Calls:
             self._shards.learn(seconds)
 
 
-def _sizes(step: Step, setup: Setup) -> Callable[[], int]:
+def _sizes(step: Step, setup: Setup) -> Callable[[int], int]:
     """The sizes of the batches of a step that has no files."""
     threads, width = setup.threads, setup.lanes
     if MKDIRS in step.each:
         share = -(-step.items // width)
         claim = max(1, min(CLAIM, max(share // 4, min(threads, share))))
-        return lambda: claim
+        return lambda _: claim
     sizes = batch_sizes(step.items, threads=threads, width=width)
-    return lambda: next(sizes)
+    return lambda _: next(sizes)

@@ -135,7 +135,7 @@ class _Sharing:
 
     def _driver_seconds(self, call: Call) -> float:
         a_call = costs.DRIVER_CALL if self._is_on_ray else costs.THREAD_CALL
-        seconds = a_call.value * call.calls + self._step.a_file * call.items
+        seconds = a_call.value * call.calls
         return seconds * self._cluster.setup.busy
 
 

@@ -36,9 +36,6 @@ WORKER_START = Cost(estimate.START_SECONDS, "ray_calls: cold, local files.1x10.m
 DRIVER_CALL = Cost(estimate.CALL_SECONDS, "ten_million_entries: runs.3.driver_ms_a_shard", 1e-3)
 """Processor time of the driver for a call of a worker on Ray: to hand it out, and for its result."""
 
-DRIVER_MANIFEST = Cost(3 * MICRO, "ten_million_entries: what 100,000 tasks of a file add to each shard")
-"""More of it for each manifest that a shard names."""
-
 LOADED_MANIFEST = Cost(
     estimate.MANIFEST_SECONDS,
     "ten_million_entries: load_seconds of 100,000 tasks of a file, on two cores",

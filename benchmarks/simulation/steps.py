@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ray_committer.jobs.estimate import LIST, MKDIRS, MOVE, OTHER, READ, WRITE
+from ray_committer.protocol.pack import MOST_ENTRIES
 from ray_committer.protocol.plan import shard_size
-from ray_committer.stages.load_manifests import PACKED_FILES, SMALL_MANIFESTS
-from ray_committer.stages.validate_renamed_files import FILES_A_PACK
-from ray_committer.work.worker import MANIFEST_CACHE_BYTES
+from ray_committer.stages.load_manifests import SMALL_MANIFESTS
 
 from . import costs
 from .inputs import Job, Setup
@@ -27,8 +26,7 @@ class Step:
 
     rounds: requests of the driver, one after another; it also computes for `driver` seconds.
     items: what the lanes share. Each makes the requests `each`, one after another, and takes `processor`
-        seconds; the driver computes for `a_file` seconds more. Items that `are_files` are cut into
-        shards, others into batches.
+        seconds. Items that `are_files` are cut into shards, others into batches.
     beside: requests that take no time of their own.
     """
 
@@ -38,7 +36,6 @@ class Step:
     each: Mapping[str, float] = field(default_factory=dict)
     processor: float = 0.0
     driver: float = 0.0
-    a_file: float = 0.0
     are_files: bool = False
     beside: Mapping[str, float] = field(default_factory=dict)
 
@@ -70,8 +67,8 @@ def steps(job: Job, setup: Setup, *, moved: float = 0.0) -> list[Step]:
 def _load(job: Job, setup: Setup) -> Step:
     store, listings = setup.store, 0
     each: dict[str, float] = {READ: 1}
-    if store.copies_manifests:
-        each |= {LIST: job.task_directories + _more_pages(job.files / job.manifests, store), WRITE: 1}
+    if store.lists_versions:
+        each[LIST] = job.task_directories + _more_pages(job.files / job.manifests, store)
     elif not _checks_later(job, store):
         listings = _listings_a_task(job, store)
         each[LIST] = listings
@@ -83,7 +80,12 @@ def _load(job: Job, setup: Setup) -> Step:
         processor=costs.LOADED_MANIFEST.value
         + costs.LISTED.value * listings
         + costs.LOADED_FILE.value * job.files_a_manifest,
+        beside={WRITE: _packs(job)},
     )
+
+
+def _packs(job: Job) -> int:
+    return -(-job.files // MOST_ENTRIES)
 
 
 def _checks(job: Job, setup: Setup) -> list[Step]:
@@ -103,7 +105,7 @@ def _checks(job: Job, setup: Setup) -> list[Step]:
 
 def _validation(job: Job) -> list[Step]:
     """Pack what must be there, in groups of files, and compare it with a listing of each directory."""
-    packs = -(-job.files // FILES_A_PACK)
+    packs = _packs(job)
     pack = costs.PACKED_FILE.value * job.files / packs
     compare = costs.LISTED.value + costs.LOADED_FILE.value * job.files / job.partitions
     return [
@@ -117,15 +119,13 @@ def _move(job: Job, setup: Setup, moved: float) -> Step:
     each = {MOVE: 1.0}
     if moved:  # a rename fails, and both ends are looked at
         each[READ] = 2 * moved
-    small = job.files_a_manifest <= PACKED_FILES
     processor = costs.LOCAL_RENAME if store.is_local else costs.RENAME
     return Step(
         MOVES,
-        rounds=store.rounds[MOVES] + _waits_for_manifests(job, setup),
+        rounds=store.rounds[MOVES] + 1.0 * bool(_read_again(job, setup)),
         items=job.files,
         each=each,
         processor=processor.value + costs.LOADED_FILE.value + store.client,
-        a_file=costs.DRIVER_MANIFEST.value / job.files_a_manifest if small else 0.0,
         are_files=True,
         beside={READ: _read_again(job, setup)},
     )
@@ -148,24 +148,16 @@ def _listings_a_task(job: Job, store: Store) -> int:
 def _checks_later(job: Job, store: Store) -> bool:
     """Whether the tasks' directories are listed after the load, beside other requests."""
     is_small = job.files * costs.MANIFEST_BYTES.value <= SMALL_MANIFESTS
-    return is_small and not (store.copies_manifests or store.lists_uploads or store.is_local)
+    return is_small and not (store.lists_versions or store.lists_uploads or store.is_local)
 
 
 def _read_again(job: Job, setup: Setup) -> float:
-    """Reads of manifests by other workers than those that have loaded them."""
-    if job.files_a_manifest <= PACKED_FILES and setup.workers:
-        return 0.0
+    """Reads of packs: by each worker that moves files of it, or of all but the last one, which this
+    process has in memory."""
     if not setup.workers:
-        is_kept = job.files * costs.MANIFEST_BYTES.value <= MANIFEST_CACHE_BYTES
-        return 0.0 if is_kept else float(job.manifests)
-    size = shard_size(threads=setup.threads, seconds_a_file=setup.latency)
-    shards = job.files_a_manifest / size + 1
-    return job.manifests * min(shards, setup.workers) * (1 - 1 / setup.workers)
-
-
-def _waits_for_manifests(job: Job, setup: Setup) -> float:
-    """The first shards wait for their manifests; the reads for others are made beside the renames."""
-    return 1.0 if setup.workers and _read_again(job, setup) else 0.0
+        return float(_packs(job) - 1)
+    shards = MOST_ENTRIES / shard_size(threads=setup.threads, seconds_a_file=setup.latency)
+    return _packs(job) * min(shards, setup.workers)
 
 
 def _more_pages(names: float, store: Store) -> float:

@@ -87,7 +87,7 @@ def _refuse(files: int, partitions: int, workers: int | None, store: str) -> Non
 
 
 def _value(job: Job, setup: Setup) -> dict[str, Any]:
-    requests = formulas.count_requests(setup.store, job, copies=setup.store.copies_manifests)
+    requests = formulas.count_requests(setup.store, job)
     dollars = formulas.dollars(requests, setup.store)
     enough = None
     if setup.workers:

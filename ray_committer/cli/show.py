@@ -145,7 +145,7 @@ def _record_lines(path: str, record: CommitRecord) -> Iterator[Text | str]:
     yield f"  the commit of job {record.job_id}, attempt {record.job_attempt}"
     began = datetime.fromtimestamp(record.created_milliseconds / 1000, UTC)
     yield f"  begun {began:%Y-%m-%d %H:%M:%S} UTC, mode {record.mode}"
-    tasks = count_text(len(record.manifests), "task")
+    tasks = count_text(record.tasks, "task")
     if record.run_id is not None:
         yield f"  run id {record.run_id}"
     yield f"  {tasks}, {count_text(record.files, 'file')}, {size_text(record.bytes)}"

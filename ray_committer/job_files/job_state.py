@@ -12,8 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
+from ray_committer.limits.settle import settle
 from ray_committer.places.choose import places_of
-from ray_committer.places.settle import settle
 from ray_committer.protocol.paths import FROZEN, MANIFESTS, JobAttempt
 from ray_committer.protocol.state import (
     UNSTAMPED,

@@ -1,7 +1,7 @@
 """All files of one job, from one listing, on a store where a file is an upload until it is completed.
 
-There a job has few files: its state, manifests and copies of them. So one listing shows at once which
-attempts it has, which manifests these have, and what a clean-up deletes.
+There a job has few files: its state, manifests, copies of these, and packs. So one listing shows at once
+which attempts it has, which manifests these have, and what a clean-up deletes.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from ray_committer.job_files.job_state import Seen
 from ray_committer.job_files.listing import attempts_named
 from ray_committer.places.choose import places_of
+from ray_committer.protocol.manifest import copy_name
 from ray_committer.protocol.paths import CURRENT, JobAttempt, is_inside, join, new_job_attempt, parent
-from ray_committer.protocol.record import ManifestRef
-from ray_committer.protocol.sidecar import copy_name
 from ray_committer.stores.base import FileStatus, StoreOperations
 
 
@@ -63,22 +62,16 @@ class JobTree:
             status.path == place and status.version == expected.stored.version for status in self.files
         )
 
-    def has_left(self, job: JobAttempt, manifests: Sequence[ManifestRef]) -> bool:
-        """Whether an attempt of a task has left notes of uploads that are not in these `manifests`."""
-        copies = {
-            join(
-                manifest.task_attempt_directory or job.task_attempt(manifest.task_attempt_id),
-                copy_name(manifest.digest),
-            )
-            for manifest in manifests
-            if manifest.task_attempt_id is not None
-        }
-        # Of an attempt that is committed, only the copy of its manifest is left there. Any other file is
-        # a note of an upload that nobody has completed or aborted.
-        noted = {
-            status.path for status in self.files if status.name and is_inside(status.path, job.tasks)
-        }
-        return not noted <= copies
+    def has_left(self, job: JobAttempt, digests: Sequence[str]) -> bool:
+        """Whether an attempt of a task has left notes of uploads. Of one whose manifest counts, which is
+        one of these `digests`, only the copy of its manifest is left."""
+        copies = set(map(copy_name, digests))
+        # Any other file is a note of an upload that nobody has completed or aborted.
+        return any(
+            status.name not in copies
+            for status in self.files
+            if status.name and is_inside(status.path, job.tasks)
+        )
 
 
 def list_tree(store: StoreOperations, directory: str) -> JobTree | None:

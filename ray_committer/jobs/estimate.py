@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from ray_committer.protocol.pack import MOST_ENTRIES
 from ray_committer.protocol.plan import LARGEST_BATCH, shard_size
-from ray_committer.stages.validate_renamed_files import FILES_A_PACK
 
 MOVE, READ, LIST, WRITE, MKDIRS, OTHER = "move", "read", "list", "write", "make directory", "other"
 """The kinds of requests; others look at the state of the job, change it, or delete what is left."""
@@ -75,7 +75,7 @@ class Store:
     client: float = 0.0
     listing_is_cheap: bool = False
     makes_directories: bool = True
-    copies_manifests: bool = False
+    lists_versions: bool = False
     lists_uploads: bool = False
     serial_a_task: float = 0.0
     limit: Limit | None = None
@@ -117,20 +117,24 @@ class Estimate:
 
 
 def count_requests(
-    store: Store, job: Job, *, copies: bool, validates: bool | None = None, above: int = ABOVE
+    store: Store, job: Job, *, validates: bool | None = None, above: int = ABOVE
 ) -> dict[str, int]:
-    """The requests of a commit to new directories by kind; the manifests are copied if tasks could
-    replace them."""
+    """The requests of a commit to new directories by kind."""
     looks = store.listing_is_cheap if validates is None else validates
     # One page of the parent shows that all are new. One directory alone is asked for by its path.
     checks = int(job.directories == 1 and store.makes_directories and not store.listing_is_cheap)
-    listings = job.tasks * (store.listing_is_cheap or copies) + job.directories * looks + 1 - checks
+    listings = (
+        job.tasks * (store.listing_is_cheap or store.lists_versions)
+        + job.directories * looks
+        + 1
+        - checks
+    )
     uploads = -(-job.files // _UPLOADS_A_PAGE) if store.lists_uploads else 0
     return {
         MOVE: job.files,
         READ: job.tasks + _ONCE[READ],
         LIST: listings + uploads + above + _ONCE[LIST],
-        WRITE: job.tasks * copies + _ONCE[WRITE],
+        WRITE: -(-job.files // MOST_ENTRIES) + _ONCE[WRITE],
         MKDIRS: job.directories * store.makes_directories,
         OTHER: _ONCE[OTHER] + checks,
     }
@@ -164,7 +168,7 @@ def estimate(job: Job, setup: Setup) -> Estimate:
                 calls = items / size + _LAST_SHARDS * setup.workers
             waits[_DRIVER] += CALL_SECONDS * min(items, calls)
     if store.limit is not None:
-        requests = count_requests(store, job, copies=store.copies_manifests)
+        requests = count_requests(store, job)
         waits[store.limit.name] = store.limit.seconds(requests)
     # The waits overlap: the commit is as slow as the worst of them.
     longest = max(waits, key=waits.__getitem__)
@@ -187,13 +191,13 @@ def _steps(job: Job, store: Store) -> Iterator[tuple[int, float]]:
     rename = LOCAL_RENAME_SECONDS if store.is_local else RENAME_SECONDS + store.client
     yield job.files, rename + FILE_SECONDS
     yield job.tasks, MANIFEST_SECONDS + FILE_SECONDS * job.files / job.tasks
-    if store.copies_manifests:
-        yield from [(job.tasks, 0.0)] * 2
+    if store.lists_versions:
+        yield job.tasks, 0.0
     if store.makes_directories:
         yield job.directories, 0.0
     if store.listing_is_cheap:
         yield job.tasks, LISTING_SECONDS
-        yield -(-job.files // FILES_A_PACK), PACK_SECONDS * min(job.files, FILES_A_PACK)
+        yield -(-job.files // MOST_ENTRIES), PACK_SECONDS * min(job.files, MOST_ENTRIES)
         yield job.directories, LISTING_SECONDS + FILE_SECONDS * job.files / job.directories
 
 
@@ -229,7 +233,7 @@ STORES = {
         name="Google Cloud Storage",
         client=135e-6,
         makes_directories=False,
-        copies_manifests=True,
+        lists_versions=True,
         serial_a_task=0.0125,
         # cloud.google.com/storage/docs/request-rate
         limit=Limit(5_000, 1_000, "the writes per second of the bucket, at first 1,000", doubles=1200.0),

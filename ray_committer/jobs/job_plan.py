@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ray_committer.jobs.estimate import Job, Store, count_requests
 from ray_committer.places.choose import needed
-from ray_committer.protocol.record import ManifestRef
+from ray_committer.protocol.pack import Entry, PackRef
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.registry import shown_url
-from ray_committer.work.entries import Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +63,18 @@ class JobPlan:
         return self.requests / requests_per_second
 
 
-def new_plan(context: JobContext, state: str, manifests: list[ManifestRef], *, requests: int) -> JobPlan:
-    """A plan of the job in this context, with the totals of its manifests and nothing else yet."""
+def new_plan(
+    context: JobContext, state: str, tasks: int, packs: Sequence[PackRef], *, requests: int
+) -> JobPlan:
+    """A plan of the job in this context, with its totals and nothing else yet."""
     return JobPlan(
         destination=context.url,
         job_id=context.job.job_id,
         job_attempt=context.job.number,
         state=state,
-        manifests=len(manifests),
-        files=sum(ref.files for ref in manifests),
-        bytes=sum(ref.bytes for ref in manifests),
+        manifests=tasks,
+        files=sum(pack.files for pack in packs),
+        bytes=sum(pack.bytes for pack in packs),
         requests=requests,
     )
 
@@ -86,12 +88,12 @@ def planned_requests(
         name="",
         listing_is_cheap=context.store.capabilities.listing_is_cheap,
         makes_directories=bool(needed(context.store, place)),
+        lists_versions=context.places.lists_versions,
         lists_uploads=bool(context.output.uploading(place)),
     )
     requests = count_requests(
         store,
         Job(files, manifests, directories),
-        copies=context.places.makes_copies(context.job),
         validates=context.options.validate,
         above=context.job.destination.count("/"),
     )

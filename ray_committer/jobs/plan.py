@@ -24,8 +24,9 @@ from ray_committer.jobs.open_job import OpenJob, StorageOptions, existing_state,
 from ray_committer.jobs.survey_jobs import entries_left, pending_marks
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.claims import Obstacle
+from ray_committer.protocol.pack import Pack, PackRange, PackRef
 from ray_committer.protocol.paths import parent
-from ray_committer.protocol.record import CommitRecord, ManifestRef
+from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.state import UNFINISHED, UNSTAMPED, Phase
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_runs import CommittedRun
@@ -40,6 +41,7 @@ from ray_committer.stages.load_manifests import (
     load_manifests,
     load_unchanged,
 )
+from ray_committer.stages.load_packs import load_packs
 from ray_committer.stages.old_data.mode_roots import ModeRoots, claim_of, roots_of_mode
 from ray_committer.stages.other_jobs.end_others import plan_text
 from ray_committer.stages.preflight import OldFiles, look_at_data, preflight
@@ -52,7 +54,7 @@ from ray_committer.stages.turns.turn import Turn
 from ray_committer.stores.registry import shown_url
 from ray_committer.tables.claim import at_work
 from ray_committer.tables.jobs_in_log import read_jobs_in_log
-from ray_committer.work.entries import entries
+from ray_committer.work.batches import ranges
 from ray_committer.work.worker import Worker
 
 FIRST = 10
@@ -96,7 +98,7 @@ def _plan_as_found(job: OpenJob, first: int) -> JobPlan:
     """Plan a job as found; `StateChangedError` if it looks wrong since another process continued it."""
     context = job.context
     if job.state.is_remnant and is_noted(context.store, context.job):
-        return new_plan(context, "cleaned up", [], requests=0)
+        return new_plan(context, "cleaned up", 0, [], requests=0)
     current = existing_state(job).seen
     try:
         if current is not None and current.phase is Phase.COMMITTED:
@@ -113,18 +115,19 @@ def _plan_as_found(job: OpenJob, first: int) -> JobPlan:
 
 
 def _plan_cleanup(context: JobContext, current: Seen) -> JobPlan:
-    manifests: list[ManifestRef] = []
+    tasks, packs = 0, list[PackRef]()
     with suppress(RecordGoneError):  # an earlier clean-up has deleted it
-        manifests = load_commit_record(context.store, context.job, current.state).manifests
-    plan = new_plan(context, "committed", manifests, requests=planned_requests(context, 0, 0, 0, 0))
+        record = load_commit_record(context.store, context.job, current.state)
+        tasks, packs = record.tasks, record.packs
+    plan = new_plan(context, "committed", tasks, packs, requests=planned_requests(context, 0, 0, 0, 0))
     return replace(plan, moved=plan.files, moved_bytes=plan.bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class _Rest:
-    """What is left to be moved of the manifest with this number, and the `first` of these renames."""
+    """What is left to be moved of some files of a pack, and the `first` of these renames."""
 
-    number: int
+    place: tuple[int, int]
     files: int
     bytes: int
     directories: frozenset[str]
@@ -139,15 +142,16 @@ def _plan_rest(job: OpenJob, current: Seen, record: CommitRecord, first: int) ->
     loaded = _load(job, current, record)
     pending = pending_marks(context.store, (context.job.destination, *record.allowed_roots))
     work = partial(_rest_of, pending=pending, limit=first)
-    rests = sorted(context.executor.run(work, enumerate(loaded.manifests)), key=attrgetter("number"))
+    parts = ranges(context.executor, loaded.packs)
+    rests = sorted(context.executor.run(work, parts), key=attrgetter("place"))
     leaves = sorted({path for rest in rests for path in rest.directories})
     left, left_bytes = sum(rest.files for rest in rests), sum(rest.bytes for rest in rests)
     removed = len(record.replaced)
     in_log = read_jobs_in_log(context.store, context.job.destination)
     logged = in_log.of(context.job, current.state.stamp)
-    requests = planned_requests(context, len(record.manifests), left, len(leaves), removed)
+    requests = planned_requests(context, record.tasks, left, len(leaves), removed)
     return replace(
-        new_plan(context, current.phase.value, record.manifests, requests=requests),
+        new_plan(context, current.phase.value, record.tasks, record.packs, requests=requests),
         directories=len(leaves),
         replaced=removed,
         first_directories=tuple(shown_url(context.store.spec, path) for path in leaves[:first]),
@@ -159,15 +163,12 @@ def _plan_rest(job: OpenJob, current: Seen, record: CommitRecord, first: int) ->
     )
 
 
-def _rest_of(
-    worker: Worker, numbered: tuple[int, ManifestRef], *, pending: frozenset[bytes], limit: int
-) -> _Rest:
-    """Work: what a commit that has begun has not moved yet of one manifest."""
-    number, ref = numbered
-    manifest = worker.recorded(ref).manifest
-    left = list(entries_left(worker.store, manifest, pending))
+def _rest_of(worker: Worker, part: PackRange, *, pending: frozenset[bytes], limit: int) -> _Rest:
+    """Work: what a commit that has begun has not moved yet of some files of a pack."""
+    recorded = list(worker.packs.entries(part.pack, part.low, part.high))
+    left = list(entries_left(worker.store, recorded, pending))
     return _Rest(
-        number,
+        (part.index, part.low),
         files=len(left),
         bytes=sum(entry.expected.size for entry in left),
         directories=frozenset(parent(entry.dest) for entry in left),
@@ -195,9 +196,15 @@ def _plan_renames(job: OpenJob, current: Seen | None, first: int) -> JobPlan:
     removed = len(old.replaced)
     directories = context.executor.directories.plan()
     first_directories = context.executor.directories.claim(first)
-    requests = planned_requests(context, len(loaded.manifests), loaded.files, directories, removed)
+    requests = planned_requests(context, loaded.tasks, loaded.files, directories, removed)
     return replace(
-        new_plan(context, "running", list(loaded.manifests), requests=requests),
+        new_plan(
+            context,
+            "running",
+            loaded.tasks,
+            [pack.ref for pack in loaded.packs],
+            requests=requests,
+        ),
         directories=directories,
         replaced=removed,
         first_directories=tuple(shown_url(context.store.spec, path) for path in first_directories),
@@ -209,12 +216,14 @@ def _plan_renames(job: OpenJob, current: Seen | None, first: int) -> JobPlan:
 
 
 def _load(job: OpenJob, current: Seen | None, record: CommitRecord | None) -> LoadedManifests:
-    """Load the manifests as the commit would, and save nothing."""
+    """Load the manifests, or the packs that a record names, as the commit would, and save nothing."""
     context = job.context
-    allowed = tuple(record.allowed_roots) if record else job.allowed_roots
-    roots = (context.job.destination, *allowed)
+    if record is not None:
+        roots = (context.job.destination, *record.allowed_roots)
+        return load_with_coordinator(context, partial(load_packs, context, record, roots))
+    roots = (context.job.destination, *job.allowed_roots)
     stamp = current.state.stamp if current else UNSTAMPED
-    look = partial(load_manifests, context, record, roots, stamp=stamp, changes_nothing=True)
+    look = partial(load_manifests, context, roots, stamp=stamp, changes_nothing=True)
     return load_with_coordinator(context, look)
 
 
@@ -262,17 +271,16 @@ def _first_renames(
     context: JobContext, loaded: LoadedManifests, first: int
 ) -> tuple[PlannedRename, ...]:
     planned: list[PlannedRename] = []
-    for ref in loaded.manifests:
+    for pack in loaded.packs:
+        work = partial(_renames_of, limit=first - len(planned))
+        for renames in context.executor.run(work, [pack]):
+            planned += renames
         if len(planned) >= first:
             break
-        work = partial(_renames_of, limit=first - len(planned))
-        for renames in context.executor.run(work, [ref]):
-            planned += renames
     return tuple(planned)
 
 
-def _renames_of(worker: Worker, ref: ManifestRef, *, limit: int) -> list[PlannedRename]:
-    """Work: the first renames of one manifest."""
-    manifest = worker.recorded(ref).manifest
+def _renames_of(worker: Worker, pack: Pack, *, limit: int) -> list[PlannedRename]:
+    """Work: the first renames of a pack."""
     spec = worker.store.spec
-    return [planned_rename(spec, entry) for entry in entries(manifest, spec, 0, limit)]
+    return [planned_rename(spec, entry) for entry in worker.packs.entries(pack, 0, limit)]

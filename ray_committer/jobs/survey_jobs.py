@@ -8,7 +8,7 @@ moved. No file shows which files are left: that takes one read per task, and lis
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -23,12 +23,13 @@ from ray_committer.job_files.manifests import list_manifest_files, read_listed
 from ray_committer.job_files.read_job import read_other
 from ray_committer.protocol.actions import CompleteUpload, Rename
 from ray_committer.protocol.manifest import TaskManifest, decode_manifest, stamp_of
+from ray_committer.protocol.pack import Entry, Pack
 from ray_committer.protocol.paths import JobAttempt, join, parent
-from ray_committer.protocol.record import ClaimedTable, decode_record
+from ray_committer.protocol.record import ClaimedTable, CommitRecord, decode_record
 from ray_committer.protocol.state import IN_THE_WAY, UNDECIDED, Phase
 from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.stores.uploads import pending_uploads
-from ray_committer.work.entries import Entry, entries
+from ray_committer.work.packs import PackReader
 from ray_committer.work.sources import list_directory
 
 _SHOWN: dict[Phase | None, str] = {
@@ -129,16 +130,17 @@ def _run_id(store: StoreOperations, job: JobAttempt) -> str | None:
 def survey_exactly(
     store: StoreOperations, job: JobAttempt, now_milliseconds: int, *, threads: int
 ) -> Survey:
-    """Read every manifest; if the job's commit has begun, also list the files that are not moved yet."""
+    """Read every manifest or, if the job's commit has begun, every pack, and list the files that are not
+    moved yet."""
     survey = survey_job(store, job, now_milliseconds)
     if survey.problem is not None or survey.phase not in (*UNDECIDED, *_MOVING):
         return survey
     pool = ThreadPool(threads)
-    is_moving = survey.phase in _MOVING
     try:
-        manifests, roots = _named(store, job)
-        pending = pending_marks(store, roots) if is_moving else None
-        counted = list(pool.map(partial(_count, store, job, pending=pending), manifests))
+        if survey.phase in _MOVING:
+            return replace(survey, left=_count_left(store, job, pool))
+        listed = [file.name for file in _manifests(store, job)]
+        counted = list(pool.map(partial(_count, store, job), listed))
     except FileNotFoundError:
         return survey
     except (PermissionError, RayCommitterError) as e:
@@ -147,10 +149,9 @@ def survey_exactly(
         pool.close()
     return replace(
         survey,
-        files=sum(files for files, _, _ in counted),
-        bytes=sum(size for _, size, _ in counted),
+        files=sum(files for files, _ in counted),
+        bytes=sum(size for _, size in counted),
         is_estimate=False,
-        left=sum(left for _, _, left in counted) if is_moving else None,
     )
 
 
@@ -163,21 +164,25 @@ def _manifests(store: StoreOperations, job: JobAttempt) -> list[FileStatus]:
 
 def _by_record(store: StoreOperations, status: JobStatus, current: Seen) -> Survey:
     job = status.job
-    path = job.content(current.state.record or "")
     try:
-        record = decode_record(store.read(path), path)
+        record = _read_record(store, job, current)
     except FileNotFoundError:
         if current.phase in (Phase.COMMITTED, Phase.ABORTED) or read_state(store, job) != current:
             raise
         raise record_gone(job, current.state) from None
     return Survey(
         status,
-        manifests=len(record.manifests),
+        manifests=record.tasks,
         files=record.files,
         bytes=record.bytes,
         left=0 if current.phase is Phase.COMMITTED else None,
         table=record.table,
     )
+
+
+def _read_record(store: StoreOperations, job: JobAttempt, current: Seen) -> CommitRecord:
+    path = job.content(current.state.record or "")
+    return decode_record(store.read(path), path)
 
 
 def _by_largest(store: StoreOperations, status: JobStatus, manifests: Sequence[FileStatus]) -> Survey:
@@ -197,26 +202,10 @@ def _by_largest(store: StoreOperations, status: JobStatus, manifests: Sequence[F
     )
 
 
-def _named(store: StoreOperations, job: JobAttempt) -> tuple[list[str], list[str]]:
-    """The names of the manifests that count, and the directories that the job writes to: those in the
-    record, if there is one."""
-    current = read_state(store, job)
-    if current is not None and current.state.record is not None:
-        path = job.content(current.state.record)
-        record = decode_record(store.read(path), path)
-        return [ref.name for ref in record.manifests], [job.destination, *record.allowed_roots]
-    listed = [file.name for file in list_manifest_files(store, job) if not file.is_directory]
-    return listed, [job.destination]
-
-
-def _count(
-    store: StoreOperations, job: JobAttempt, name: str, *, pending: frozenset[bytes] | None
-) -> tuple[int, int, int]:
-    """The files and bytes of one manifest, and how many are not moved yet; 0 without `pending`."""
-    manifest = _read_manifest(store, job, name)
-    size = sum(file.z for file in manifest.files)
-    left = 0 if pending is None else sum(1 for _ in entries_left(store, manifest, pending))
-    return len(manifest.files), size, left
+def _count(store: StoreOperations, job: JobAttempt, name: str) -> tuple[int, int]:
+    """The files and bytes of one manifest."""
+    files = _read_manifest(store, job, name).files
+    return len(files), sum(file.z for file in files)
 
 
 def _read_manifest(store: StoreOperations, job: JobAttempt, name: str) -> TaskManifest:
@@ -228,6 +217,19 @@ def _read_manifest(store: StoreOperations, job: JobAttempt, name: str) -> TaskMa
         return decode_manifest(store.read(path), path)
 
 
+def _count_left(store: StoreOperations, job: JobAttempt, pool: ThreadPool) -> int | None:
+    """How many files of a recorded job are not moved yet; None if it has moved on."""
+    current = read_state(store, job)
+    if current is None or current.phase not in _MOVING:
+        return None
+    record, reader = _read_record(store, job, current), PackReader(store, job)
+    pending, left = pending_marks(store, (job.destination, *record.allowed_roots)), 0
+    for pack in record.packs:
+        recorded = list(reader.entries(Pack(pack)))
+        left += sum(1 for _ in entries_left(store, recorded, pending, each=pool.map))
+    return left
+
+
 def pending_marks(store: StoreOperations, roots: Iterable[str]) -> frozenset[bytes]:
     """A mark for each pending upload below some directories; none on a store with renames."""
     return frozenset(
@@ -236,13 +238,18 @@ def pending_marks(store: StoreOperations, roots: Iterable[str]) -> frozenset[byt
 
 
 def entries_left(
-    store: StoreOperations, manifest: TaskManifest, pending: frozenset[bytes]
+    store: StoreOperations,
+    recorded: Sequence[Entry],
+    pending: frozenset[bytes],
+    *,
+    each: Callable[..., Iterable[list[FileStatus]]] = map,
 ) -> Iterator[Entry]:
-    """The entries of a manifest whose files are not moved yet; `pending` is from `pending_marks`."""
-    loaded = list(entries(manifest, store.spec))
-    directories = {parent(entry.source) for entry in loaded if isinstance(entry, Rename)}
-    there = {status.path for path in directories for status in list_directory(store, path)}
-    for entry in loaded:
+    """The entries whose files are not moved yet, by a listing of each of their directories; `pending` is
+    from `pending_marks`."""
+    directories = {parent(entry.source) for entry in recorded if isinstance(entry, Rename)}
+    listings = each(partial(list_directory, store), directories)
+    there = {status.path for listing in listings for status in listing}
+    for entry in recorded:
         if isinstance(entry, CompleteUpload):
             is_left = mark(entry.dest, entry.id) in pending
         else:

@@ -15,7 +15,7 @@ from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.paths import SUCCESS, join
 from ray_committer.protocol.state import Phase
 from ray_committer.protocol.success import decode_success
-from ray_committer.stages.load_manifests import load_manifests
+from ray_committer.stages.load_packs import load_packs
 from ray_committer.stages.validate_renamed_files import validate_renamed_files
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.registry import resolve_destination, shown_url
@@ -91,8 +91,8 @@ def _by_manifests(job: OpenJob, committed: Seen) -> Validation:
     context = job.context
     record = load_commit_record(context.store, context.job, committed.state)
     roots = (context.job.destination, *record.allowed_roots)
-    load_manifests(context, record, roots, stamp=committed.state.stamp)
-    compared = validate_renamed_files(context, record.manifests)
+    loaded = load_packs(context, record, roots)
+    compared = validate_renamed_files(context, loaded.packs)
     return Validation(context.url, context.job.job_id, Evidence.MANIFESTS, compared, record.files)
 
 

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import JobState
-from ray_committer.stores.base import FileStatus, StoredState, StoreOperations
+from ray_committer.stores.base import FileStatus, StoredState, StoreOperations, Versions
 
 T = TypeVar("T")
 Request = Callable[[], StoredState | None]
@@ -35,7 +35,7 @@ class Places(ABC):
 
     @abstractmethod
     def make_job(self, job: JobAttempt) -> None:
-        """Make the directory of a job that gets its first state next, if the state needs one."""
+        """Make the directories of a job that gets its first state next, if the state needs one."""
 
     @abstractmethod
     def begin_state(self, job: JobAttempt, state: JobState, make: Callable[[Request], T]) -> T:
@@ -57,15 +57,11 @@ class Places(ABC):
 
     @abstractmethod
     def frozen(self, job: JobAttempt) -> str | None:
-        """The directory of the frozen manifests; None if those stay with the tasks, and copies count."""
+        """The directory of the frozen manifests; None if they stay with the tasks: packs count."""
 
     @abstractmethod
-    def copies(self, job: JobAttempt, manifests: str) -> str:
-        """The directory for copies of the manifests that are in the directory `manifests`."""
-
-    @abstractmethod
-    def makes_copies(self, job: JobAttempt) -> bool:
-        """Whether the commit makes a copy of each manifest."""
+    def keeps_manifests(self, job: JobAttempt) -> bool:
+        """Whether a late task can replace a manifest that counts: the record has its digest then."""
 
     @property
     def waits_in_freeze(self) -> bool:
@@ -97,6 +93,11 @@ class Places(ABC):
     @abstractmethod
     def can_count(self, directory: str) -> bool:
         """Whether a listing of a directory is little beside its deletion."""
+
+    @property
+    def lists_versions(self) -> bool:
+        """Whether only a listing shows the version of a file."""
+        return self.store.capabilities.versions is Versions.LISTED
 
     @property
     def needs_sync(self) -> bool:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
+from ray_committer.limits.settle import settle
 from ray_committer.places.base import Act, Ask, Places, Request, T
-from ray_committer.places.settle import settle
 from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.state import JobState, new_nonce
 from ray_committer.stores.base import Versions
@@ -31,9 +31,9 @@ class MovedDirectories(Places):
     def make_job(self, job: JobAttempt) -> None:
         for _ in range(CLEAN_UPS):
             with suppress(FileNotFoundError):  # another job has just removed ``_temporary``
-                self.store.mkdirs(job.directory)
+                self.store.mkdirs(job.packs)
                 return
-        self.store.mkdirs(job.directory)
+        self.store.mkdirs(job.packs)
 
     def begin_state(self, job: JobAttempt, state: JobState, make: Callable[[Request], T]) -> T:
         """The state's directory is filled first, because any process could fill an empty one. It is made
@@ -76,10 +76,9 @@ class MovedDirectories(Places):
     def frozen(self, job: JobAttempt) -> str | None:
         return job.frozen
 
-    def copies(self, job: JobAttempt, manifests: str) -> str:
-        return manifests
-
-    def makes_copies(self, job: JobAttempt) -> bool:
+    def keeps_manifests(self, job: JobAttempt) -> bool:
+        """On a network file system: a machine that has cached the directory can save a manifest there
+        after it was renamed."""
         return self.store.network_file_system(job.manifests) is not None
 
     @property

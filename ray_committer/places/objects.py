@@ -1,7 +1,7 @@
 """Places on a store that changes one object at a time, on the condition of its version.
 
-A state is an object. Nothing is moved: manifests are copied before they count, and the files of a job
-are deleted where they are, as they were listed while the state showed that the job had ended.
+A state is an object. Nothing is moved: what counts is copied to packs, and the files of a job are
+deleted where they are, as they were listed while the state showed that the job had ended.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class FlatObjects(Places):
         return content.decode()
 
     def manifests(self, job: JobAttempt) -> tuple[str, ...]:
-        return (job.manifests,)  # a committer that slept may have made the directory of copies again
+        return (job.manifests,)
 
     def freeze(self, job: JobAttempt) -> bool:
         return True
@@ -41,10 +41,7 @@ class FlatObjects(Places):
     def frozen(self, job: JobAttempt) -> str | None:
         return None
 
-    def copies(self, job: JobAttempt, manifests: str) -> str:
-        return job.frozen
-
-    def makes_copies(self, job: JobAttempt) -> bool:
+    def keeps_manifests(self, job: JobAttempt) -> bool:
         return True
 
     def take_away(self, job: JobAttempt, is_meant: Callable[[JobAttempt], bool]) -> JobAttempt | None:
@@ -61,7 +58,7 @@ class FlatObjects(Places):
         contents = [
             status for status in listed_in(store, gone.state) if status.name.endswith(CONTENT_SUFFIX)
         ]
-        if not store.delete_listed((gone.tasks, gone.manifests, gone.frozen, *undone), is_meant):
+        if not store.delete_listed((gone.tasks, gone.manifests, gone.packs, *undone), is_meant):
             return False
         for status in contents:
             store.delete_file(status.path)
@@ -79,12 +76,9 @@ class FlatObjects(Places):
 
 class Uploads(FlatObjects):
     """The form for S3, where a file is an upload until it is completed. A job has few files there: its
-    state, manifests, and copies of these, which its tasks make themselves. So one listing shows all."""
+    state, manifests, copies of these, and packs. So one listing shows all."""
 
     __slots__ = ()
-
-    def makes_copies(self, job: JobAttempt) -> bool:
-        return False  # each task has saved one
 
     def can_count(self, directory: str) -> bool:
         return False  # the files of its tasks are uploads

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ray_committer.errors import CommitStateUnknownError, mark
-from ray_committer.places.settle import settle
+from ray_committer.limits.settle import settle
 from ray_committer.protocol.paths import parent
 from ray_committer.protocol.record import ReplacedFile
 from ray_committer.stores.base import FileStatus, StoreOperations

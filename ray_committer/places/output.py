@@ -44,7 +44,7 @@ class Output:
         return None
 
     def save_copy(self, directory: str, stamp: str, manifest: bytes) -> None:
-        """Save the manifest of a task attempt where no other attempt replaces it, if that is needed."""
+        """Save the manifest of a task attempt where no other one replaces it, if it names uploads."""
 
     def refuse_to_keep(self, destination: str) -> None:
         """`StoreRefusedError` where old files would have to be copied to be kept."""

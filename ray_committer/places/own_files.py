@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from ray_committer.places.settle import ATTEMPTS, settle
+from ray_committer.limits.settle import ATTEMPTS, settle
 from ray_committer.stores.base import StoredState, StoreOperations
 
 

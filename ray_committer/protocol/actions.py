@@ -17,6 +17,7 @@ from hashlib import md5
 
 import msgspec
 
+from ray_committer.errors import mark
 from ray_committer.protocol.recovery import Expectation, Judgement, Observation, Proof, Verdict
 
 _MD5 = re.compile(r"[0-9a-f]{32}")
@@ -31,6 +32,11 @@ class Rename(msgspec.Struct, frozen=True, gc=False):  # a dataclass takes five t
     dest: str
     expected: Expectation
     version: str | None = None
+
+    @property
+    def whence(self) -> str:
+        """Where the file comes from, in words."""
+        return mark(self.source)
 
 
 class CompleteUpload(msgspec.Struct, frozen=True, gc=False):
@@ -54,6 +60,11 @@ class CompleteUpload(msgspec.Struct, frozen=True, gc=False):
     def source(self) -> str:
         """Its destination, since an upload has no name before it is completed."""
         return self.dest
+
+    @property
+    def whence(self) -> str:
+        """Where the file comes from, in words."""
+        return f"an upload of {self.task}"
 
     @property
     def expected(self) -> Expectation:

@@ -22,6 +22,8 @@ MANIFEST_VERSION = 1
 
 Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """A Java long: the sizes that Hadoop's reader accepts."""
+COPY_PREFIX = "manifest-"
+"""The beginning of the name of a copy that a task saves in its own directory, beside its uploads."""
 MAX_PARTS = 10_000
 """The most parts that S3 accepts for one upload."""
 
@@ -70,6 +72,18 @@ class TaskManifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     iostatistics: IOStatistics | None = None
 
 
+class ManifestRef(msgspec.Struct, frozen=True, gc=False):
+    """One manifest of a job: its file `name`, `size` in bytes and `digest`, and how many files it names.
+    `task_attempt_directory` is None if it follows from the task attempt's id."""
+
+    name: str
+    size: int
+    digest: str
+    files: int
+    task_attempt_id: str | None = None
+    task_attempt_directory: str | None = None
+
+
 STAMP = "ray_committer.stamp"
 """The key of the job's stamp, given by set-up, in `extra_data`; Hadoop keeps keys it does not know."""
 
@@ -89,8 +103,13 @@ def encode_manifest(manifest: TaskManifest) -> bytes:
 
 
 def digest(data: bytes) -> str:
-    """The SHA-256 of a manifest's bytes, in hex: its identity in the commit record."""
+    """The SHA-256 of a manifest's bytes, in hex."""
     return sha256(data).hexdigest()
+
+
+def copy_name(digest: str) -> str:
+    """The file name of a task's own copy of the manifest with this digest."""
+    return f"{COPY_PREFIX}{digest[:16]}"
 
 
 def decode_manifest(data: bytes, path: str) -> TaskManifest:

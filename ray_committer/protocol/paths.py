@@ -16,6 +16,7 @@ TEMPORARY = "_temporary"
 SUCCESS = "_SUCCESS"
 MANIFESTS = "manifests"
 FROZEN = "frozen"
+PACKS = "packs"
 TASKS = "tasks"
 STAGED = "in"
 STAGED_ROOT = "root"
@@ -68,8 +69,13 @@ class JobAttempt:
 
     @property
     def frozen(self) -> str:
-        """The directory of the frozen manifests, or of copies of them; no task can add one there."""
+        """The directory of the frozen manifests; no task can add one there."""
         return join(self.directory, FROZEN)
+
+    @property
+    def packs(self) -> str:
+        """The directory of the packs, which is made with the job and never by a late process."""
+        return join(self.directory, PACKS)
 
     @property
     def state(self) -> str:

@@ -1,22 +1,22 @@
-"""The rename plan: shards that name ranges of manifests, never files; and the sizes of all calls.
+"""The rename plan: shards that name ranges of packs, never files; and the sizes of all calls.
 
-Workers parse their manifests again: measurements showed that this costs less than moving entries
-between processes. So the planner holds a few numbers per manifest and nothing per file.
+Workers read packs themselves: measurements showed that this costs less than moving entries between
+processes. So the planner holds a few numbers per pack and nothing per file.
 """
 
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, count
 from typing import Any
 
 import msgspec
 
+from ray_committer.protocol.pack import Pack
 from ray_committer.protocol.prepared import prepare
-from ray_committer.protocol.record import ManifestRef
 
 SMALLEST_SHARD, LARGEST_SHARD = 4, 1000
 """The fewest and the most files in a shard, but for the last ones of a job."""
@@ -27,21 +27,12 @@ _CALL_SECONDS = 0.005
 """Work of this length is not split: a call, its event and its statistics take up to 1 ms."""
 
 
-class EntryRange(msgspec.Struct, frozen=True):
-    """Entries `low` to `high` (exclusive) of one manifest; `index` is its place in the record."""
-
-    index: int
-    manifest: ManifestRef
-    low: int
-    high: int
-
-
 def shard_size(*, threads: int, seconds_a_file: float) -> int:
     """The number of files in a shard: as many as `threads` rename in a tenth of a second.
 
     Measured with one of four workers eight times slower: shards of 100 files took 1.15 times the ideal,
     of 500 files 1.9 times, of 2,000 files 5 times. A shard has at least two files for each thread: while
-    a worker reads the manifest of one shard, its other one keeps all threads at work, also where a
+    a worker reads the pack of one shard, its other one keeps all threads at work, also where a
     request takes longer than a tenth of a second. A single thread of this process, for which no other
     has to wait, gets as many as it renames in half a second.
     """
@@ -68,8 +59,8 @@ class ShardSizes:
         self._left = files
         self._seconds_a_file = float("inf")
 
-    def next(self) -> int:
-        """The files of the next shard, which are no longer left."""
+    def next(self, most: int) -> int:
+        """The files of the next shard, up to `most`, which are no longer left."""
         # Three sizes: what fits a tenth of a second, what leaves each worker several shares of the rest,
         # and what is worth a call.
         wanted = shard_size(threads=self._threads, seconds_a_file=self._seconds_a_file)
@@ -78,7 +69,7 @@ class ShardSizes:
         even = max(-(-self._threads // 4), -(-self._left // (self._shares * self._width)))
         # 0 until the first shard has ended, since the time per file is infinite then.
         worth = int(self._threads * _CALL_SECONDS / self._seconds_a_file)
-        size = min(wanted, max(even, worth))
+        size = min(most, wanted, max(even, worth))
         self._left -= size
         return size
 
@@ -109,44 +100,30 @@ def batch_sizes(items: int, *, threads: int, width: int) -> Iterator[int]:
 
 
 class Shard(msgspec.Struct, frozen=True):
-    """The work of one call to a worker: `files` files of the job, in the order of its manifests.
+    """The work of one call to a worker: the entries `low` to `high` of the pack with this `index`.
 
-    They begin with entry `low` of the first of `manifests`, which is manifest `first` of the record, and
-    file `start` of the job. ``_SUCCESS`` names the first `sample` of their destinations. A shard is
-    pickled as MessagePack, which takes a thirtieth of the time for 200 tasks with one file each.
+    The first is file `start` of the job. ``_SUCCESS`` names the first `sample` of their destinations. A
+    shard is pickled as MessagePack, which takes a fraction of the time.
     """
 
     number: int
     start: int
-    files: int
-    first: int
-    manifests: Sequence[ManifestRef]
+    index: int
+    pack: Pack
     low: int
+    high: int
     sample: int
 
     @property
-    def ranges(self) -> list[EntryRange]:
-        """The entries of each manifest that has any."""
-        ranges, low, left = [], self.low, self.files
-        for index, manifest in enumerate(self.manifests, self.first):
-            high = min(manifest.files, low + left)
-            if low < high:
-                ranges.append(EntryRange(index, manifest, low, high))
-            left -= high - low
-            # Only the first manifest of a shard begins in its middle.
-            low = 0
-        return ranges
+    def files(self) -> int:
+        return self.high - self.low
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _decode_shard, (msgspec.msgpack.encode(self),)
 
     def __str__(self) -> str:
-        ranges = self.ranges
-        first, last = ranges[0], ranges[-1]
-        return (
-            f"shard {self.number}, {self.files} files, from file {first.low} of manifest {first.index} "
-            f"to file {last.high - 1} of manifest {last.index}"
-        )
+        span = f"{self.low} to {self.high - 1}"
+        return f"shard {self.number}, {self.files} files, {span} of pack {self.index}"
 
 
 def _decode_shard(data: bytes) -> Shard:
@@ -157,38 +134,28 @@ prepare(Shard)
 
 
 def plan_shards(
-    manifests: Sequence[ManifestRef], *, shard_files: Callable[[], int], sample: int
+    packs: Sequence[Pack], *, shard_files: Callable[[int], int], sample: int
 ) -> Iterator[Shard]:
-    """Cut the entries of `manifests` into shards, in order, each entry once.
+    """Cut the entries of `packs` into shards, in order, each entry once.
 
     Lazy: a shard exists only while it is worked on. `shard_files` returns the number of files of each
-    new shard. ``_SUCCESS`` names the first `sample` entries.
+    new shard, of so many that are left in its pack. ``_SUCCESS`` names the first `sample` entries.
     """
-    ends = _ends(manifests)
-    number, start, files = 0, 0, ends[-1] if ends else 0
-    while start < files:
-        stop = min(files, start + shard_files())
-        # `bisect_right` passes over manifests without files, which end where the one before does.
-        first, last = bisect_right(ends, start), bisect_left(ends, stop)
-        low = start - (ends[first - 1] if first else 0)
-        named = max(0, sample - start)
-        yield Shard(number, start, stop - start, first, manifests[first : last + 1], low, named)
-        number, start = number + 1, stop
+    numbers, start = count(), 0
+    for index, pack in enumerate(packs):
+        low = 0
+        while low < pack.files:
+            high = min(pack.files, low + shard_files(pack.files - low))
+            yield Shard(next(numbers), start, index, pack, low, high, max(0, sample - start))
+            start, low = start + high - low, high
 
 
-def count_by_manifest(
-    manifests: Sequence[ManifestRef], spans: Iterable[tuple[int, int]]
-) -> Counter[int]:
-    """Count the files in `spans` of the job, each from a file to another (exclusive), by manifest."""
-    ends, by_manifest = _ends(manifests), Counter[int]()
+def count_by_pack(packs: Sequence[Pack], spans: Iterable[tuple[int, int]]) -> Counter[int]:
+    """Count the files in `spans` of the job, each from a file to another (exclusive), by pack."""
+    ends, by_pack = array("q", accumulate(pack.files for pack in packs)), Counter[int]()
     for start, stop in spans:
         index = bisect_right(ends, start)
         while start < stop:
-            by_manifest[index] += min(stop, ends[index]) - start
+            by_pack[index] += min(stop, ends[index]) - start
             start, index = ends[index], index + 1
-    return by_manifest
-
-
-def _ends(manifests: Sequence[ManifestRef]) -> array[int]:
-    """The number of files of the job up to the end of each manifest."""
-    return array("q", accumulate(manifest.files for manifest in manifests))
+    return by_pack

@@ -1,6 +1,6 @@
 """The commit record: the decision that defines the job, saved before the first visible change.
 
-From then on only the manifests that it names are committed, byte for byte. Each later run of the commit
+From then on only the files in the packs that it names are committed. Each later run of the commit
 finishes this record. A declaration precedes it: it shows other jobs what this job wants to write, so
 that they can see whether they are in each other's way.
 """
@@ -14,6 +14,9 @@ from typing import TypeVar
 import msgspec
 
 from ray_committer.errors import ManifestError, mark
+from ray_committer.protocol.iostatistics import IOStatistics
+from ray_committer.protocol.pack import PackRef
+from ray_committer.protocol.passed_over import PassedOver
 from ray_committer.protocol.paths import is_within
 from ray_committer.protocol.state import UNSTAMPED
 
@@ -50,23 +53,6 @@ class ConflictMode(StrEnum):
     def replaces(self) -> bool:
         """Whether old data gives way to the job."""
         return self in (ConflictMode.OVERWRITE, ConflictMode.OVERWRITE_PARTITIONS)
-
-
-class ManifestRef(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """One manifest of the job: its file `name`, `size` in bytes and `digest`, and its contents.
-
-    `task_attempt_directory` is None if it follows from the task attempt's id. `sidecar` is the digest of
-    the copy with the versions of its files, if the store needs one.
-    """
-
-    name: str
-    size: int
-    digest: str
-    files: int
-    bytes: int
-    task_attempt_id: str | None = None
-    task_attempt_directory: str | None = None
-    sidecar: str | None = None
 
 
 class ReplacedFile(msgspec.Struct, frozen=True):
@@ -171,7 +157,13 @@ class CommitRecord(msgspec.Struct, frozen=True, kw_only=True):
     created_milliseconds: int
     owner: Owner
     claim: Claim
-    manifests: list[ManifestRef]
+    packs: list[PackRef]
+    tasks: int
+    digests: list[str] = []
+    """The digests of the manifests that count, where a task can still replace one; sorted."""
+    statistics: IOStatistics = IOStatistics()
+    passed_over: PassedOver = PassedOver()
+    """What the tasks say of themselves in their manifests."""
     expected_tasks: int | None = None
     mode: ConflictMode = ConflictMode.APPEND
     replaced: list[ReplacedFile] = []
@@ -214,15 +206,15 @@ class CommitRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def files(self) -> int:
-        return sum(manifest.files for manifest in self.manifests)
+        return sum(pack.files for pack in self.packs)
 
     @property
     def bytes(self) -> int:
-        return sum(manifest.bytes for manifest in self.manifests)
+        return sum(pack.bytes for pack in self.packs)
 
 
 def encode(document: CommitRecord | Declaration | Heartbeat) -> bytes:
-    """Return the document as JSON on one line, since a record can name 100,000 manifests."""
+    """Return the document as JSON on one line, since a record can name a million old files."""
     return msgspec.json.encode(document)
 
 

@@ -14,14 +14,15 @@ from ray_committer.errors import RayCommitterError, failed_request, mark, why
 from ray_committer.job_files.job_state import Seen, delete_state
 from ray_committer.job_files.job_tree import JobTree, list_tree
 from ray_committer.job_files.spark_uploads import end_spark_uploads
-from ray_committer.protocol.paths import JobAttempt, is_inside, is_name, join
-from ray_committer.protocol.record import CommitRecord, ManifestRef
+from ray_committer.protocol.paths import JobAttempt
+from ray_committer.protocol.record import CommitRecord
 from ray_committer.stages.adopt_job import remove_left
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.other_jobs.other_attempts import abort_other_attempts
 from ray_committer.stages.sync_to_disk import sync_taken_away
 from ray_committer.stages.take_away import delete_gone, is_still, remove_husk, sweep_all_gone, take_away
 from ray_committer.work.batches import batches, delete_directories
+from ray_committer.work.sources import list_directory
 
 FEW_ATTEMPTS = 32
 """On any store, one deletion can include this many attempt directories, which are empty by now."""
@@ -35,12 +36,12 @@ def cleanup_job(context: JobContext, committed: Seen, record: CommitRecord | Non
     try:
         _remove_adopted(context)
         if (tree := list_tree(store, context.job.job_directory)) is not None:
-            _delete_tree(context, tree, committed, record.manifests if record else ())
+            _delete_tree(context, tree, committed, record.digests if record else ())
             return True
         gone = take_away(store, context.job, committed)
         if gone is not None:
             sync_taken_away(context)
-            delete = partial(_delete, context, gone, committed, record.manifests if record else ())
+            delete = partial(_delete, context, gone, committed, record.tasks if record else 0)
             above = partial(store.remove_empty_directory, context.job.job_directory)
             context.do_at_once(delete, *([above] if gone != context.job else []))
         remove_empty_parents(context, is_moved=gone not in (None, context.job))
@@ -63,9 +64,7 @@ def end_other_attempts(context: JobContext) -> bool:
     return True
 
 
-def _delete_tree(
-    context: JobContext, tree: JobTree, committed: Seen, manifests: Sequence[ManifestRef]
-) -> None:
+def _delete_tree(context: JobContext, tree: JobTree, committed: Seen, digests: Sequence[str]) -> None:
     """Abort the other attempts and delete all of this one, by one listing of the job, if that shows the
     state `committed`; the state goes last, if it has not changed. Uploads are looked for only if an
     attempt that does not count has noted some, or for a job of Spark."""
@@ -76,7 +75,7 @@ def _delete_tree(
         return
     abort_other_attempts(store, job, tree)
     end_spark_uploads(store, job, partial(is_still, store, job, committed))
-    if tree.has_left(job, manifests):
+    if tree.has_left(job, digests):
         delete_gone(store, job, committed)
         return
     store.delete_objects(tree.own(job))
@@ -106,32 +105,20 @@ def _note_failure(context: JobContext, path: str, error: Exception) -> None:
     )
 
 
-def _delete(
-    context: JobContext, gone: JobAttempt, committed: Seen, manifests: Sequence[ManifestRef]
-) -> None:
-    _delete_attempts(context, gone, manifests)
+def _delete(context: JobContext, gone: JobAttempt, committed: Seen, tasks: int) -> None:
+    _delete_attempts(context, gone, tasks)
     delete_gone(context.store, gone, committed)
 
 
-def _delete_attempts(context: JobContext, gone: JobAttempt, manifests: Sequence[ManifestRef]) -> None:
+def _delete_attempts(context: JobContext, gone: JobAttempt, tasks: int) -> None:
     """Delete the directories of many task attempts on all workers, where their deletion takes one
     request per name. Elsewhere a listing of each would gain nothing."""
-    if not context.places.clears_attempts(context.job):
+    if tasks <= FEW_ATTEMPTS or not context.places.clears_attempts(context.job):
         return
-    directories = (_attempt_directory(context.job, ref) for ref in manifests)
-    attempts = {path for path in directories if path is not None}
-    if len(attempts) > FEW_ATTEMPTS:
-        moved = sorted(gone.directory + path.removeprefix(context.job.directory) for path in attempts)
-        for _ in context.executor.run(delete_directories, batches(context.executor, moved)):
-            pass
-
-
-def _attempt_directory(job: JobAttempt, ref: ManifestRef) -> str | None:
-    """The directory of a committed task attempt; None if it is not below this job's tasks."""
-    directory = ref.task_attempt_directory
-    if directory is None and is_name(ref.task_attempt_id or ""):
-        directory = join(job.tasks, ref.task_attempt_id or "")
-    return directory if directory and is_inside(directory, job.tasks) else None
+    listed = list_directory(context.store, gone.tasks)
+    attempts = [status.path for status in listed if status.is_directory and not status.is_link]
+    for _ in context.executor.run(delete_directories, batches(context.executor, attempts)):
+        pass
 
 
 def remove_empty_parents(context: JobContext, *, is_moved: bool = False) -> None:

@@ -68,8 +68,7 @@ def commit_task(
         },
         iostatistics=(None if statistics is None else _with_amounts(statistics, scan, began)),
     )
-    # Before the manifest: once that is saved, the commit may need the copy, which no other attempt can
-    # replace.
+    # Before the manifest: once another attempt has replaced that, only the copy names the uploads.
     output.save_copy(directory, stamp, encode_manifest(manifest))
     saved = save_task_manifest(
         store,

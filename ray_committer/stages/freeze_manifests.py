@@ -1,6 +1,6 @@
 """Freeze the manifests before anything is decided, so that no task adds or replaces one afterwards.
 
-Their directory is renamed. Where directories cannot be renamed, loading has made copies, and a listing
+Their directory is renamed. Where directories cannot be renamed, only the packs count, and a listing
 after the declaration, which tasks look for, shows whether these are still current.
 """
 
@@ -11,14 +11,14 @@ from functools import partial
 from ray_committer.errors import MissingManifestsError, mark
 from ray_committer.job_files.job_tree import JobTree
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.load_manifests import (
+from ray_committer.stages.list_manifests import (
     MANY_MANIFESTS,
     Listing,
-    LoadedManifests,
     counted_manifests,
     counted_names,
     listing_of,
 )
+from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.work.worker import Worker
 
 
@@ -36,7 +36,7 @@ def freeze_manifests(context: JobContext, loaded: LoadedManifests) -> None:
 
 def are_current(context: JobContext, loaded: LoadedManifests, tree: JobTree | None = None) -> bool:
     """Whether the loaded manifests are what counts, now that they are frozen; or, where they are not,
-    whether no task has saved one since copies were made: the `tree` of the job's files shows that, if it
+    whether no task has saved one since packs were made: the `tree` of the job's files shows that, if it
     was listed already, or else the driver, because other steps use the workers meanwhile."""
     frozen = context.places.frozen(context.job)
     if frozen is not None:

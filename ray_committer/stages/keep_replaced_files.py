@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from ray_committer.errors import CommitStateUnknownError, PreflightError, mark, some_of
+from ray_committer.limits.settle import settle
 from ray_committer.places.choose import needed, old_files_of
 from ray_committer.places.old_files import Old
-from ray_committer.places.settle import settle
 from ray_committer.protocol.paths import join, parent
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.protocol.table_paths import KEPT_SUFFIX, TablePlaces

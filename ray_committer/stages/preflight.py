@@ -22,8 +22,9 @@ from ray_committer.errors import (
 from ray_committer.options import CommittedTask
 from ray_committer.places.choose import needed
 from ray_committer.protocol.fingerprints import fingerprints
+from ray_committer.protocol.manifest import ManifestRef
 from ray_committer.protocol.paths import ancestors, is_within, join, parent
-from ray_committer.protocol.record import ManifestRef, ReplacedFile
+from ray_committer.protocol.record import ReplacedFile
 from ray_committer.protocol.staging import task_of
 from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.checks.find_destinations import find_destinations
@@ -74,7 +75,7 @@ def preflight(context: JobContext, loaded: LoadedManifests, allowed_roots: Seque
     _check_attempts_differ(context, loaded.manifests)
     _check_tasks_differ(context, loaded.manifests)
     _check_unique(context, loaded)
-    check_uploads(context, loaded.manifests, allowed_roots)
+    check_uploads(context, loaded.packs, allowed_roots)
 
 
 def look_at_data(
@@ -92,11 +93,11 @@ def look_at_data(
     destination, wrong = context.job.destination, loaded.wrong_sources
     # Collected and not raised one by one: after each repair a job of hours would find the next obstacle
     # (D5).
-    errors: list[RayCommitterError] = [sources_error(wrong)] if wrong else []
+    errors: list[RayCommitterError] = [sources_error(context.job, wrong)] if wrong else []
     directories = context.executor.directories.share(0, 1)
     written_to = [*([destination] if loaded.fills_destination else []), *directories]
     known = know_directories(context, directories, roots)
-    places = check_destinations(context, loaded.manifests, written_to, roots, known, before)
+    places = check_destinations(context, loaded.packs, written_to, roots, known, before)
     if places.data:
         errors.append(data_error(places.data))
     errors += check_file_systems(context, directories)
@@ -104,13 +105,13 @@ def look_at_data(
     with noted(errors):
         refuse_linked_directories(context, directories, (destination, *allowed_roots))
     with noted(errors):
-        errors += check_links(context, loaded.manifests)
+        errors += check_links(context, loaded.packs)
     old = OldData()
     with noted(errors):
         old = _old_data(context, [root for root in roots.replaced if root not in known.new])
         errors += check_removals(context, (file.path for file in old.files))
     written = _written_again(context, loaded, old)
-    errors += check_items(context, loaded.manifests, written_to, places.held, old.files, written, before)
+    errors += check_items(context, loaded.packs, written_to, places.held, old.files, written, before)
     # What the commit itself will make: an old file there is in its way, although it is to be removed
     # later (R9).
     made = set(needed(context.store, directories))
@@ -243,8 +244,8 @@ def _check_unique(context: JobContext, loaded: LoadedManifests) -> None:
     claims: dict[str, list[str]] = defaultdict(list)
     for path in directories.find(suspects):
         claims[path].append("a directory of the output")
-    for path, manifest in find_destinations(context, loaded.manifests, suspects):
-        claims[path].append(manifest)
+    for path, source in find_destinations(context, loaded.packs, suspects):
+        claims[path].append(source)
     for path, claimants in sorted(claims.items()):
         if len(claimants) > 1:
             raise PreflightError(
@@ -272,7 +273,7 @@ def _written_again(context: JobContext, loaded: LoadedManifests, old: OldData) -
     suspects = context.executor.directories.written(fingerprints(names)) if names else frozenset()
     if not suspects:
         return frozenset()
-    written = {path for path, _ in find_destinations(context, loaded.manifests, suspects)}
+    written = {path for path, _ in find_destinations(context, loaded.packs, suspects)}
     return frozenset(names & written)
 
 

@@ -54,9 +54,9 @@ def move_files(job: RecordedJob, which: Pass) -> None:
     context, record, renamed = job.context, job.record, job.progress.renamed
     with context.stage(names.RENAME_FILES):
         if which is Pass.NAMESAKES:
-            renamed.held_by_manifest.clear()
+            renamed.held_by_pack.clear()
         rename_files(context, record, job.loaded, renamed, which)
-        reconcile(context, record, renamed)
+        reconcile(context, job.loaded, renamed)
 
 
 def validate_files(job: RecordedJob, which: Pass) -> None:
@@ -70,7 +70,7 @@ def validate_files(job: RecordedJob, which: Pass) -> None:
         held = old if which is Pass.NEW else [path for path in old if path in progress.renamed.held]
         with context.stage(names.VALIDATE):
             progress.validated = with_coordinator(
-                context, lambda: validate_renamed_files(context, job.record.manifests, held), reload
+                context, lambda: validate_renamed_files(context, job.loaded.packs, held), reload
             )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar, cast
 
-from ray_committer.errors import ManifestChangedError, RayCommitterError, mark
+from ray_committer.errors import RayCommitterError, mark
 from ray_committer.job_files.job_state import Seen, advance_if_unchanged
 from ray_committer.job_files.job_status import JobStatus
 from ray_committer.job_files.job_tree import list_tree
@@ -25,7 +25,7 @@ from ray_committer.stages.checks.sources import check_sources_at_once
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import declare_job, give_way, look_around
 from ray_committer.stages.freeze_manifests import are_as_loaded, are_current, freeze_manifests
-from ray_committer.stages.load_manifests import MANY_MANIFESTS, LoadedManifests, ManifestsChangedError
+from ray_committer.stages.load_manifests import LoadedManifests, ManifestsChangedError, save_packs
 from ray_committer.stages.old_data.mode_roots import ModeRoots, claim_of, roots_of_mode
 from ray_committer.stages.old_data.old_files_aside import make_places_aside
 from ray_committer.stages.old_data.old_success import find_old_success, make_place_of_success
@@ -34,7 +34,7 @@ from ray_committer.stages.preflight import OldFiles, look_at_data
 from ray_committer.stages.run.commit_run import CommitRun
 from ray_committer.stages.run.coordinator_loss import with_coordinator
 from ray_committer.stages.save_commit_record import save_commit_record, write_commit_record
-from ray_committer.stages.sync_to_disk import sync_manifests
+from ray_committer.stages.sync_to_disk import sync_packs
 from ray_committer.stages.turns.claim_table import begin_turn
 from ray_committer.stages.turns.turn import Turn
 from ray_committer.tables.other_tables import refuse_partitions_of_tables
@@ -51,13 +51,12 @@ def record_job(run: CommitRun, last: Seen, loaded: LoadedManifests) -> Seen:
     context = run.context
     with context.stage(names.SAVE_RECORD):
         try:
-            decision = _prepare(run, last, loaded)
-            recorded, record, run.there = _decide(decision, last)
+            recorded, record, decided = _decide(_prepare(run, last, loaded), last)
         except Exception:
             _withdraw_own(context, run.name)
             raise
     run.note_record(record, is_own=True)
-    run.note_loaded(record, loaded)
+    run.note_loaded(record, decided.loaded)
     return recorded
 
 
@@ -77,16 +76,15 @@ class _Decision:
     @property
     def is_known(self) -> bool:
         """Whether the record is known before the look, and can be written during it, since the job
-        replaces nothing and claims nothing in a log; and whether memory has room for it then."""
-        is_alone = not self.claim.excludes and not self.turn.is_in_log
-        return is_alone and len(self.loaded.manifests) < MANY_MANIFESTS
+        replaces nothing and claims nothing in a log."""
+        return not self.claim.excludes and not self.turn.is_in_log
 
 
 def _prepare(run: CommitRun, last: Seen, loaded: LoadedManifests) -> _Decision:
     """All that the decision needs and that other jobs do not change."""
     context, allowed_roots, work = run.context, run.allowed_roots, run.context.options.table_work
     refuse_partitions_of_tables(context.store, (context.job.destination, *allowed_roots))
-    load = partial(run.load, last.state)
+    load = partial(run.collect, loaded)
     roots = roots_of_mode(context, loaded, run.replaced_roots)
     run_id = work.run_id if work is not None else run.run_id
     claims = partial(claim_of, context, loaded, roots, allowed_roots)
@@ -96,16 +94,13 @@ def _prepare(run: CommitRun, last: Seen, loaded: LoadedManifests) -> _Decision:
     if loaded.wrong_sources:
         if not are_as_loaded(context, loaded):  # the sources belong to an earlier manifest
             raise ManifestsChangedError
-        try:
-            _refuse_wrong_sources(decision, loaded.wrong_sources)
-        except ManifestChangedError:
-            raise ManifestsChangedError from None
+        _refuse_wrong_sources(decision, loaded.wrong_sources)
     begin = partial(begin_turn, context, last.state, loaded, roots, run.name, run_id)
     run.turn = with_coordinator(context, begin, load)
     return replace(decision, turn=run.turn)
 
 
-def _decide(decision: _Decision, current: Seen) -> tuple[Seen, CommitRecord, frozenset[str]]:
+def _decide(decision: _Decision, current: Seen) -> tuple[Seen, CommitRecord, _Decision]:
     """Declare, look, list, record: in rounds, until one finds nobody in the way. So of jobs that must
     not be committed at the same time, only one is recorded, whatever they do between any two requests.
 
@@ -119,17 +114,18 @@ def _decide(decision: _Decision, current: Seen) -> tuple[Seen, CommitRecord, fro
     """
     run, context, claim, run_id = decision.run, decision.run.context, decision.claim, decision.run_id
     below: tuple[str, ...] = ()
-    # What a job that replaces nothing records does not depend on what the looks find.
-    record = _record(decision, current, OldFiles())
-    # No process reads a record before a state names it, so it can be written beside the declaration.
-    current = _freeze_and_declare(decision, current, record)
-    is_written = decision.is_known
+    decision, current = _freeze_and_declare(decision, current)
+    # What a job that replaces nothing records does not depend on what the looks find. No process reads a
+    # record before a state names it, so it can be written beside the first look.
+    record, is_written = _record(decision, current, OldFiles()), decision.is_known
+    beside = [partial(write_commit_record, context, record)] if is_written else []
     # It ends with an error when patience is over, or with a look, a turn and a listing that all hold for
     # one and the same declared state (D3).
     while True:
         if current.phase is Phase.OPEN:  # withdrawn since the last look: who has looked since saw nobody
             current = declare_job(context, current, claim, run.name, run_id)
-        outcome = _look_and_list(decision, below)
+        outcome = _look_and_list(decision, below, beside)
+        beside = []
         match outcome:
             case Obstacle():
                 # The claim is not in the log while this job waits, and its declaration is withdrawn: so
@@ -158,20 +154,22 @@ def _decide(decision: _Decision, current: Seen) -> tuple[Seen, CommitRecord, fro
         writes = [write_commit_record, make_place_of_success, make_places_aside]
         context.at_once(lambda write: write(context, record), writes)
     # The one binding request: it consumes the declared state of this very round (D1).
-    return save_commit_record(context, current, record), record, outcome.there
+    run.there = outcome.there
+    return save_commit_record(context, current, record), record, decision
 
 
 def _look_and_list(
-    decision: _Decision, below: Sequence[str]
+    decision: _Decision, below: Sequence[str], beside: Sequence[Callable[[], None]] = ()
 ) -> Sequence[JobStatus] | Obstacle | OldFiles:
-    """One round: the jobs in the way, or the claim whose turn is first, or the old files."""
+    """One round: the jobs in the way, or the claim whose turn is first, or the old files. What is done
+    `beside` it takes no time of its own; there is something only if no order is needed."""
     context, claim, turn = decision.run.context, decision.claim, decision.turn
     look = partial(look_around, context, claim, below, turn.choose)
     check = partial(_check, decision)
     if not claim.excludes and not turn.is_in_log:
         # No old file gives way, so what is at the destination does not change the record: no order is
         # needed, and the look takes no time of its own.
-        rivals, checked = context.do_at_once(look, check)
+        *_, rivals, checked = context.do_at_once(*beside, look, check)
         return rivals or _or_raise(checked)
     # The look finds jobs without a claim, and ends those that have stopped. The claim comes after it,
     # since it stays in the log when the declaration is withdrawn. The list comes after the claim: what
@@ -192,19 +190,26 @@ def _warn_of_network(context: JobContext, claim: Claim) -> None:
         )
 
 
-def _freeze_and_declare(decision: _Decision, last: Seen, record: CommitRecord) -> Seen:
-    """Freeze the manifests and declare the job; also write the record in parallel if it is known."""
+def _freeze_and_declare(decision: _Decision, last: Seen) -> tuple[_Decision, Seen]:
+    """Freeze the manifests, declare the job and save its packs, in parallel; return what is decided of
+    these packs."""
     context, run = decision.run.context, decision.run
     freeze = partial(freeze_manifests, context, decision.loaded)
     prepared, run.prepared = run.prepared, None  # no nonce is used twice
     declare = partial(
         declare_job, context, last, decision.claim, run.name, decision.run_id, prepared=prepared
     )
-    write = [partial(write_commit_record, context, record)] if decision.is_known else []
     # The freeze can fail although the declaration stands: withdrawn again, it has held others up and
     # decided nothing.
-    _, declared, *_ = context.do_at_once(freeze, declare, *write)
-    return cast("Seen", declared)
+    _, declared, saved = context.do_at_once(freeze, declare, partial(_save, decision))
+    return replace(decision, loaded=cast("LoadedManifests", saved)), cast("Seen", declared)
+
+
+def _save(decision: _Decision) -> LoadedManifests:
+    """Save the packs, and force them to disk, if the commit must be durable."""
+    saved = save_packs(decision.run.context, decision.loaded)
+    sync_packs(decision.run.context, saved.packs)
+    return saved
 
 
 def _refuse_wrong_sources(decision: _Decision, wrong: tuple[WrongSources, ...]) -> None:
@@ -229,7 +234,6 @@ def _check(decision: _Decision) -> OldFiles | Exception:
         )
         if not is_current:
             return ManifestsChangedError()
-        sync_manifests(context, loaded.manifests)
         if error := next((result for result in checked if isinstance(result, Exception)), None):
             return error
         old, success, wrong = checked
@@ -300,7 +304,11 @@ def _record(decision: _Decision, last: Seen, old: OldFiles) -> CommitRecord:
         created_milliseconds=context.now_milliseconds(),
         owner=nobody(run.name) if run.record_only else owner_of(run.name),
         claim=decision.claim,
-        manifests=list(decision.loaded.manifests),
+        packs=[pack.ref for pack in decision.loaded.packs],
+        tasks=decision.loaded.tasks,
+        digests=_digests(context, decision.loaded),
+        statistics=decision.loaded.statistics,
+        passed_over=decision.loaded.passed_over,
         expected_tasks=context.options.expected_tasks,
         mode=context.options.mode,
         replaced=list(old.replaced),
@@ -315,3 +323,9 @@ def _record(decision: _Decision, last: Seen, old: OldFiles) -> CommitRecord:
         run_id=decision.run_id,
         is_undoable=context.old_files.puts_aside and not old.overwritten and not turn.is_in_log,
     )
+
+
+def _digests(context: JobContext, loaded: LoadedManifests) -> list[str]:
+    """The digests of the manifests, where a late task learns only by them whether its own counts."""
+    is_needed = context.places.keeps_manifests(context.job)
+    return sorted(ref.digest for ref in loaded.manifests) if is_needed else []

@@ -7,32 +7,32 @@ per file. Source: Hadoop RenameFilesStage.
 from __future__ import annotations
 
 import time
-from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
+from itertools import pairwise
 
 import msgspec
 
 from ray_committer.errors import CommitStateUnknownError, RayCommitterError, mark
 from ray_committer.events import FilesRenamed, ShardRenamed
-from ray_committer.executors.base import Place, Supplied
+from ray_committer.executors.base import Place
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import Durations, IOStatistics, aggregate, count
+from ray_committer.protocol.pack import Entry
 from ray_committer.protocol.paths import join
-from ray_committer.protocol.plan import EntryRange, Shard, ShardSizes, count_by_manifest, plan_shards
+from ray_committer.protocol.plan import Shard, ShardSizes, count_by_pack, plan_shards
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.protocol.recovery import Proof
 from ray_committer.protocol.success import MAX_FILENAMES
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.load_manifests import PACKED_FILES, LoadedManifests, unpack
+from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stages.run.throttling import ThrottlingWatch
 from ray_committer.stores.registry import shown_url
-from ray_committer.work.entries import Entry, OldFileStaysError, uri_of
+from ray_committer.work.entries import OldFileStaysError, uri_of
 from ray_committer.work.publish_entry import publish_entry, require_unpublished
-from ray_committer.work.sidecars import recorded_entries
 from ray_committer.work.worker import Worker
 
 ATTEMPTS = 8
@@ -43,14 +43,14 @@ ATTEMPTS = 8
 class Renamed:
     """The result of the stage: files moved now, and files proved to have been moved before, by proof.
     `whole` are the spans of files of the job in shards of which each file was moved or proved. For other
-    shards, `done_by_manifest` and `held_by_manifest` count the files of each manifest."""
+    shards, `done_by_pack` and `held_by_pack` count the files of each pack."""
 
     moved: int = 0
     bytes: int = 0
     proved: Counter[str] = field(default_factory=Counter)
     whole: list[tuple[int, int]] = field(default_factory=list)
-    done_by_manifest: Counter[int] = field(default_factory=Counter)
-    held_by_manifest: Counter[int] = field(default_factory=Counter)
+    done_by_pack: Counter[int] = field(default_factory=Counter)
+    held_by_pack: Counter[int] = field(default_factory=Counter)
     sample: list[str] = field(default_factory=list)
     held: dict[str, str] = field(default_factory=dict)
     """The old files in the places of new ones that cannot be moved, and why."""
@@ -71,25 +71,27 @@ class Renamed:
 
 @dataclass(frozen=True, slots=True)
 class ShardResult:
-    """The result of one shard: its event, and what only the driver needs; `failure` ended it early."""
+    """The result of one shard: its event, and what only the driver needs; `failure` ended it early. Of
+    the files of pack `index`, `done` and `held` are moved, or proved, and held back. The old files that
+    keep their places are `staying`, each with the reason."""
 
     event: ShardRenamed
     whole: tuple[int, int] | None
-    done_by_manifest: dict[int, int]
-    held_by_manifest: dict[int, int]
+    index: int
+    done: int
+    held: int
     sample: list[str]
-    held: dict[str, str]
+    staying: dict[str, str]
     seconds_a_file: float
     statistics: IOStatistics
     failure: RayCommitterError | None
 
 
 class _Outcome(msgspec.Struct, frozen=True, gc=False):
-    """What became of one entry of a shard; `index` is the place of its manifest in the record. It is
-    `held` back if it takes the name of an old file; `stays` says why that one cannot give way."""
+    """What became of one entry of a shard. It is `held` back if it takes the name of an old file;
+    `stays` says why that one cannot give way."""
 
     entry: Entry
-    index: int
     seconds: float
     proof: Proof | None = None
     held: bool = False
@@ -113,7 +115,7 @@ def rename_files(
     renamed: Renamed,
     which: Pass = Pass.ALL,
 ) -> None:
-    """Rename entries of the manifests that `record` names, adding up in `renamed`. Idempotent: files
+    """Rename entries of the packs that `record` names, adding up in `renamed`. Idempotent: files
     that an earlier run moved are proved and counted. A new file is held back if its old namesake cannot
     be replaced, or is in `renamed.held`. After the first error no shard is started; the shards in
     progress end, and then the error is raised."""
@@ -133,9 +135,9 @@ def rename_files(
         stays=frozenset(renamed.held),
         attempts=ATTEMPTS,
     )
-    shards = plan_shards(record.manifests, shard_files=sizes.next, sample=MAX_FILENAMES)
+    shards = plan_shards(loaded.packs, shard_files=sizes.next, sample=MAX_FILENAMES)
     # A generator: shards that are not begun when the first one fails are never made.
-    items = (supplied_shard(shard, loaded) for shard in shards if not failures)
+    items = (shard for shard in shards if not failures)
     for result in context.run(work, items):
         _add(renamed, result)
         sizes.learn(result.seconds_a_file)
@@ -149,16 +151,18 @@ def rename_files(
         raise failures[0]
 
 
-def reconcile(context: JobContext, record: CommitRecord, renamed: Renamed) -> None:
-    """Check for each manifest that all its files were moved, proved or held back."""
-    partial_counts = renamed.done_by_manifest + renamed.held_by_manifest
-    if not partial_counts and _are_all(renamed.whole, record.files):
+def reconcile(context: JobContext, loaded: LoadedManifests, renamed: Renamed) -> None:
+    """Check for each pack that all its files were moved, proved or held back."""
+    partial_counts = renamed.done_by_pack + renamed.held_by_pack
+    if not partial_counts and _are_all(renamed.whole, loaded.files):
         return
-    done = count_by_manifest(record.manifests, renamed.whole) + partial_counts
-    for index, manifest in enumerate(record.manifests):
-        if done[index] != manifest.files:
+    # A shard that was counted twice must not stand for one that is missing.
+    is_twice = any(first[1] > then[0] for first, then in pairwise(sorted(renamed.whole)))
+    done = count_by_pack(loaded.packs, renamed.whole) + partial_counts
+    for index, pack in enumerate(loaded.packs):
+        if is_twice or done[index] != pack.files:
             raise CommitStateUnknownError(
-                f"{mark(join(context.job.manifests, manifest.name))}: names {manifest.files} files, but "
+                f"{mark(join(context.job.packs, pack.ref.name))}: names {pack.files} files, but "
                 f"{done[index]} were moved or proved",
                 "nothing was cleaned up, so run the same command again",
             )
@@ -174,36 +178,23 @@ def _are_all(spans: Sequence[tuple[int, int]], files: int) -> bool:
     return end == files
 
 
-def supplied_shard(shard: Shard, loaded: LoadedManifests) -> Supplied[Shard]:
-    """The shard with the object references of the small manifests that it needs, packed by the load."""
-    refs, index = [], 0
-    while index < len(shard.manifests):
-        batch = bisect_right(loaded.starts, shard.first + index) - 1
-        is_last = batch + 1 == len(loaded.starts)
-        end = None if is_last else loaded.starts[batch + 1] - shard.first
-        part = shard.manifests[index:end]
-        if any(0 < manifest.files <= PACKED_FILES for manifest in part):
-            refs.append(loaded.packed[batch])
-        index += len(part)
-    return Supplied(shard, tuple(ref for ref in refs if ref is not None))
-
-
 def _add(renamed: Renamed, result: ShardResult) -> None:
     renamed.moved += result.event.moved
     renamed.bytes += result.event.bytes
     renamed.proved.update(result.event.proved)
     if result.whole is not None:
         renamed.whole.append(result.whole)
-    renamed.done_by_manifest.update(result.done_by_manifest)
-    renamed.held_by_manifest.update(result.held_by_manifest)
-    renamed.held.update(result.held)
+    else:
+        renamed.done_by_pack[result.index] += result.done
+    renamed.held_by_pack[result.index] += result.held
+    renamed.held.update(result.staying)
     renamed.sample.extend(result.sample[: MAX_FILENAMES - len(renamed.sample)])
 
 
 def _rename_shard(
     worker: Worker,
     shard: Shard,
-    *packed: bytes | None,
+    *,
     which: Pass,
     overwritten: Mapping[str, ReplacedFile],
     stays: frozenset[str],
@@ -214,14 +205,13 @@ def _rename_shard(
     again: list[None] = []  # one element per repeated rename; appending is thread-safe
     retried = partial(again.append, None)
     place = worker.where()
-    # Before the entries are read: a worker that waits for a manifest is busy, too.
+    # Before the entries are read: a worker that waits for a pack is busy, too.
     worker.busy.begin(place.worker, time.monotonic())
 
-    def rename(item: tuple[int, Entry]) -> _Outcome | None:
+    def rename(entry: Entry) -> _Outcome | None:
         # Asked for each file: a shard can have hundreds of them to go.
         if failed or worker.cancelled.is_set():
             return None
-        index, entry = item
         started = time.monotonic()
         old = overwritten.get(entry.dest)
         if old is None and which is Pass.NAMESAKES:
@@ -229,17 +219,17 @@ def _rename_shard(
         try:
             if old is not None and (which is Pass.NEW or old.path in stays):
                 require_unpublished(worker.store, entry)
-                return _Outcome(entry, index, time.monotonic() - started, held=True)
+                return _Outcome(entry, time.monotonic() - started, held=True)
             proof = publish_entry(worker.store, entry, attempts, old, on_retry=retried)
         except OldFileStaysError as e:
-            return _Outcome(entry, index, time.monotonic() - started, held=True, stays=str(e))
+            return _Outcome(entry, time.monotonic() - started, held=True, stays=str(e))
         except RayCommitterError as e:
             failed.append((e, time.monotonic() - started))
             return None
-        return _Outcome(entry, index, time.monotonic() - started, proof)
+        return _Outcome(entry, time.monotonic() - started, proof)
 
     try:
-        shard_entries = list(_entries(worker, shard, unpack(packed)))  # while the caches are warm for it
+        shard_entries = list(worker.packs.entries(shard.pack, shard.low, shard.high))
         ended = [outcome for outcome in worker.map(rename, shard_entries) if outcome is not None]
     finally:
         busy_seconds = worker.busy.end(place.worker, time.monotonic())
@@ -256,10 +246,11 @@ def _rename_shard(
     return ShardResult(
         event=_event(place, busy_seconds, outcomes, statistics, failure),
         whole=(shard.start, shard.start + shard.files) if is_whole else None,
-        done_by_manifest={} if is_whole else dict(Counter(outcome.index for outcome in outcomes)),
-        held_by_manifest=dict(Counter(outcome.index for outcome in ended if outcome.held)),
+        index=shard.index,
+        done=len(outcomes),
+        held=len(ended) - len(outcomes),
         sample=list(located),
-        held={outcome.entry.dest: outcome.stays for outcome in ended if outcome.stays is not None},
+        staying={outcome.entry.dest: outcome.stays for outcome in ended if outcome.stays is not None},
         seconds_a_file=sum(seconds) / max(1, len(seconds)),
         statistics=statistics,
         failure=failure,
@@ -293,12 +284,3 @@ def _statistics(done: list[float], failed: list[float], retries: int) -> IOStati
     durations.add(names.COMMIT_FILE_RENAME, failed, failed=True)
     statistics = durations.statistics()
     return aggregate(statistics, count(names.STORE_IO_RETRY, retries)) if retries else statistics
-
-
-def _entries(worker: Worker, shard: Shard, packed: Mapping[str, bytes]) -> Iterator[tuple[int, Entry]]:
-    def read(part: EntryRange) -> tuple[EntryRange, Iterator[Entry]]:
-        return part, recorded_entries(worker, part.manifest, part.low, part.high, packed)
-
-    for part, loaded_entries in worker.map_reads(read, shard.ranges):
-        for entry in loaded_entries:
-            yield part.index, entry

@@ -21,12 +21,11 @@ from ray_committer.job_files.read_job import read_job
 from ray_committer.limits import waiting
 from ray_committer.limits.waiting import Sleep
 from ray_committer.options import TEXT_BYTES, TEXT_FILES, CommittedTask
-from ray_committer.places.choose import own_files_of
+from ray_committer.places.choose import own_files_of, places_of
 from ray_committer.protocol.manifest import TaskManifest, digest, encode_manifest
 from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.state import UNSTAMPED, Phase
 from ray_committer.stores.base import StoreOperations
-from ray_committer.work.sidecars import freezes_copies
 
 ATTEMPTS = 5
 LOOKS = 900
@@ -151,9 +150,9 @@ def _not_known(store: StoreOperations, job: JobAttempt, task_attempt_id: str) ->
 def _counts(
     store: StoreOperations, job: JobAttempt, current: Seen | None, path: str, data: bytes
 ) -> bool:
-    """Whether exactly this manifest is frozen or, on stores that freeze copies, in the record."""
+    """Whether exactly this manifest is frozen or, where it could still be replaced, in the record."""
     try:
-        if not freezes_copies(store, path):
+        if not places_of(store).keeps_manifests(job):
             return store.read(join(job.frozen, path.rpartition("/")[2])) == data
         record = current.state.record if current else None
         return record is not None and digest(data).encode() in store.read(job.content(record))

@@ -265,7 +265,7 @@ def _give_up(store: StoreOperations, job: JobAttempt, first: Seen) -> None:
     with suppress(OSError, RayCommitterError):
         current = read_state(store, job)
         if current is None:  # it was aborted, and set-up has made directories since
-            for directory in (job.manifests, job.directory, job.job_directory, job.temporary):
+            for directory in (job.manifests, job.packs, job.directory, job.job_directory, job.temporary):
                 store.remove_empty_directory(directory)
             return
         # Another job of this id, or a commit that has begun since: neither is this call's to end (D7).

@@ -1,7 +1,7 @@
 """Force a commit to disk in the necessary order, so that a power cut cannot undo it.
 
-A file system may write two renames in another order. So manifests are forced to disk before the record
-that names them, names of new files before an old file is removed, and all of this before the commit
+A file system may write two renames in another order. So packs are forced to disk before the record that
+names them, names of new files before an old file is removed, and all of this before the commit
 point. This takes one request per directory; writers of data files force their content themselves.
 """
 
@@ -12,22 +12,23 @@ from contextlib import suppress
 from functools import partial
 
 from ray_committer.executors.base import Work
+from ray_committer.protocol.pack import Pack
 from ray_committer.protocol.paths import ancestors, join, parent
-from ray_committer.protocol.record import CommitRecord, ManifestRef
+from ray_committer.protocol.record import CommitRecord
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import StoreOperations
 from ray_committer.work.batches import batches
-from ray_committer.work.worker import Worker, kept_name
+from ray_committer.work.worker import Worker
 
 Paths = tuple[str, ...]
 
 
-def sync_manifests(context: JobContext, manifests: Sequence[ManifestRef]) -> None:
-    """Force the manifests to disk, and the names that lead to them."""
+def sync_packs(context: JobContext, packs: Sequence[Pack]) -> None:
+    """Force the packs to disk, and the names that lead to them."""
     if context.syncs:
-        files = [join(context.job.frozen, kept_name(manifest)) for manifest in manifests]
+        files = [join(context.job.packs, pack.ref.name) for pack in packs]
         _run(context, _sync_files, batches(context.executor, files))
-        _run(context, _sync_directories, [(context.job.frozen,)])
+        _run(context, _sync_directories, [(context.job.packs,)])
 
 
 def sync_destinations(context: JobContext) -> None:

@@ -51,6 +51,7 @@ def remove_husk(store: StoreOperations, job: JobAttempt) -> None:
     before the state was looked for once more, since the id can be set up again at any moment."""
     undone = join(job.directory, UNDONE)
     entries = [*listed_in(store, job.state), *listed_in(store, undone)]
+    packs = listed_in(store, job.packs)
     if read_state(store, job) is not None:
         return
     for status in entries:
@@ -58,7 +59,9 @@ def remove_husk(store: StoreOperations, job: JobAttempt) -> None:
             store.delete_directory(status.path)
         elif status.name.endswith(CONTENT_SUFFIX):
             store.delete_file(status.path)
-    for directory in (job.state, undone, job.directory):
+    for status in packs:
+        store.delete_file(status.path)
+    for directory in (job.state, undone, job.packs, job.directory):
         store.remove_empty_directory(directory)
 
 

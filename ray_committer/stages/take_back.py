@@ -13,31 +13,28 @@ from contextlib import suppress
 from functools import partial
 
 from ray_committer.errors import CommitStateUnknownError, mark
+from ray_committer.limits.settle import settle
 from ray_committer.places.choose import needed, old_files_of
 from ray_committer.places.old_files import can_have_two_names, return_stranger
-from ray_committer.places.settle import settle
 from ray_committer.protocol.actions import CompleteUpload, Rename
+from ray_committer.protocol.pack import Entry, Pack, PackRange
 from ray_committer.protocol.paths import TAKEN_BACK_SUFFIX, join, parent
-from ray_committer.protocol.record import CommitRecord, ManifestRef
+from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.recovery import Proof, prove
 from ray_committer.protocol.state import new_nonce
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.sync_to_disk import sync_place, sync_taken_back
 from ray_committer.stores.base import FileStatus, StoreOperations
-from ray_committer.work.batches import batches, make_directories
+from ray_committer.work.batches import batches, make_directories, ranges
 from ray_committer.work.complete_entry import take_back_upload
-from ray_committer.work.entries import Entry
-from ray_committer.work.sidecars import recorded_entries
 from ray_committer.work.worker import Worker
 
 CLOSED_SUFFIX = "-closed"
 
-Numbered = tuple[int, ManifestRef]
-
 
 def make_place(context: JobContext, record: CommitRecord, place: str) -> None:
     """Make the directories of an undo, before the state that names them exists."""
-    directories = [place, *(join(place, str(number)) for number in range(len(record.manifests)))]
+    directories = [place, *(join(place, str(number)) for number in range(len(record.packs)))]
     made = batches(context.executor, needed(context.store, directories))
     for _ in context.executor.run(make_directories, made):
         pass
@@ -62,14 +59,16 @@ def take_back(context: JobContext, record: CommitRecord, place: str) -> None:
         return
     with suppress(FileNotFoundError):  # another process has done it, and perhaps the rest
         settle(lambda: store.move_directory(place, closed), lambda: store.get_status(closed) is not None)
-    for _ in context.run(partial(_return_strangers, place=closed), enumerate(record.manifests)):
+    packs = enumerate(map(Pack, record.packs))
+    for _ in context.run(partial(_return_strangers, place=closed), packs):
         pass
 
 
 def _take_files(context: JobContext, record: CommitRecord, place: str) -> None:
     overwritten = frozenset(file.path for file in record.overwritten)  # no namesake is replaced yet
-    take = partial(_take_back_manifest, place=place, overwritten=overwritten)
-    for stays in context.run(take, enumerate(record.manifests)):
+    take = partial(_take_back_range, place=place, overwritten=overwritten)
+    packs = tuple(map(Pack, record.packs))
+    for stays in context.run(take, ranges(context.executor, packs)):
         for path in stays:
             context.notice(
                 f"{mark(path)}: is kept, because it is not what the job's manifest says: another "
@@ -78,13 +77,12 @@ def _take_files(context: JobContext, record: CommitRecord, place: str) -> None:
             )
 
 
-def _take_back_manifest(
-    worker: Worker, numbered: Numbered, *, place: str, overwritten: frozenset[str]
+def _take_back_range(
+    worker: Worker, part: PackRange, *, place: str, overwritten: frozenset[str]
 ) -> list[str]:
-    """Work: take back the files of one manifest; return the paths that are kept but may be the job's."""
-    number, ref = numbered
-    entries = enumerate(recorded_entries(worker, ref))
-    take = partial(take_back_entry, worker.store, join(place, str(number)), overwritten)
+    """Work: take back some files of a pack; return the paths that are kept but may be the job's."""
+    entries = enumerate(worker.packs.entries(part.pack, part.low, part.high), part.low)
+    take = partial(take_back_entry, worker.store, join(place, str(part.index)), overwritten)
     return [path for path in worker.map(take, entries) if path is not None]
 
 
@@ -160,16 +158,16 @@ def _prove(entry: Entry, status: FileStatus, source: FileStatus | None) -> Proof
     return Proof.SAME_FILE if source.file_id is not None and source.file_id == status.file_id else None
 
 
-def _return_strangers(worker: Worker, numbered: Numbered, *, place: str) -> None:
-    """Work: put back what was taken of one manifest's names after a look, and is not the job's."""
-    number, ref = numbered
+def _return_strangers(worker: Worker, numbered: tuple[int, Pack], *, place: str) -> None:
+    """Work: put back what was taken of the names of one pack after a look, and is not the job's."""
+    number, pack = numbered
     try:
         listed = worker.store.list_status(join(place, str(number)))
     except FileNotFoundError:  # another process has ended the undo
         return
     statuses = {status.name: status for status in listed}
     moved = [name for name in statuses if name.endswith(TAKEN_BACK_SUFFIX)]
-    entries = list(recorded_entries(worker, ref)) if moved else []
+    entries = list(worker.packs.entries(pack)) if moved else []
     for name in moved:
         source_name = name.removesuffix(TAKEN_BACK_SUFFIX)
         _return_stranger(

@@ -11,7 +11,7 @@ from functools import partial
 from ray_committer.errors import (
     CommitRecordExistsError,
     CommitStateUnknownError,
-    ManifestChangedError,
+    PackChangedError,
     RecordGoneError,
     failed_request,
     mark,
@@ -30,7 +30,7 @@ from ray_committer.stages.abort_job import abort_job, remove_aborted
 from ray_committer.stages.cleanup_job import remove_what_was_late
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import busy
-from ray_committer.stages.load_manifests import load_manifests
+from ray_committer.stages.load_packs import load_packs
 from ray_committer.stages.old_data.old_files_aside import put_old_files_back
 from ray_committer.stages.old_data.old_success import put_old_success_back
 from ray_committer.stages.other_jobs.ended_jobs import refuse_committed
@@ -107,14 +107,14 @@ def _begin(context: JobContext, record: CommitRecord, last: Seen) -> Seen:
 
 
 def _trusted_record(context: JobContext, current: Seen, allowed_roots: tuple[str, ...]) -> CommitRecord:
-    """Load the record, and check that it and its manifests name only paths that this job can change."""
+    """Load the record, and check that it and its packs name only paths that this job can change."""
     try:
         record = load_commit_record(context.store, context.job, current.state)
         refuse_foreign_paths(context, record, allowed_roots, undo=True)
         context.executor.directories.forget()
         roots = (context.job.destination, *record.allowed_roots)
-        load_manifests(context, record, roots, stamp=current.state.stamp)
-    except (ManifestChangedError, RecordGoneError):
+        load_packs(context, record, roots)
+    except (PackChangedError, RecordGoneError):
         latest = read_state(context.store, context.job)
         if latest == current:
             raise

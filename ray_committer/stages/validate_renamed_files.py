@@ -1,8 +1,8 @@
 """Compare the destination with the manifests before the job counts as committed.
 
 This takes one listing per directory and finds sources that changed after their manifest was saved.
-Workers first pack the expected files; then each lists a share of the directories. Hadoop's stage of this
-name runs after ``_SUCCESS`` and the clean-up, when nothing can be undone.
+Workers first reduce each pack to what is expected; then each lists a share of the directories. Hadoop's
+stage of this name runs after ``_SUCCESS`` and the clean-up, when nothing can be undone.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ from ray_committer.errors import CommitStateUnknownError, ValidationError, mark
 from ray_committer.executors.base import Supplied
 from ray_committer.protocol.expected_files import by_directory, hashed_etag, pack_expected
 from ray_committer.protocol.fingerprints import fingerprint, share_of
-from ray_committer.protocol.record import ManifestRef
+from ray_committer.protocol.pack import Pack
 from ray_committer.protocol.recovery import Expectation, prove
 from ray_committer.stages.checks.find_destinations import find_destinations
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import FileStatus, StoreOperations
-from ray_committer.work.sidecars import recorded_entries
 from ray_committer.work.worker import Worker
 
 FILES_A_SHARE = 250_000
@@ -29,7 +28,6 @@ FILES_A_THREAD = 32
 """The files per extra thread that make it worthwhile, because each may be in its own directory."""
 FEW_FILES = 500
 """Up to this number of files, every share can search all of them for those in its directories."""
-FILES_A_PACK = 20_000
 SHOWN = 5
 ROUNDS = 5
 
@@ -55,23 +53,23 @@ class Compared:
 
 
 def validate_renamed_files(
-    context: JobContext, manifests: Sequence[ManifestRef], held: Collection[str] = ()
+    context: JobContext, packs: Sequence[Pack], held: Collection[str] = ()
 ) -> int:
     """List every destination directory once; return the number of files compared. `held` are
     destinations to which no file was moved yet. `ValidationError` names the first differences. The
     coordinator must know the directories."""
     compared, differences, missing = 0, list[str](), set[bytes]()
-    for share in _compare(context, manifests, frozenset(held)):
+    for share in _compare(context, packs, frozenset(held)):
         compared += share.files
         differences += share.differences
         missing |= share.missing
     if missing:
-        lost = find_destinations(context, manifests, frozenset(missing))
+        lost = find_destinations(context, packs, frozenset(missing))
         differences += [f"{mark(path)}: is missing" for path, _ in lost]
     if differences:
         shown = " | ".join(sorted(differences)[:SHOWN])
         raise ValidationError(f"{len(differences)} or more files differ from their manifests: {shown}")
-    files = sum(manifest.files for manifest in manifests) - len(held)
+    files = sum(pack.files for pack in packs) - len(held)
     if compared != files:
         raise ValidationError(
             f"{mark(context.job.destination)}: {compared} of {files} files were compared",
@@ -80,15 +78,14 @@ def validate_renamed_files(
     return compared
 
 
-def _compare(
-    context: JobContext, manifests: Sequence[ManifestRef], held: frozenset[str]
-) -> Iterator[Compared]:
+def _compare(context: JobContext, packs: Sequence[Pack], held: frozenset[str]) -> Iterator[Compared]:
     """The result of each share; a share whose packed data was lost with a node is compared again."""
     pack = partial(_pack_expected, held=held)
-    waiting: Iterable[Share] = _shares(context, manifests)
+    waiting: Iterable[Share] = _shares(context, packs)
     for _ in range(ROUNDS):
-        packs = context.until_cancelled(_packs(manifests))
-        packed = tuple(ref for _, ref in context.executor.run_with_ref(pack, packs))
+        packed = tuple(
+            ref for _, ref in context.executor.run_with_ref(pack, context.until_cancelled(packs))
+        )
         context.check_cancelled()
         again: list[Share] = []
         for result in context.run(_compare_share, (Supplied(share, packed) for share in waiting)):
@@ -105,30 +102,15 @@ def _compare(
     )
 
 
-def _packs(manifests: Sequence[ManifestRef]) -> Iterator[tuple[ManifestRef, ...]]:
-    """Groups of manifests with enough files that packing their expected files together pays off."""
-    iterator = iter(manifests)
-    for first in iterator:
-        group, files = [first], first.files
-        while files < FILES_A_PACK and (more := next(iterator, None)) is not None:
-            group.append(more)
-            files += more.files
-        yield tuple(group)
+def _pack_expected(worker: Worker, pack: Pack, *, held: frozenset[str]) -> tuple[None, bytes]:
+    entries = worker.packs.entries(pack)
+    return None, pack_expected(
+        (entry.dest, entry.expected) for entry in entries if entry.dest not in held
+    )
 
 
-def _pack_expected(
-    worker: Worker, refs: tuple[ManifestRef, ...], *, held: frozenset[str]
-) -> tuple[None, bytes]:
-    return None, b"".join(worker.map(partial(_expected, worker, held=held), refs))
-
-
-def _expected(worker: Worker, ref: ManifestRef, *, held: frozenset[str]) -> bytes:
-    entries = recorded_entries(worker, ref)
-    return pack_expected((entry.dest, entry.expected) for entry in entries if entry.dest not in held)
-
-
-def _shares(context: JobContext, manifests: Sequence[ManifestRef]) -> Iterator[Share]:
-    files = sum(manifest.files for manifest in manifests)
+def _shares(context: JobContext, packs: Sequence[Pack]) -> Iterator[Share]:
+    files = sum(pack.files for pack in packs)
     worth = -(-files // (FILES_A_THREAD * context.executor.threads))
     if context.executor.threads == 1 and files <= FEW_FILES:
         worth = context.executor.width  # so that all listings are made in parallel

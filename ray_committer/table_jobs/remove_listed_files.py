@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from ray_committer.errors import CommitStateUnknownError, mark
+from ray_committer.limits.settle import settle
 from ray_committer.places.choose import needed, old_files_of
 from ray_committer.places.old_files import move_back, replaced_file, return_stranger
-from ray_committer.places.settle import settle
 from ray_committer.protocol.file_list import ListedFile
 from ray_committer.protocol.paths import join, parent
 from ray_committer.protocol.state import new_nonce

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from ray_committer.errors import TableLogError, TableLogGoneError, mark
-from ray_committer.places.settle import settle
+from ray_committer.limits.settle import settle
 from ray_committer.protocol.file_list import (
     FileList,
     FileSet,

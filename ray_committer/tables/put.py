@@ -13,8 +13,8 @@ from contextlib import suppress
 from uuid import uuid4
 
 from ray_committer.errors import TableLogGoneError, mark
+from ray_committer.limits.settle import settle
 from ray_committer.places.choose import needed, own_files_of
-from ray_committer.places.settle import settle
 from ray_committer.protocol.paths import join, parent
 from ray_committer.protocol.state import new_nonce
 from ray_committer.protocol.table_entry import (

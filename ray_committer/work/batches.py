@@ -1,4 +1,4 @@
-"""Batches of work: large enough for a call to another process, and some for every worker.
+"""Batches of work and ranges of packs: large enough for a call, and some for every worker.
 
 Also the work that several stages do on batches of directories.
 """
@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from ray_committer.executors.base import WorkExecutor
-from ray_committer.protocol.plan import batch_sizes
+from ray_committer.protocol.pack import Pack, PackRange
+from ray_committer.protocol.plan import LARGEST_BATCH, batch_sizes
 from ray_committer.work.worker import Worker
 
 T = TypeVar("T")
@@ -21,6 +22,18 @@ def batches(executor: WorkExecutor, items: Sequence[T]) -> Iterator[tuple[T, ...
     for size in batch_sizes(len(items), threads=executor.threads, width=executor.width):
         yield tuple(items[low : low + size])
         low += size
+
+
+def ranges(executor: WorkExecutor, packs: Sequence[Pack]) -> Iterator[PackRange]:
+    """Cut the entries of packs into ranges as large as batches, in order, each within a pack."""
+    files = sum(pack.files for pack in packs)
+    sizes = batch_sizes(files, threads=executor.threads, width=executor.width)
+    for index, pack in enumerate(packs):
+        low = 0
+        while low < pack.files:
+            high = min(pack.files, low + next(sizes, LARGEST_BATCH))
+            yield PackRange(index, pack, low, high)
+            low = high
 
 
 def make_directories(worker: Worker, paths: tuple[str, ...]) -> None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import lru_cache
 
 from ray_committer.errors import PreflightError, mark
 from ray_committer.protocol.actions import LEAST_PART_BYTES, CompleteUpload, Rename
 from ray_committer.protocol.manifest import TaskManifest, stamp_of
+from ray_committer.protocol.pack import Entry
 from ray_committer.protocol.paths import JobAttempt, is_inside, join, parent
 from ray_committer.protocol.recovery import Expectation
-from ray_committer.protocol.sidecar import FileIdentity
 from ray_committer.protocol.staging import is_staged, tokens_in
 from ray_committer.protocol.table_paths import is_in_log
 from ray_committer.protocol.uri import Location, format_uri, parse_uri, unquote_path
@@ -34,34 +34,18 @@ class OldFileStaysError(Exception):
         super().__init__(cause.strerror or str(cause))
 
 
-Entry = Rename | CompleteUpload
-"""What puts one file in place, with decoded paths."""
-
-
 def entries(
-    manifest: TaskManifest,
-    spec: StoreSpec,
-    low: int = 0,
-    high: int | None = None,
-    *,
-    identities: Sequence[FileIdentity] | None = None,
-    etag_is_version: bool = False,
+    manifest: TaskManifest, spec: StoreSpec, *, etag_is_version: bool = False
 ) -> Iterator[Entry]:
-    """The entries `low` to `high` of `manifest`; `PreflightError` for an entry on another store.
-    `identities`, one for each entry of the manifest, are used in place of its own etags and times."""
-    for index, file in enumerate(manifest.files[low:high], low):
+    """The entries of `manifest`; `PreflightError` for an entry on another store."""
+    stamp, made_by = stamp_of(manifest), (manifest.task_attempt_id, manifest.job_id)
+    for file in manifest.files:
+        dest = store_path(file.d, spec)
         if file.u is not None:
-            stamp, dest = stamp_of(manifest), store_path(file.d, spec)
-            made_by = manifest.task_attempt_id, manifest.job_id
             yield CompleteUpload(dest, file.u, file.p or (), file.e, stamp, *made_by, file.z)
-            continue
-        source, dest = store_path(file.s, spec), store_path(file.d, spec)
-        if identities is None:
-            version = file.e if etag_is_version else None
-            yield Rename(source, dest, Expectation(file.z, file.e, file.m), version)
         else:
-            identity = identities[index]
-            yield Rename(source, dest, Expectation(file.z, identity.etag), identity.version)
+            version = file.e if etag_is_version else None
+            yield Rename(store_path(file.s, spec), dest, Expectation(file.z, file.e, file.m), version)
 
 
 def store_path(uri: str, spec: StoreSpec) -> str:
@@ -93,35 +77,37 @@ def check_entry(
     """Refuse an entry that is neither in its task attempt's directory nor staged with the `token` of
     that attempt, or that is outside `roots`, or with a name that the store cannot have, or of another
     kind than the store's."""
-    match entry:
-        case Rename():
-            _check_rename(entry, job, attempt, roots, store, token)
-        case CompleteUpload():
-            _check_upload(entry, job, roots, store)
-
-
-def _check_rename(
-    entry: Rename,
-    job: JobAttempt,
-    attempt: str,
-    roots: tuple[str, ...],
-    store: StoreOperations,
-    token: str | None,
-) -> None:
-    if not store.has(StoreOperations.rename):
-        raise PreflightError(
-            f"{mark(entry.source)}: is a file to be renamed, and S3 has no rename",
-            "write it as an upload: with attempt.open(), a writer of this package, or a magic committer",
-        )
-    directory, _, name = entry.source.rpartition("/")
-    if _is_staged(directory, job.tasks):
+    if isinstance(entry, CompleteUpload):
+        _check_upload(entry, job, roots, store)
+        return
+    place, _, name = entry.source.rpartition("/")
+    if _is_staged(place, job.tasks):
         if token not in tokens_in(name):
             raise PreflightError(
                 f"{mark(entry.source)}: is not named for the task attempt whose manifest names it",
                 "run the task again",
             )
         attempt = job.tasks
-    if _are_usual(directory, parent(entry.dest), job, attempt, roots):
+    _check_rename(entry, job, attempt, roots, store)
+
+
+def check_packed(entry: Entry, job: JobAttempt, roots: tuple[str, ...], store: StoreOperations) -> None:
+    """`check_entry` of an entry whose source can be of any task of the job."""
+    if isinstance(entry, CompleteUpload):
+        _check_upload(entry, job, roots, store)
+    else:
+        _check_rename(entry, job, job.tasks, roots, store)
+
+
+def _check_rename(
+    entry: Rename, job: JobAttempt, attempt: str, roots: tuple[str, ...], store: StoreOperations
+) -> None:
+    if not store.has(StoreOperations.rename):
+        raise PreflightError(
+            f"{mark(entry.source)}: is a file to be renamed, and S3 has no rename",
+            "write it as an upload: with attempt.open(), a writer of this package, or a magic committer",
+        )
+    if _are_usual(parent(entry.source), parent(entry.dest), job, attempt, roots):
         _check_length(entry.dest, store)
         return
     if not is_inside(entry.source, job.tasks):

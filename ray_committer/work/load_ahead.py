@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 
 from ray_committer.options import CommittedTask
 from ray_committer.protocol.iostatistics import Totals
+from ray_committer.protocol.manifest import ManifestRef
+from ray_committer.protocol.pack import Entry
 from ray_committer.protocol.passed_over import PassedOver
 from ray_committer.protocol.paths import is_name, join
-from ray_committer.protocol.record import ManifestRef
 from ray_committer.stores.at_once import streamed
-from ray_committer.work.entries import Entry
 from ray_committer.work.load_manifest import LoadedManifest, Where, load_manifest
 
 _log = logging.getLogger(__name__)

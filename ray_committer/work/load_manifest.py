@@ -7,22 +7,30 @@ directories that it wants, and what the report says of its task.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from ray_committer.errors import ManifestError, PathError, PreflightError, mark
+from ray_committer.errors import (
+    ManifestError,
+    ManifestReplacedError,
+    MissingManifestsError,
+    PathError,
+    PreflightError,
+    mark,
+)
 from ray_committer.protocol.fingerprints import fingerprints
 from ray_committer.protocol.iostatistics import IOStatistics
-from ray_committer.protocol.manifest import TaskManifest, decode_manifest, digest, stamp_of
+from ray_committer.protocol.manifest import ManifestRef, TaskManifest, decode_manifest, digest, stamp_of
+from ray_committer.protocol.pack import Entry
 from ray_committer.protocol.passed_over import PassedOver, passed_over_by
 from ray_committer.protocol.paths import JobAttempt, ancestors, parent
-from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.staging import token_of
 from ray_committer.protocol.state import UNSTAMPED
+from ray_committer.stores.base import Versions
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.links import refuse_links
-from ray_committer.work.entries import Entry, check_directory, check_entry, entries, store_path
+from ray_committer.work.entries import check_directory, check_entry, entries, store_path
 
 
 class Where(Protocol):
@@ -41,13 +49,28 @@ class LoadedManifest:
     fingerprints of its destinations, in the order of its entries."""
 
     ref: ManifestRef
-    manifest: TaskManifest
     attempt: str
     entries: list[Entry]
     directories: list[str]
     marks: bytes
     statistics: IOStatistics
     passed_over: PassedOver
+
+
+def read_manifest(where: Where, path: str, size: int) -> bytes:
+    """Read a manifest listed with `size` bytes; `ManifestReplacedError` if it has changed,
+    `MissingManifestsError` if it is gone."""
+    try:
+        data = where.store.read(path)
+    except FileNotFoundError as e:
+        raise MissingManifestsError(f"{mark(path)}: was listed but is now gone") from e
+    if len(data) != size:
+        raise ManifestReplacedError(
+            f"{mark(path)}: had {size} bytes when listed and has {len(data)} now: a task has saved it "
+            "again",
+            "run the same command",
+        )
+    return data
 
 
 def load_manifest(
@@ -58,23 +81,15 @@ def load_manifest(
     `PathError` if it names what the job cannot read or write."""
     manifest = decode_manifest(data, path)
     _refuse_foreign(where, manifest, path, stamp)
-    ref = _reference(where, path.rpartition("/")[2], data, manifest)
-    return check_manifest(where, path, ref, manifest, roots=roots)
-
-
-def check_manifest(
-    where: Where, path: str, ref: ManifestRef, manifest: TaskManifest, *, roots: tuple[str, ...]
-) -> LoadedManifest:
-    """Check a parsed manifest; errors as `load_manifest`."""
     try:
         attempt = _attempt_directory(where, manifest)
         loaded = _checked_entries(where, manifest, attempt, roots)
         directories = dict.fromkeys(_directories(where, manifest, loaded, roots))
+        ref = _reference(where, path.rpartition("/")[2], data, manifest)
     except (PathError, PreflightError) as e:
         raise type(e)(f"{mark(path)}: {e.parts[0]}", *e.args[1:]) from e
     return LoadedManifest(
         ref=ref,
-        manifest=manifest,
         attempt=attempt,
         entries=loaded,
         directories=list(directories),
@@ -104,7 +119,6 @@ def _reference(where: Where, name: str, data: bytes, manifest: TaskManifest) -> 
         size=len(data),
         digest=digest(data),
         files=len(manifest.files),
-        bytes=sum(file.z for file in manifest.files),
         task_attempt_id=manifest.task_attempt_id,
         task_attempt_directory=_unusual_directory(where, manifest),
     )
@@ -128,12 +142,13 @@ def _attempt_directory(where: Where, manifest: TaskManifest) -> str:
 def _checked_entries(
     where: Where, manifest: TaskManifest, attempt: str, roots: tuple[str, ...]
 ) -> list[Entry]:
-    loaded = list(entries(manifest, where.store.spec))
+    is_version = where.store.capabilities.versions is Versions.ETAG
+    loaded = list(entries(manifest, where.store.spec, etag_is_version=is_version))
     token = token_of(manifest.task_attempt_id or "")
     for entry in loaded:
         check_entry(entry, where.job, attempt, roots, where.store, token=token)
     # `LinkedPathError` if a source is behind a link, where the file does not belong to the task.
-    refuse_links(where.store, _above_sources(where, loaded))
+    refuse_links(where.store, above_sources(where, loaded))
     if len({entry.source for entry in loaded}) < len(loaded):
         twice = Counter(entry.source for entry in loaded).most_common(1)[0][0]
         raise PreflightError(
@@ -142,7 +157,7 @@ def _checked_entries(
     return loaded
 
 
-def _above_sources(where: Where, loaded: list[Entry]) -> Iterator[str]:
+def above_sources(where: Where, loaded: Iterable[Entry]) -> Iterator[str]:
     """The directories of the sources, and those above them that belong to tasks. A store without links
     takes none of them, so nothing is computed there."""
     parents = {parent(entry.source) for entry in loaded}

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import assert_never
 
 from ray_committer.protocol.actions import CompleteUpload, Rename
+from ray_committer.protocol.pack import Entry
 from ray_committer.protocol.record import ReplacedFile
 from ray_committer.protocol.recovery import Proof
 from ray_committer.stores.base import StoreOperations
 from ray_committer.work.complete_entry import complete_entry, require_pending
-from ray_committer.work.entries import Entry
 from ray_committer.work.rename_entry import rename_entry, require_source
 
 

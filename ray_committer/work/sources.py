@@ -1,59 +1,54 @@
-"""Compare the files of one task with its manifest: which are missing or changed.
+"""Compare the files of tasks with what their manifests say: which are missing or changed.
 
 It makes one listing per directory, where a listing is cheap. The rename finds what changes later.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ray_committer.errors import SHOWN, mark
+from ray_committer.protocol.pack import Entry
 from ray_committer.protocol.paths import parent
 from ray_committer.protocol.recovery import prove
 from ray_committer.stores.base import FileStatus, StoreOperations, Versions
-from ray_committer.work.entries import Entry
 from ray_committer.work.worker import Worker
 
 
 @dataclass(frozen=True, slots=True)
 class WrongSources:
-    """The number of `files` of a manifest that are missing or changed, and some of them in words."""
+    """The number of `files` that are missing or changed, and some of them in words."""
 
-    manifest: str
     files: int
     named: tuple[str, ...]
 
 
-def wrong_sources(path: str, described: Sequence[tuple[Entry, str | None]]) -> WrongSources | None:
-    """What is wrong with files of the manifest at `path`, each `described` if it is; or None."""
+def wrong_sources(described: Sequence[tuple[Entry, str | None]]) -> WrongSources | None:
+    """What is wrong with some files, each `described` if it is; or None."""
     wrong = [(entry, what) for entry, what in described if what is not None]
     named = tuple(f"{mark(entry.source)}: {what}" for entry, what in wrong[:SHOWN])
-    return WrongSources(path, len(wrong), named) if wrong else None
+    return WrongSources(len(wrong), named) if wrong else None
 
 
-def check_sources(worker: Worker, path: str, loaded: Sequence[Entry]) -> WrongSources | None:
-    """Find the files of the manifest at `path` that are missing or changed, where a listing is cheap."""
+def check_sources(worker: Worker, loaded: Sequence[Entry]) -> WrongSources | None:
+    """Find the files of a manifest that are missing or changed, where a listing is cheap."""
     directories = directories_to_list(worker.store, loaded)
-    return compare(path, loaded, [list_directory(worker.store, directory) for directory in directories])
+    return compare(loaded, [list_directory(worker.store, directory) for directory in directories])
 
 
-def directories_to_list(store: StoreOperations, loaded: Sequence[Entry]) -> set[str]:
+def directories_to_list(store: StoreOperations, loaded: Iterable[Entry]) -> set[str]:
     """The directories of a manifest's files, however few these are; none if a listing is not cheap."""
     is_cheap = store.capabilities.versions is Versions.NONE and store.capabilities.listing_is_cheap
     return {parent(entry.source) for entry in loaded} if is_cheap else set()
 
 
-def compare(
-    path: str, loaded: Sequence[Entry], listings: Sequence[list[FileStatus]]
-) -> WrongSources | None:
-    """What is wrong with the files of the manifest at `path`, if anything was listed."""
+def compare(loaded: Sequence[Entry], listings: Sequence[list[FileStatus]]) -> WrongSources | None:
+    """What is wrong with some files, if anything was listed."""
     if not listings:
         return None
     statuses = {status.path: status for listing in listings for status in listing}
-    return wrong_sources(
-        path, [(entry, _is_wrong(entry, statuses.get(entry.source))) for entry in loaded]
-    )
+    return wrong_sources([(entry, _is_wrong(entry, statuses.get(entry.source))) for entry in loaded])
 
 
 def has_another_size(entry: Entry, status: FileStatus | None) -> str | None:

@@ -18,9 +18,15 @@ import msgspec
 
 from ray_committer.errors import ManifestError, TaskCommitError, mark
 from ray_committer.protocol.actions import predict_etag
-from ray_committer.protocol.manifest import MAX_PARTS, FileEntry, decode_manifest, digest
+from ray_committer.protocol.manifest import (
+    COPY_PREFIX,
+    MAX_PARTS,
+    FileEntry,
+    copy_name,
+    decode_manifest,
+    digest,
+)
 from ray_committer.protocol.paths import join
-from ray_committer.protocol.sidecar import COPY_PREFIX, copy_name
 from ray_committer.stores.at_once import streamed
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.parts import PartedFile
@@ -74,7 +80,7 @@ class TaskUploads:
 def save_copy(store: StoreOperations, directory: str, manifest: bytes) -> None:
     """Save a copy of a task attempt's manifest in its `directory`; idempotent. A later attempt of the
     task can replace the manifest, but not the copy, because the name of a copy has the digest of its
-    content. So the commit need not copy the manifest to freeze it."""
+    content. So the uploads of an attempt that does not count are found."""
     store.write(join(directory, copy_name(digest(manifest))), manifest)
 
 

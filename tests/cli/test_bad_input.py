@@ -206,8 +206,9 @@ BAD: list[tuple[str, Prepare, tuple[str, ...], int, str, str]] = [
         same_file_twice,
         ("commit", "D", "--dry-run"),
         1,
-        "D/a: would be written more than once, by task_1_m_000000-manifest.json and "
-        "task_1_m_000001-manifest.json",
+        "D/a: would be written more than once, by "
+        "D/_temporary/job_1/00/tasks/attempt_1_m_000000_0/a and "
+        "D/_temporary/job_1/00/tasks/attempt_1_m_000001_0/a",
         "let each task use its own file names",
     ),
     (
@@ -510,7 +511,7 @@ def test_several_kinds_of_things_in_the_way_are_three_clear_lines(dest: Path, wr
     source.unlink()
     (dest / "a").write_text("another")
     result = run("commit", str(dest), "--assume-complete")
-    wrong = f"{job.manifest('task_1_m_000001')}: names 1 files that are missing or changed"
+    wrong = f"{job.manifests}: names 1 files that are missing or changed"
     check(
         result,
         1,

@@ -31,12 +31,15 @@ from ray_committer.protocol import plan, uri
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.testing import run_commit
-from ray_committer.work import entries
+from ray_committer.work import entries, packs
 from ray_committer.work.worker import Worker
 from tests.imagined_jobs import IdleStore, imagine
 
-BYTES_A_MANIFEST = 350
-"""Through the driver, of a manifest beside its path: its name, size, digest and counts."""
+BYTES_A_MANIFEST = 550
+"""Through the driver, of a manifest beside its path: its name, size, digest and counts, and what it adds
+to a pack that is not full beside its entries."""
+BYTES_A_PACK = 300
+"""Of a pack: its name, digest and counts."""
 BYTES_A_SHARD = 800
 """Of a shard beside its manifests: its event and its statistics."""
 CALLS_A_FILE = 17
@@ -46,6 +49,7 @@ CALLS_A_SHARD = 145
 class FarExecutor(InlineExecutor):
     """Work of one process, which counts the bytes that another one would be sent and would send back."""
 
+    starts_workers = True
     bytes = 0
 
     def run(self, work: Any, items: Iterable[Any]) -> Iterator[Any]:
@@ -106,10 +110,11 @@ def costs(dest: Path, *, tasks: int, files: int, shard_files: int) -> Costs:
     return Costs(executor.bytes, counted)
 
 
-def test_nothing_of_a_file_goes_through_the_driver(tmp_path: Path):
-    few = costs(tmp_path / "few", tasks=10, files=100, shard_files=100)
-    many = costs(tmp_path / "many", tasks=10, files=1_000, shard_files=1_000)
-    assert (many.bytes - few.bytes) / 9_000 < 0.5  # numbers are longer; a file's paths are 200 bytes
+def test_nothing_of_a_file_goes_through_the_driver_once_a_pack_is_full(tmp_path: Path):
+    with patch.object(packs, "MOST_ENTRIES", 500):
+        few = costs(tmp_path / "few", tasks=10, files=500, shard_files=500)
+        many = costs(tmp_path / "many", tasks=10, files=2_500, shard_files=2_500)
+    assert (many.bytes - few.bytes) / 40 <= BYTES_A_PACK + BYTES_A_SHARD  # a file's paths are 200 bytes
 
 
 def test_a_manifest_and_a_shard_take_so_many_bytes_of_the_driver(tmp_path: Path):

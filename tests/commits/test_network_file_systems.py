@@ -275,7 +275,7 @@ def test_elsewhere_nothing_is_asked_for(tmp_path: Path):
     calls.clear()
     report = run_commit(store, own, OVERWRITE)
     assert "revalidate" not in calls
-    assert calls.count("write") == 3  # the declaration, the record and _SUCCESS
+    assert calls.count("write") == 4  # a pack, the declaration, the record and _SUCCESS
     assert report.notices == []
 
 

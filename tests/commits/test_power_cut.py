@@ -7,6 +7,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
+from msgspec import structs
 
 from ray_committer.job_files.read_job import read_job
 from ray_committer.options import CommitOptions
@@ -75,7 +76,9 @@ class Disk(MemoryStore):
 
     def _status(self, path: str) -> FileStatus:
         status, file = super()._status(path), self._files.get(path)
-        return replace(status, modified_milliseconds=file.modified_milliseconds) if file else status
+        return (
+            structs.replace(status, modified_milliseconds=file.modified_milliseconds) if file else status
+        )
 
     def move_directory(self, source: str, dest: str) -> None:
         super().move_directory(source, dest)

@@ -132,7 +132,7 @@ def test_an_error_arrives_as_itself_and_nothing_is_changed(executor, write_job, 
 
 def test_duplicates_across_tasks_are_found(executor, write_job, dest: Path, tree):
     write_job({0: {"a": "x"}, 1: {"b": "y"}, 2: {"a": "z"}})
-    with pytest.raises(PreflightError, match=r"task_1_m_000000.*task_1_m_000002"):
+    with pytest.raises(PreflightError, match=r"attempt_1_m_000000_0.*attempt_1_m_000002_0"):
         ray_committer.commit_job(str(dest), executor=executor)
     assert tree() == {}
 

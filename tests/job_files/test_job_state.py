@@ -24,7 +24,7 @@ from ray_committer.job_files.job_state import (
     delete_state,
     read_state,
 )
-from ray_committer.places.settle import ATTEMPTS
+from ray_committer.limits.settle import ATTEMPTS
 from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt
 from ray_committer.protocol.state import UNSTAMPED, Phase, new_state
 from ray_committer.stages.take_away import sweep_all_gone

@@ -70,7 +70,7 @@ REAL: dict[str, Callable[[], StoreOperations]] = {
 
 
 def requests(job: Job, store: Store) -> dict[str, int]:
-    return count_requests(store, job, copies=store.copies_manifests)
+    return count_requests(store, job)
 
 
 def real_requests(store: StoreOperations, tasks: int, files: int, directories: int) -> Counter[str]:

@@ -221,7 +221,7 @@ def test_a_committed_job_without_its_record_is_only_left_to_be_cleaned_up(write_
     job = write_job(FILES)
     ray_committer.commit_job(str(dest), options=CommitOptions(cleanup=False))
     (record,) = (
-        path for path in Path(job.directory, "state").glob("*.json") if b"manifests" in path.read_bytes()
+        path for path in Path(job.directory, "state").glob("*.json") if b"packs" in path.read_bytes()
     )
     record.unlink()
     plan = ray_committer.plan_job(str(dest), job.job_id)

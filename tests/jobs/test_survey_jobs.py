@@ -114,17 +114,17 @@ def test_an_exact_look_counts_what_is_still_to_be_moved(
         (
             running,
             Counter(read_state=1, list_status=3, read=1),
-            Counter(read_state=1, list_status=1, read=5),
+            Counter(list_status=1, read=5),
         ),
         (
             recorded,
             Counter(read_state=3, list_status=4, read=3),
-            Counter(read_state=1, read=1 + 2 * 5, list_status=5),
+            Counter(read_state=1, read=2, list_status=5),
         ),
         (committed, Counter(read_state=1, list_status=2, read=1), Counter()),
     ],
 )
-def test_a_look_costs_ten_requests_at_most_and_an_exact_one_as_many_as_manifests(new, cheap, exact):
+def test_a_look_costs_ten_requests_at_most_and_an_exact_one_as_many_as_tasks(new, cheap, exact):
     assert requests(new(), cheaply) == cheap
     assert requests(new(), exactly) == cheap + exact
 

@@ -153,16 +153,16 @@ def test_an_end_that_fails_leaves_what_its_command_would_have_left_and_names_it(
     die: Die, dest: Path, tree, store: StoreOperations
 ):
     die(OVERWRITE)
-    (manifest,) = (dest / "_temporary" / FIRST / "00" / "frozen").iterdir()
-    whole = manifest.read_bytes()
-    manifest.write_bytes(whole[:40])
+    (pack,) = (dest / "_temporary" / FIRST / "00" / "packs").iterdir()
+    whole = pack.read_bytes()
+    pack.write_bytes(whole[:40])
     with pytest.raises(CommitStateUnknownError, match="job first was to be given up before") as caught:
         ray_committer.setup_job(str(dest), SECOND, options=OVERWRITE)
     assert "--job-id first --undo" in caught.value.advice
     assert phase_of(store, dest, FIRST) is Phase.RECORDED
     assert tree() == {"a": "1"}
     assert phase_of(store, dest, SECOND) is None
-    manifest.write_bytes(whole)
+    pack.write_bytes(whole)
     ray_committer.setup_job(str(dest), SECOND, options=OVERWRITE)
     assert tree() == {}
 

@@ -19,7 +19,7 @@ HELPER = "limits/waiting.py"
 REPEATS = {
     "stores/guarded.py": "requests to a store: the guard",
     "stores/state_names.py": "a listing that showed half of a rename",
-    "places/settle.py": "a change, after a look at what the last request did",
+    "limits/settle.py": "a change, after a look at what the last request did",
     "work/rename_entry.py": "a rename, judged from both ends",
     "work/complete_entry.py": "a completion, judged from both ends",
     "stages/save_task_manifest.py": "a manifest, after a look at whether it counts",

@@ -131,13 +131,9 @@ class JobActions:
         put_file(self.store, path, encode_manifest(structs.replace(manifest, files=files)))
 
     @contextmanager
-    def torn_manifest(self, job: ModelJob, attempt: ModelAttempt) -> Iterator[None]:
-        """Tear the frozen copies of an attempt's manifest, which a decided job uses, in the block."""
-        saved = {
-            path: data
-            for path, data in self._manifests(job, attempt).items()
-            if path.startswith(job.job.frozen)
-        }
+    def torn_packs(self, job: ModelJob) -> Iterator[None]:
+        """Tear the packs of a decided job in the block."""
+        saved = all_files(self.store, job.job.packs)
         for path, data in saved.items():
             self.store.write(path, data[: len(data) // 2])
         yield

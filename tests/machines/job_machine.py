@@ -24,7 +24,7 @@ from ray_committer.errors import (
     CommitStateUnknownError,
     IncompleteJobError,
     JobNotFoundError,
-    ManifestChangedError,
+    PackChangedError,
     RayCommitterError,
     TaskCommitError,
 )
@@ -276,12 +276,12 @@ class JobMachine(JobActions, RuleBasedStateMachine):
 
     @precondition(lambda self: self._decided_with_files())
     @rule(pick=picks)
-    def torn_manifest_stops_everything(self, pick: int) -> None:
-        """Nothing is moved if a manifest is not the one in the commit record."""
+    def torn_pack_stops_everything(self, pick: int) -> None:
+        """Nothing is moved if a pack is not the one in the commit record."""
         job = _one(self._decided_with_files(), pick)
-        with self.torn_manifest(job, _with_files(job)):
+        with self.torn_packs(job):
             result = self.commit(job, None, None, SAFE_CHAOS)
-            assert isinstance(result, ManifestChangedError), f"{job}: {result!r}"
+            assert isinstance(result, PackChangedError), f"{job}: {result!r}"
             self.model.check(self.store, self.destination)
 
     @invariant()

@@ -12,10 +12,13 @@ from ray_committer.executors.directories import DirectoryCoordinator
 from ray_committer.job_files.job_state import is_job_of
 from ray_committer.jobs.find_attempt import confirm_documented
 from ray_committer.limits.permits import Permits
+from ray_committer.limits.settle import settle
 from ray_committer.protocol.hidden_names import is_passed_over
-from ray_committer.protocol.manifest import decode_manifest, digest
-from ray_committer.protocol.paths import parent
+from ray_committer.protocol.manifest import decode_manifest
+from ray_committer.protocol.pack import Pack, digest_of, pack_name
+from ray_committer.protocol.paths import join, parent
 from ray_committer.protocol.staging import tokens_in
+from ray_committer.protocol.state import new_nonce
 from ray_committer.stages.abort_task import abort_task
 from ray_committer.stages.checks.attempts import refuse_unsaved
 from ray_committer.stages.checks.obstacles import refuse
@@ -27,7 +30,7 @@ from ray_committer.stages.commit_task import commit_task
 from ray_committer.stages.preflight import preflight
 from ray_committer.stages.publish_job import prove_same_store
 from ray_committer.stages.rename_files import reconcile
-from ray_committer.stages.save_commit_record import refuse_foreign_paths
+from ray_committer.stages.save_commit_record import refuse_foreign_paths, save_commit_record
 from ray_committer.stages.save_task_manifest import save_task_manifest
 from ray_committer.stores.addresses import without_password
 from ray_committer.stores.answers import require_inside
@@ -35,7 +38,9 @@ from ray_committer.stores.forwarding import ForwardingStore
 from ray_committer.stores.links import refuse_links
 from ray_committer.stores.local_files import read_regular
 from ray_committer.testing.faults import WrappedStore
+from ray_committer.work.check_pack import check_pack
 from ray_committer.work.entries import check_entry
+from ray_committer.work.packs import save_pack
 from ray_committer.work.sources import check_sources
 from tests.mutants.swap import Swaps
 
@@ -90,14 +95,55 @@ def the_attempts_that_count_are_not_compared() -> Swaps:
     yield preflight, broken
 
 
-def a_recorded_manifest_is_read_without_its_digest() -> Swaps:
+def a_recorded_pack_is_read_without_its_digest() -> Swaps:
     """A task attempt that wakes late puts other files into a job that was decided."""
-    yield digest, lambda data: "0" * 64
+    yield digest_of, lambda data: "0" * 64
+
+
+def packs_are_written_after_the_record() -> Swaps:
+    """A process that dies after the record leaves a job that nobody can finish."""
+
+    late: list = []
+
+    def save(store, job, pack):
+        named = structs.replace(pack.ref, name=pack_name("late", pack.ref.digest))
+        late.append(lambda: store.write(join(job.packs, named.name), pack.data))
+        return Pack(named)
+
+    def record_first(*arguments):
+        recorded = save_commit_record(*arguments)
+        while late:
+            late.pop()()
+        return recorded
+
+    yield save_pack, save
+    yield save_commit_record, record_first
+
+
+def a_pack_is_named_for_what_is_in_it() -> Swaps:
+    """A second writer of equal entries empties a pack that a record names already."""
+    yield pack_name, lambda nonce, digest: digest
+
+
+def a_pack_is_written_again_under_its_name() -> Swaps:
+    """A write that had no answer empties the pack when it is carried out at last."""
+
+    def broken(store, job, pack):
+        ref = structs.replace(pack.ref, name=pack_name(new_nonce(), pack.ref.digest))
+        settle(lambda: store.write_once(join(job.packs, ref.name), pack.data))
+        return Pack(ref)
+
+    yield save_pack, broken
+
+
+def a_pack_is_trusted() -> Swaps:
+    """Who can write below `_temporary` has the files of others moved, or files put where he likes."""
+    yield check_pack, lambda worker, pack, roots: None
 
 
 def fewer_renames_than_files_are_a_success() -> Swaps:
     """Success is reported although files were not moved."""
-    yield reconcile, lambda context, record, renamed: None
+    yield reconcile, lambda context, loaded, renamed: None
 
 
 def duplicates_are_not_found() -> Swaps:
@@ -131,7 +177,7 @@ def only_the_first_obstacle_is_reported() -> Swaps:
 
 def files_that_cannot_be_linked_are_found_after_the_record() -> Swaps:
     """A job is recorded that can neither end nor be given up."""
-    yield check_links, lambda context, manifests: []
+    yield check_links, lambda context, packs: []
 
 
 def uploads_are_not_looked_at_before_the_record() -> Swaps:
@@ -141,7 +187,7 @@ def uploads_are_not_looked_at_before_the_record() -> Swaps:
 
 def sources_are_not_looked_at_before_the_record() -> Swaps:
     """A job is recorded of which a file is missing, so it can never be finished."""
-    yield check_sources, lambda worker, path, loaded: None
+    yield check_sources, lambda worker, loaded: None
     yield check_sources_at_once, lambda context, loaded: ()
 
 

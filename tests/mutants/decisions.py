@@ -244,7 +244,7 @@ def what_was_frozen_is_not_listed_again() -> Swaps:
     yield are_current, broken
 
 
-def manifests_that_were_copied_are_not_listed_again() -> Swaps:
+def manifests_that_are_packed_are_not_listed_again() -> Swaps:
     """Where directories cannot be renamed, rows of such a task are missing without a word."""
 
     def broken(context, loaded, tree=None):

@@ -7,9 +7,9 @@ from itertools import count
 import pytest
 
 from ray_committer.errors import StoreUnavailableError
+from ray_committer.limits.settle import ATTEMPTS, settle
 from ray_committer.options import CommitOptions
 from ray_committer.places.choose import own_files_of
-from ray_committer.places.settle import ATTEMPTS, settle
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.testing import (
     MemoryStore,

@@ -9,30 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ray_committer.protocol.pack import Pack, PackRef
 from ray_committer.protocol.plan import Shard, plan_shards, shard_size
-from ray_committer.protocol.record import ManifestRef
 
 counts = st.lists(st.integers(0, 40), max_size=12)
 sizes = st.integers(1, 50)
 
 
-def refs(files: Sequence[int]) -> list[ManifestRef]:
-    return [
-        ManifestRef(f"{index}-manifest.json", 1, "", number, 0) for index, number in enumerate(files)
-    ]
+def packs(files: Sequence[int]) -> list[Pack]:
+    return [Pack(PackRef(str(index), "", 1, number, 0)) for index, number in enumerate(files)]
 
 
 def planned(files: Sequence[int], shard_files: int, sample: int = 0) -> list[Shard]:
-    return list(plan_shards(refs(files), shard_files=lambda: shard_files, sample=sample))
+    return list(plan_shards(packs(files), shard_files=lambda _: shard_files, sample=sample))
 
 
 def entries(shards: Sequence[Shard]) -> list[tuple[int, int]]:
-    return [
-        (part.index, number)
-        for shard in shards
-        for part in shard.ranges
-        for number in range(part.low, part.high)
-    ]
+    return [(shard.index, number) for shard in shards for number in range(shard.low, shard.high)]
 
 
 @given(counts, sizes)
@@ -42,19 +35,24 @@ def test_every_entry_is_planned_exactly_once_and_in_order(files: list[int], size
 
 
 @given(counts, sizes)
-def test_all_shards_but_the_last_are_full(files: list[int], size: int) -> None:
+def test_all_shards_but_the_last_of_a_pack_are_full(files: list[int], size: int) -> None:
     shards = planned(files, size)
-    assert all(shard.files == size for shard in shards[:-1])
-    assert all(0 < shard.files <= size for shard in shards[-1:])
+    assert all(
+        shard.files == size or (shard.files < size and shard.high == files[shard.index])
+        for shard in shards
+    )
     assert [shard.number for shard in shards] == list(range(len(shards)))
+    assert [shard.start for shard in shards] == [
+        sum(before.files for before in shards[:number]) for number in range(len(shards))
+    ]
 
 
 @given(counts, sizes)
-def test_ranges_name_their_manifest_and_are_never_empty(files: list[int], size: int) -> None:
-    manifests = refs(files)
-    for shard in plan_shards(manifests, shard_files=lambda: size, sample=0):
-        assert all(part.manifest is manifests[part.index] for part in shard.ranges)
-        assert all(0 <= part.low < part.high <= part.manifest.files for part in shard.ranges)
+def test_a_shard_names_its_pack_and_is_never_empty(files: list[int], size: int) -> None:
+    known = packs(files)
+    for shard in plan_shards(known, shard_files=lambda _: size, sample=0):
+        assert shard.pack is known[shard.index]
+        assert 0 <= shard.low < shard.high <= shard.pack.files
 
 
 @given(counts, sizes, st.integers(0, 150))
@@ -62,7 +60,7 @@ def test_the_first_entries_are_to_be_named(files: list[int], size: int, sample: 
     shards = planned(files, size, sample)
     named = sum(min(shard.sample, shard.files) for shard in shards)
     assert named == min(sample, sum(files))
-    assert all(shard.sample == max(0, sample - shard.number * size) for shard in shards)
+    assert all(shard.sample == max(0, sample - shard.start) for shard in shards)
 
 
 @pytest.mark.parametrize("files", [[], [0], [0, 0, 0]])
@@ -71,7 +69,7 @@ def test_a_job_without_files_has_no_shard(files: list[int]) -> None:
 
 
 def test_a_huge_plan_is_lazy() -> None:
-    shards = plan_shards(refs([10**12]), shard_files=lambda: 250, sample=100)
+    shards = plan_shards(packs([10**12]), shard_files=lambda _: 250, sample=100)
     assert [shard.files for shard in islice(shards, 3)] == [250, 250, 250]
 
 
@@ -107,14 +105,12 @@ def test_each_shard_has_the_size_that_was_asked_for_it(
     files: list[int], wanted: list[int], sample: int
 ) -> None:
     asked = iter(wanted * 500)
-    shards = list(plan_shards(refs(files), shard_files=lambda: next(asked), sample=sample))
-    full = (wanted * 500)[: len(shards)]
-    assert [shard.files for shard in shards[:-1]] == full[:-1]
+    shards = list(plan_shards(packs(files), shard_files=lambda _: next(asked), sample=sample))
+    left = [files[shard.index] - shard.low for shard in shards]
+    assert [shard.files for shard in shards] == list(map(min, wanted * 500, left))
     assert sum(shard.files for shard in shards) == sum(files)
-    before = [sum(full[:number]) for number in range(len(shards))]
-    assert [shard.sample for shard in shards] == [max(0, sample - done) for done in before]
 
 
 def test_a_shard_says_which_files_it_has():
-    first, *_ = planned([3, 5], 6)
-    assert str(first) == "shard 0, 6 files, from file 0 of manifest 0 to file 2 of manifest 1"
+    _, second = planned([3, 5], 6)
+    assert str(second) == "shard 1, 5 files, 0 to 4 of pack 1"

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from ray_committer.errors import ManifestError
+from ray_committer.protocol.pack import PackRef
 from ray_committer.protocol.record import (
     Claim,
     CommitRecord,
     ConflictMode,
     Declaration,
     Heartbeat,
-    ManifestRef,
     Owner,
     ReplacedFile,
     decode_claim,
@@ -35,10 +35,8 @@ RECORD = CommitRecord(
     created_milliseconds=1,
     owner=OWNER,
     claim=Claim(["/d"]),
-    manifests=[
-        ManifestRef("a-manifest.json", 10, "00", 2, 30),
-        ManifestRef("b-manifest.json", 1, "ff", 1, 4),
-    ],
+    packs=[PackRef("1-00", "00", 10, 2, 30), PackRef("2-ff", "ff", 1, 1, 4)],
+    tasks=2,
 )
 
 text = st.text(st.characters(exclude_categories=["Cs"]))
@@ -61,20 +59,19 @@ heartbeats = st.builds(
 records = st.builds(
     CommitRecord,
     **common,
-    manifests=st.lists(
+    packs=st.lists(
         st.builds(
-            ManifestRef,
+            PackRef,
             name=text,
             size=st.integers(0, 2**40),
             digest=text,
             files=st.integers(0, 2**40),
             bytes=st.integers(0, 2**60),
-            task_attempt_id=st.none() | text,
-            task_attempt_directory=st.none() | text,
-            sidecar=st.none() | text,
         ),
         max_size=3,
     ),
+    tasks=st.integers(0, 2**31),
+    digests=st.lists(text, max_size=2),
     expected_tasks=st.none() | st.integers(0, 2**31),
     mode=st.sampled_from(ConflictMode),
     replaced=st.lists(st.builds(ReplacedFile, path=text, size=st.integers(0, 9), etag=st.none() | text)),
@@ -148,7 +145,7 @@ def test_jobs_with_many_partitions_are_compared_in_seconds() -> None:
     assert time.process_time() - began < 5
 
 
-def test_files_and_bytes_are_those_of_all_manifests() -> None:
+def test_files_and_bytes_are_those_of_all_packs() -> None:
     assert (RECORD.files, RECORD.bytes) == (3, 34)
 
 
@@ -166,7 +163,7 @@ def test_other_versions_are_refused(version: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "field", ["nonce", "job_id", "job_attempt", "created_milliseconds", "owner", "claim", "manifests"]
+    "field", ["nonce", "job_id", "job_attempt", "created_milliseconds", "owner", "claim", "packs"]
 )
 def test_records_without_a_needed_field_are_refused(field: str) -> None:
     with pytest.raises(ManifestError, match=rf"/d/n.json: .*`{field}`"):
@@ -181,7 +178,7 @@ def test_records_without_a_needed_field_are_refused(field: str) -> None:
         pytest.param(encode(RECORD)[:-1], id="truncated"),
         pytest.param(encode(RECORD) + b"x", id="garbage after"),
         pytest.param(changed(mode="replace everything"), id="unknown mode"),
-        pytest.param(changed(manifests=[{"name": "a"}]), id="incomplete manifest"),
+        pytest.param(changed(packs=[{"name": "a"}]), id="incomplete pack"),
         pytest.param(changed(version="1"), id="version as text"),
         pytest.param(b'{"nonce":"\xff"}', id="not UTF-8"),
         pytest.param(b'{"x":' + b"[" * 5000, id="deep"),

@@ -28,7 +28,9 @@ ACTIONS = {
     "stages/take_back.py": "the undo of an action",
     "stages/checks/uploads.py": "the look for uploads that are gone",
     "jobs/survey_jobs.py": "how much of a job is left",
+    "protocol/pack.py": "how an entry is packed",
     "testing/faults.py": "how a call is shown",
+    "work/versions.py": "which entries have a version",
 }
 """The modules that ask which type of action an entry is, and for what."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -18,19 +18,20 @@ from ray_committer.job_files.commit_record import load_commit_record
 from ray_committer.job_files.job_state import Seen, adopt_state, advance, read_state
 from ray_committer.job_files.owners import owner_of
 from ray_committer.options import CommitOptions
+from ray_committer.protocol.pack import Pack, PackRef
 from ray_committer.protocol.paths import JobAttempt, is_inside, join, new_job_attempt
 from ray_committer.protocol.record import (
     Claim,
     CommitRecord,
     ConflictMode,
     Declaration,
-    ManifestRef,
     Owner,
     encode,
 )
 from ray_committer.protocol.state import UNSTAMPED, JobState, Phase, new_nonce
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.load_manifests import LoadedManifests, load_manifests
+from ray_committer.stages.load_manifests import LoadedManifests, load_manifests, save_packs
+from ray_committer.stages.load_packs import load_packs
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.guarded import GuardedStore
@@ -151,7 +152,7 @@ def context(
     )
 
 
-def record_of(manifests: tuple[ManifestRef, ...] = (), **fields: Any) -> CommitRecord:
+def record_of(packs: Sequence[Pack] = (), **fields: Any) -> CommitRecord:
     """A commit record of `JOB` with what a test cares for."""
     values = {
         "nonce": "nonce",
@@ -161,7 +162,7 @@ def record_of(manifests: tuple[ManifestRef, ...] = (), **fields: Any) -> CommitR
         "owner": DEAD,
         "claim": CLAIM,
     }
-    return CommitRecord(manifests=list(manifests), **{**values, **fields})
+    return CommitRecord(packs=[pack.ref for pack in packs], **{"tasks": 0, **values, **fields})
 
 
 _WAYS = {
@@ -240,7 +241,12 @@ def _declaration(record: CommitRecord, nonce: str) -> Declaration:
 def loaded(found: JobContext, stamp: str | None = None) -> LoadedManifests:
     """Load the job's manifests, as the stages that follow need it; without `stamp` it is looked up."""
     stamp = stamp_of_job(found.store, found.job) if stamp is None else stamp
-    return load_manifests(found, None, (found.job.destination,), stamp=stamp)
+    return load_manifests(found, (found.job.destination,), stamp=stamp)
+
+
+def pack_of(files: int = 0, size: int = 0, name: str = "pack") -> Pack:
+    """A pack as a record names it, of so many files of so many bytes in all."""
+    return Pack(PackRef(name, "", 1, files, size))
 
 
 def files_of(store: MemoryStore) -> dict[str, bytes]:
@@ -279,21 +285,21 @@ def manifest_path(task: int, job: JobAttempt = JOB) -> str:
 
 def record(store: StoreOperations, job: JobAttempt = JOB, **fields: Any) -> CommitRecord:
     """Load, freeze and record an open job, as a commit does before it moves a file."""
-    found = record_of(
-        loaded(context(store, job=job)).manifests, job_id=job.job_id, job_attempt=job.number, **fields
-    )
+    found = context(store, job=job)
+    saved = save_packs(found, loaded(found))
+    known = {"job_id": job.job_id, "job_attempt": job.number, "tasks": saved.tasks}
+    recorded = record_of(saved.packs, **{**known, **fields})
     if store.has(StoreOperations.move_directory):
         freeze(store, job)
-    bring_to(store, Phase.RECORDED, job=job, record=found)
-    return found
+    bring_to(store, Phase.RECORDED, job=job, record=recorded)
+    return recorded
 
 
 def resumed(found: JobContext) -> tuple[CommitRecord, LoadedManifests]:
-    """The record of a job, and the manifests that it names, as a run that goes on loads them."""
+    """The record of a job, and the packs that it names, as a run that goes on loads them."""
     state = state_of(found.store, found.job)
     record = load_commit_record(found.store, found.job, state)
-    roots = (found.job.destination,)
-    return record, load_manifests(found, record, roots, stamp=state.stamp)
+    return record, load_packs(found, record, (found.job.destination,))
 
 
 def frozen_path(task: int, job: JobAttempt = JOB) -> str:

@@ -14,7 +14,7 @@ from ray_committer import CommitOptions, Outcome, testing
 from ray_committer.errors import (
     CommitCancelledError,
     CommitterBusyError,
-    ManifestChangedError,
+    PackChangedError,
     RayCommitterError,
     RayLostError,
     ValidationError,
@@ -92,8 +92,8 @@ def test_without_clean_up_the_job_stays_committed_and_can_be_validated(store, wr
 def test_a_foreign_clean_up_after_the_record_says_what_is_gone(write_job, dest: Path):
     job = write_job({0: {"a": "x"}})
     ray_committer.record_job(str(dest))
-    shutil.rmtree(job.frozen)
-    with pytest.raises(ManifestChangedError, match="gone, perhaps because another job's") as caught:
+    shutil.rmtree(job.packs)
+    with pytest.raises(PackChangedError, match="gone, perhaps because another job's") as caught:
         ray_committer.commit_job(str(dest))
     assert caught.value.exit_code == 3
 

@@ -107,15 +107,12 @@ def test_it_costs_a_rename_and_a_listing_and_nothing_where_it_was_done():
 
 
 @pytest.mark.parametrize("kind", FLAT)
-def test_where_directories_cannot_be_renamed_loading_has_made_copies(kind: str):
+def test_where_directories_cannot_be_renamed_only_the_packs_are_what_counts(kind: str):
     store = written(kind)
     found = loaded(context(store))
-    copies = store.files(JOB.frozen)
-    assert len(copies) == 2
     assert requests(store, lambda one: freeze_manifests(context(one), found)) == {}
-    store.delete_directory(JOB.manifests)
-    assert store.files(JOB.frozen) == copies
-    assert all(ref.sidecar is not None for ref in found.manifests)
+    assert store.files(JOB.frozen) == {}
+    assert found.files == 3
 
 
 @pytest.mark.parametrize("attempt", [SECOND, NEW_TASK])
@@ -241,7 +238,7 @@ def test_what_has_not_changed_is_current(kind: str):
 
 @pytest.mark.parametrize("attempt", [SECOND, NEW_TASK])
 @pytest.mark.parametrize("kind", FLAT)
-def test_copies_are_not_current_once_a_task_has_saved(kind: str, attempt: str):
+def test_packs_are_not_current_once_a_task_has_saved(kind: str, attempt: str):
     store = written(kind)
     found = loaded(context(store))
     assert save(store, attempt, stamp_of_job(store)) is True
@@ -327,7 +324,7 @@ def test_a_job_whose_tasks_save_all_the_time_is_refused_and_not_recorded(kind: s
     own = stamp_of_job(store)
 
     def busy(call: StoreCall) -> None:
-        if call.operation == "write" and call.paths[0].endswith(".sidecar"):
+        if call.operation == "read" and call.paths[0].startswith(JOB.manifests):
             save(store, NEW_TASK, own)
 
     with pytest.raises(IncompleteJobError, match="tasks are still committing"):

@@ -12,7 +12,6 @@ import pytest
 
 from ray_committer.errors import (
     CommitCancelledError,
-    ManifestChangedError,
     ManifestError,
     ManifestReplacedError,
     MissingManifestsError,
@@ -20,22 +19,23 @@ from ray_committer.errors import (
     PreflightError,
 )
 from ray_committer.executors.inline import InlineExecutor
+from ray_committer.job_files.job_state import adopt_state
 from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.protocol.manifest import STAMP, digest
 from ray_committer.stages import load_manifests as load_manifests_module
-from ray_committer.stages.load_manifests import LoadedManifests, load_manifests, unpack
+from ray_committer.stages.load_manifests import LoadedManifests, load_manifests, save_packs
 from ray_committer.testing import Identity, MemoryStore, WrappedStore, write_job
+from ray_committer.work import packs as packs_module
+from ray_committer.work.packs import PackReader
 from ray_committer.work.worker import Worker
 from tests.stages.manifests import edit, refused, set_dest
 from tests.stages.support import (
     JOB,
+    OfWorkers,
     context,
     do_at,
-    freeze,
-    frozen_path,
     loaded,
     manifest_path,
-    record_of,
     requests,
     stamp_of_job,
     with_job,
@@ -96,9 +96,9 @@ def test_manifests_are_loaded_in_the_order_of_their_names(tasks: int):
     refs = load(store).manifests
     assert [f"{JOB.manifests}/{ref.name}" for ref in refs] == [manifest_path(n) for n in range(tasks)]
     assert [ref.files for ref in refs] == list(range(tasks))
-    assert [ref.bytes for ref in refs] == [n * n for n in range(tasks)]
     assert [ref.digest for ref in refs] == [digest(data) for data in store.files(JOB.manifests).values()]
     assert load(store).files == sum(range(tasks))
+    assert sum(pack.ref.bytes for pack in load(store).packs) == sum(n * n for n in range(tasks))
 
 
 @pytest.mark.parametrize("tasks", [0, 1, 30])
@@ -147,33 +147,74 @@ def test_in_a_job_that_hadoop_set_up_only_unstamped_manifests_are_right():
         load(without_state("of_an_ended_job"))
 
 
-@pytest.mark.parametrize("tasks", [0, 1, 30])
-def test_what_a_record_names_is_loaded_without_a_listing(tasks: int):
-    store = with_tasks(tasks)
-    first = load(store)
-    record = record_of(first.manifests)
-    store.write(f"{JOB.manifests}/task_late-manifest.json", b"of an attempt that is late")
-    freeze(store)
-    stamp = stamp_of_job(store)
-
-    def run(one) -> LoadedManifests:
-        return load_manifests(context(one), record, ("/table",), stamp=stamp)
-
-    assert requests(store, run) == Counter(read=tasks)
-    assert run(store).manifests == first.manifests
-
-
 @pytest.mark.parametrize("looks_only", [False, True])
-def test_a_store_with_versions_costs_a_listing_and_a_write_per_manifest_with_files(looks_only: bool):
+def test_a_store_with_versions_costs_a_listing_per_manifest_with_files(looks_only: bool):
     store = with_tasks(4, store=MemoryStore(identity=Identity.GENERATION))
-
     stamp = stamp_of_job(store)
 
     def run(one) -> None:
-        load_manifests(context(one), None, ("/table",), stamp=stamp, changes_nothing=looks_only)
+        load_manifests(context(one), ("/table",), stamp=stamp, changes_nothing=looks_only)
 
-    saved = Counter() if looks_only else Counter(write=3)
-    assert requests(store, run) == Counter(list_status=1, read=4, list_files=3) + saved
+    assert requests(store, run) == Counter(list_status=1, read=4, list_files=3)
+
+
+@pytest.fixture
+def small_packs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packs_module, "MOST_ENTRIES", 40)
+    monkeypatch.setattr(packs_module, "SECTION_ENTRIES", 7)
+
+
+@pytest.mark.usefixtures("small_packs")
+@pytest.mark.parametrize("workers", [False, True])
+def test_full_packs_are_saved_during_the_load_and_the_last_one_waits_in_this_process(workers: bool):
+    store = with_tasks(30)
+    executor = OfWorkers if workers else InlineExecutor
+    found = context(
+        store, executor=executor(lambda permits: Worker(store, JOB, permits, in_driver=True))
+    )
+    one = loaded(found)
+    *full, last = one.packs
+    assert len(full) >= 435 / 40 - 1
+    assert all(pack.ref.files <= 40 for pack in one.packs)
+    assert all(pack.data is None and pack.ref.name for pack in full)
+    assert (last.ref.name == "", last.data is None) == ((False, True) if workers else (True, False))
+    saved = save_packs(found, one)
+    assert {pack.ref.name for pack in saved.packs} == {
+        path.rpartition("/")[2] for path in store.files(JOB.packs)
+    }
+    assert entries_of(store, saved) == {f"/table/p={n}/f{file}" for n in range(30) for file in range(n)}
+
+
+@pytest.mark.usefixtures("small_packs")
+def test_a_dry_run_keeps_all_packs_in_memory():
+    store = with_tasks(30)
+    found = context(store)
+    one = load_manifests(found, ("/table",), stamp=stamp_of_job(store), changes_nothing=True)
+    assert store.files(JOB.packs) == {}
+    assert len(entries_of(store, one)) == 435
+
+
+def entries_of(store: MemoryStore, one: LoadedManifests) -> set[str]:
+    reader = PackReader(store, JOB)
+    return {entry.dest for pack in one.packs for entry in reader.entries(pack)}
+
+
+@pytest.mark.usefixtures("small_packs")
+def test_a_job_that_is_removed_while_it_is_loaded_is_not_made_again():
+    store = with_tasks(30)
+    remove = do_at("write", lambda: store.delete_directory("/table/_temporary"))
+    with pytest.raises(MissingManifestsError, match="another job's clean-up"):
+        load(WrappedStore(store, before=remove))
+    assert store.get_status("/table/_temporary") is None
+
+
+def test_in_a_job_that_hadoop_set_up_the_directory_of_packs_is_made():
+    store = without_state(None)
+    adopt_state(store, JOB)
+    store.remove_empty_directory(JOB.packs)
+    found = context(store)
+    (pack,) = save_packs(found, loaded(found)).packs
+    assert store.read(f"{JOB.packs}/{pack.ref.name}") == pack.data
 
 
 def test_the_coordinator_is_given_each_directory_once_however_often_they_are_loaded():
@@ -199,21 +240,6 @@ def test_attempts_that_the_driver_does_not_count_are_left_out_only_on_request():
     for ignore, found in ((True, 1), (False, 3)):
         options = CommitOptions(committed_tasks=counted, ignore_other_attempts=ignore)
         assert len(load(store, options).manifests) == found
-
-
-@pytest.mark.parametrize("are_checked_later", [True, False])
-def test_small_manifests_and_those_that_are_checked_later_travel_to_other_processes(
-    are_checked_later: bool, monkeypatch: pytest.MonkeyPatch
-):
-    if not are_checked_later:
-        monkeypatch.setattr(load_manifests_module, "SMALL_MANIFESTS", 0)
-    store = with_tasks(13)
-    far = InlineExecutor(lambda permits: Worker(store, JOB, permits, in_driver=False))
-    found = loaded(context(store, executor=far))
-    wanted = [ref.digest for ref in found.manifests if ref.files <= 10 or are_checked_later]
-    assert found.sources_are_checked is not are_checked_later
-    assert sorted(unpack(found.packed)) == sorted(wanted)
-    assert set(load(store).packed) == {None}
 
 
 @pytest.mark.parametrize(
@@ -250,19 +276,6 @@ def test_a_manifest_that_changes_between_the_listing_and_its_read_is_named(chang
     assert manifest_path(1) in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [lambda store: store.delete_file(frozen_path(1)), lambda store: store.write(frozen_path(1), b"{}")],
-)
-def test_a_manifest_that_is_not_what_the_record_names_stops_the_commit(change):
-    store = with_tasks(3)
-    record = record_of(load(store).manifests)
-    freeze(store)
-    change(store)
-    with pytest.raises(ManifestChangedError, match=frozen_path(1)):
-        load_manifests(context(store), record, ("/table",), stamp=stamp_of_job(store))
-
-
 def test_a_cancelled_commit_reads_no_manifest():
     store = with_tasks(3)
 
@@ -280,11 +293,11 @@ class Loses(InlineExecutor):
         super().__init__(lambda permits: Worker(store, JOB, permits, in_driver=True))
         self._whole = whole
 
-    def run_with_ref(self, work: Any, items: Any) -> Any:
-        *most, (batch, ref) = self.run(work, items)
+    def run(self, work: Any, items: Any) -> Any:
+        *most, batch = super().run(work, items)
         yield from most
         if not self._whole:
-            yield replace(batch, refs=batch.refs[1:]), ref
+            yield replace(batch, refs=batch.refs[1:])
 
 
 @pytest.mark.parametrize("whole", [False, True])

@@ -21,12 +21,11 @@ from ray_committer.errors import (
     RayCommitterError,
 )
 from ray_committer.protocol.iostatistics import IOStatistics
-from ray_committer.protocol.manifest import digest
+from ray_committer.protocol.manifest import ManifestRef, digest
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
-from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.load_manifests import Listing, LoadedManifests
+from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stages.old_data.mode_roots import ModeRoots, roots_of_mode
 from ray_committer.stages.preflight import OldFiles, look_at_data, preflight
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, run_commit
@@ -40,7 +39,8 @@ def test_two_tasks_with_one_destination_are_refused_by_both_names(store, write_j
     job = write_job({0: {"p=1/a": "x"}, 1: {"p=1/a": "y"}, 2: {"p=1/b": "z"}})
     error = refused(store, job)
     assert isinstance(error, PreflightError)
-    assert "task_1_m_000000-manifest.json and task_1_m_000001-manifest.json" in str(error)
+    for task in (0, 1):
+        assert f"{job.task_attempt(f'attempt_1_m_{task:06d}_0')}/p=1/a" in str(error)
     assert error.exit_code == 1
 
 
@@ -88,11 +88,11 @@ def test_two_manifests_of_one_task_or_attempt_are_refused_by_name(
     attempts: dict[str, str | None], what: str | None
 ):
     refs = tuple(
-        ManifestRef(name, 1, "", 0, 0, None if is_path else attempt, attempt if is_path else None)
+        ManifestRef(name, 1, "", 0, None if is_path else attempt, attempt if is_path else None)
         for name, attempt in attempts.items()
         for is_path in [attempt is not None and attempt.startswith("/")]
     )
-    job = LoadedManifests(refs, IOStatistics(), (0,), (None,), Listing())
+    job = LoadedManifests(len(refs), (), IOStatistics(), manifests=refs)
     check = partial(preflight, context(MemoryStore(), CommitOptions(assume_complete=True)), job)
     if what is None:
         check()

@@ -110,7 +110,7 @@ def test_the_state_names_the_record_and_the_record_says_what_the_job_is(store: M
     assert seen.phase is Phase.RECORDED
     assert load_commit_record(store, JOB, seen.state) == record
     assert (record.job_id, record.job_attempt, record.created_milliseconds) == ("job_1", 0, NOW)
-    assert (len(record.manifests), record.files, record.bytes) == (2, 2, 2)
+    assert (record.tasks, len(record.packs), record.files, record.bytes) == (2, 1, 2, 2)
     assert (record.owner.run, record.nonce) == (RUN, seen.state.record)
 
 
@@ -147,14 +147,13 @@ def test_a_job_claims_what_it_writes_and_excludes_others_from_what_it_replaces(
     assert record.claim == Claim(writes, excludes)
 
 
-@pytest.mark.parametrize(("limit", "is_first"), [(3, True), (2, False)])
-def test_of_many_manifests_the_record_is_written_after_the_others_have_been_looked_at(
-    limit: int, is_first: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("mode", "is_first"), [(APPEND, True), (ERROR, False)])
+def test_the_record_of_an_append_is_written_beside_the_look_at_the_others(
+    mode: ConflictMode, is_first: bool
 ):
-    monkeypatch.setattr("ray_committer.stages.record_job.MANY_MANIFESTS", limit)
     store = MemoryStore()
     write(store)
-    calls = calls_of(store, decide)
+    calls = calls_of(store, lambda one: decide(one, mode))
     looked = next(n for n, one in enumerate(calls) if one.paths == (JOB.temporary,))
     written = next(
         n for n, one in enumerate(calls) if one.paths == (JOB.content(state_of(store).record),)

@@ -10,15 +10,11 @@ from pathlib import Path
 import pytest
 
 import ray_committer
-from ray_committer.errors import CommitStateUnknownError, ManifestChangedError
-from ray_committer.executors.base import Item, Result, Supplied, Work
+from ray_committer.errors import CommitStateUnknownError, PackChangedError
+from ray_committer.executors.base import Item, Result, Work
 from ray_committer.executors.inline import InlineExecutor
-from ray_committer.protocol.iostatistics import IOStatistics
-from ray_committer.protocol.plan import plan_shards
-from ray_committer.protocol.record import ManifestRef
+from ray_committer.protocol.plan import Shard
 from ray_committer.protocol.state import Phase
-from ray_committer.stages.load_manifests import PACKED_FILES, Listing, LoadedManifests
-from ray_committer.stages.rename_files import supplied_shard
 from ray_committer.testing import StoreCall, WrappedStore, run_commit
 from ray_committer.work.worker import Worker
 from tests.stages.support import at, state_of
@@ -39,13 +35,13 @@ def test_a_removed_destination_directory_stops_and_the_next_run_makes_it_again(
     assert tree() == {"p=1/a": "x"}
 
 
-def test_a_manifest_replaced_after_the_record_stops_everything(store, write_job, dest: Path, tree):
+def test_a_pack_replaced_after_the_record_stops_everything(store, write_job, dest: Path, tree):
     job = write_job({0: {"a": "x"}, 1: {"b": "y"}})
     ray_committer.record_job(str(dest))
-    path = Path(job.frozen) / "task_1_m_000001-manifest.json"
+    (path,) = Path(job.packs).iterdir()
     original = path.read_bytes()
     path.write_bytes(original.replace(b"_0", b"_1"))
-    with pytest.raises(ManifestChangedError) as caught:
+    with pytest.raises(PackChangedError) as caught:
         ray_committer.commit_job(str(dest))
     assert str(path) in str(caught.value)
     assert caught.value.exit_code == 3
@@ -102,17 +98,6 @@ def test_a_cancel_stops_before_the_next_file(store, write_job, tree):
     assert run_commit(store, job).files == 40
 
 
-@pytest.mark.parametrize(
-    ("files", "supplied"),
-    [([PACKED_FILES] * 4, ["01", "23"]), ([PACKED_FILES + 1] * 4, []), ([1, 50, 50, 50], ["01"])],
-)
-def test_a_shard_is_supplied_with_the_packs_of_its_small_manifests(files: list[int], supplied):
-    refs = tuple(ManifestRef(str(index), 1, "", count, 0) for index, count in enumerate(files))
-    loaded = LoadedManifests(refs, IOStatistics(), (0, 2), packed=("01", "23"), listing=Listing())
-    (shard,) = plan_shards(refs, shard_files=lambda: 1000, sample=0)
-    assert supplied_shard(shard, loaded) == Supplied(shard, tuple(supplied))
-
-
 def test_a_token_tells_late_listeners_at_once():
     token, told = ray_committer.CancelToken(), threading.Event()
     token.cancel()
@@ -128,7 +113,7 @@ def test_a_truncated_list_of_renames_is_never_reported_as_success(store, write_j
     class Truncating(InlineExecutor):
         def run(self, work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
             found = list(items)
-            are_shards = any(isinstance(one, Supplied) for one in found)
+            are_shards = any(isinstance(one, Shard) for one in found)
             return super().run(work, found[:-1] if are_shards else found)
 
     job = write_job({0: {f"f{number}": "x" for number in range(40)}})

@@ -10,15 +10,17 @@ from msgspec import structs
 import ray_committer.stages.rename_files as rename_files_module
 from ray_committer.errors import CommitCancelledError, CommitStateUnknownError
 from ray_committer.events import Event, FilesRenamed
-from ray_committer.protocol.plan import count_by_manifest
+from ray_committer.protocol.iostatistics import IOStatistics
+from ray_committer.protocol.plan import count_by_pack
 from ray_committer.protocol.record import ReplacedFile, encode
 from ray_committer.protocol.recovery import Proof
 from ray_committer.protocol.success import MAX_FILENAMES
 from ray_committer.stages.context import JobContext
+from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stages.rename_files import Pass, Renamed, reconcile, rename_files
 from ray_committer.testing import Identity, MemoryStore, WrappedStore, visible_files
 from ray_committer.testing import write_job as write_tasks
-from tests.stages.support import JOB, at, context, record, requests, resumed, source_path
+from tests.stages.support import JOB, at, context, pack_of, record, requests, resumed, source_path
 
 
 @pytest.fixture(autouse=True)
@@ -41,9 +43,9 @@ def with_files(
 
 def move(found: JobContext) -> Renamed:
     """Load what is recorded and rename it, as a commit does, and count."""
-    (named, manifests), renamed = resumed(found), Renamed()
-    rename_files(found, named, manifests, renamed)
-    reconcile(found, named, renamed)
+    (named, packs), renamed = resumed(found), Renamed()
+    rename_files(found, named, packs, renamed)
+    reconcile(found, packs, renamed)
     return renamed
 
 
@@ -58,7 +60,7 @@ def test_each_file_is_moved_once_and_counted(tasks: int, files: int):
 
 
 @pytest.mark.parametrize("identity", list(Identity))
-def test_renaming_costs_one_request_per_file_and_no_read_of_a_manifest_that_is_known(identity: Identity):
+def test_renaming_costs_one_request_per_file_and_no_read_of_a_pack_that_is_known(identity: Identity):
     store = with_files(4, 25, identity)
     loads = requests(store, lambda one: resumed(context(one)))
     assert requests(store, lambda one: move(context(one))) - loads == Counter(rename=100)
@@ -71,8 +73,8 @@ def test_what_an_earlier_run_moved_is_proved_and_counted():
     renamed = move(context(store))
     assert (renamed.moved, renamed.proved) == (7, {Proof.MODIFICATION_TIME: 2})
     assert renamed.bytes == 3 * 0 + 3 * 1 + 3 * 2
-    named, _ = resumed(context(store))
-    assert count_by_manifest(named.manifests, renamed.whole) == {0: 3, 1: 3, 2: 3}
+    _, packs = resumed(context(store))
+    assert count_by_pack(packs.packs, renamed.whole) == {0: 9}
 
 
 def test_names_for_the_marker_are_kept_up_to_a_limit():
@@ -108,7 +110,7 @@ def test_answers_that_are_lost_are_proved_and_no_file_is_missed(error: type[OSEr
     assert len(visible_files(store, "/table")) == 9
 
 
-def test_a_manifest_that_cannot_be_read_again_moves_nothing_of_its_files():
+def test_a_pack_that_cannot_be_read_again_moves_nothing_of_its_files():
     store = with_files(2)
     named, manifests = resumed(context(store))
     fresh = context(WrappedStore(store, before=at("read", PermissionError("denied"))))
@@ -127,40 +129,49 @@ def test_a_cancelled_commit_moves_no_file():
     assert visible_files(store, "/table") == {}
 
 
-@pytest.mark.parametrize("done", [{0: 3, 1: 2}, {0: 3}, {}, {0: 3, 1: 4}])
-def test_another_number_of_files_than_recorded_is_named_by_its_manifest(done: dict[int, int]):
+@pytest.mark.parametrize("done", [{0: 5}, {}, {0: 7}])
+def test_another_number_of_files_than_recorded_is_named_by_its_pack(done: dict[int, int]):
     found = context(with_files(2))
-    named, _ = resumed(found)
-    with pytest.raises(CommitStateUnknownError, match="nothing was cleaned up"):
-        reconcile(found, named, Renamed(done_by_manifest=Counter(done)))
-    reconcile(found, named, Renamed(done_by_manifest=Counter({0: 3, 1: 3})))
-    held = Renamed(done_by_manifest=Counter({0: 3, 1: 2}), held_by_manifest=Counter({1: 1}))
-    reconcile(found, named, held)
+    _, packs = resumed(found)
+    with pytest.raises(CommitStateUnknownError, match=f"{JOB.packs}/.*: names 6 files"):
+        reconcile(found, packs, Renamed(done_by_pack=Counter(done)))
+    reconcile(found, packs, Renamed(done_by_pack=Counter({0: 6})))
+    reconcile(found, packs, Renamed(done_by_pack=Counter({0: 5}), held_by_pack=Counter({0: 1})))
 
 
 WHOLE = [(0, 2), (2, 5), (5, 6)]
-"""Three shards of two manifests with three files each."""
+"""Three shards of two packs with three files each."""
+
+
+def two_packs() -> LoadedManifests:
+    return LoadedManifests(2, (pack_of(3), pack_of(3)), IOStatistics())
 
 
 @pytest.mark.parametrize(
     "wrong",
-    [[], WHOLE[:2], WHOLE[1:], [WHOLE[0], WHOLE[2]], [*WHOLE, WHOLE[1]], [(0, 3), (2, 5), (5, 6)]],
+    [
+        [],
+        WHOLE[:2],
+        WHOLE[1:],
+        [WHOLE[0], WHOLE[2]],
+        [*WHOLE, WHOLE[1]],
+        [(0, 3), (2, 5), (5, 6)],
+        [(0, 1), (0, 1), (2, 3), (3, 6)],
+    ],
 )
 def test_a_shard_that_is_missing_or_counted_twice_is_found(wrong: list[tuple[int, int]]):
-    found = context(with_files(2))
-    named, _ = resumed(found)
+    found = context(MemoryStore())
     with pytest.raises(CommitStateUnknownError, match="names 3 files, but"):
-        reconcile(found, named, Renamed(whole=wrong))
-    reconcile(found, named, Renamed(whole=WHOLE[::-1]))
+        reconcile(found, two_packs(), Renamed(whole=wrong))
+    reconcile(found, two_packs(), Renamed(whole=WHOLE[::-1]))
 
 
 def test_shards_that_are_whole_and_others_are_counted_together():
-    found = context(with_files(2))
-    named, _ = resumed(found)
+    found = context(MemoryStore())
     counted = Counter({0: 1, 1: 2})
-    reconcile(found, named, Renamed(whole=[(0, 2), (5, 6)], done_by_manifest=counted))
+    reconcile(found, two_packs(), Renamed(whole=[(0, 2), (5, 6)], done_by_pack=counted))
     with pytest.raises(CommitStateUnknownError, match="names 3 files, but 4 were moved"):
-        reconcile(found, named, Renamed(whole=WHOLE, done_by_manifest=Counter({1: 1})))
+        reconcile(found, two_packs(), Renamed(whole=WHOLE, done_by_pack=Counter({1: 1})))
 
 
 def old(store: MemoryStore, *names: str) -> list[ReplacedFile]:
@@ -196,9 +207,9 @@ def passes(store, *which: Pass) -> list[Renamed]:
 def test_namesakes_of_old_files_are_held_back_until_all_others_are_in_place():
     store = with_namesakes()
     new, namesakes = passes(store, Pass.NEW, Pass.NAMESAKES)
-    assert (new.moved, new.held_by_manifest.total()) == (4, 2)
-    assert sum(stop - start for start, stop in new.whole) + new.done_by_manifest.total() == 4
-    assert (namesakes.moved, namesakes.held_by_manifest.total()) == (2, 0)
+    assert (new.moved, new.held_by_pack.total()) == (4, 2)
+    assert sum(stop - start for start, stop in new.whole) + new.done_by_pack.total() == 4
+    assert (namesakes.moved, namesakes.held_by_pack.total()) == (2, 0)
     assert set(visible_files(store, "/table").values()) == {b"", b"x"}
 
 

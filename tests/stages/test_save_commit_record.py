@@ -15,7 +15,7 @@ from ray_committer.errors import CommitAbortedError, CommitRecordExistsError, Co
 from ray_committer.job_files.commit_record import load_commit_record
 from ray_committer.job_files.job_state import Seen, StateChangedError, advance
 from ray_committer.options import CommitOptions
-from ray_committer.protocol.record import CommitRecord, ManifestRef, ReplacedFile, encode
+from ray_committer.protocol.record import CommitRecord, ReplacedFile, encode
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.save_commit_record import (
     refuse_aborted,
@@ -32,6 +32,7 @@ from tests.stages.support import (
     bring_to,
     context,
     do_at,
+    pack_of,
     record_of,
     requests,
     seen_in,
@@ -56,8 +57,8 @@ def test_a_committer_that_another_overtakes_finishes_what_that_has_recorded(
     assert tree() == {"a": "x", "b": "y"}
 
 
-REF = ManifestRef("task-manifest.json", 1, "00", 1, 1)
-OWN, OTHER = record_of((REF,), nonce="own"), record_of((REF,), nonce="other")
+REF = pack_of(1, 1)
+OWN, OTHER = record_of([REF], nonce="own"), record_of([REF], nonce="other")
 Stores = Callable[[], MemoryStore]
 
 
@@ -80,17 +81,17 @@ def load(store) -> CommitRecord:
 
 
 @kinds
-@pytest.mark.parametrize("manifests", [0, 1, 500])
-def test_the_record_that_was_saved_is_the_one_that_is_read(kind: Stores, manifests: int):
-    store, record = declared(kind), record_of((REF,) * manifests)
+@pytest.mark.parametrize("packs", [0, 1, 500])
+def test_the_record_that_was_saved_is_the_one_that_is_read(kind: Stores, packs: int):
+    store, record = declared(kind), record_of([REF] * packs)
     assert save(store, record) == seen_in(store)
     assert (state_of(store).phase, state_of(store).record) == (Phase.RECORDED, record.nonce)
     assert load(store) == record
 
 
-@pytest.mark.parametrize("manifests", [0, 1, 500])
-def test_a_record_is_saved_by_one_write_and_one_change_of_the_state(manifests: int):
-    store, record = declared(), record_of((REF,) * manifests)
+@pytest.mark.parametrize("packs", [0, 1, 500])
+def test_a_record_is_saved_by_one_write_and_one_change_of_the_state(packs: int):
+    store, record = declared(), record_of([REF] * packs)
     seen = seen_in(store)
     assert requests(store, lambda one: save(one, record, seen=seen)) == Counter(write=1, advance=1)
     assert requests(store, lambda one: load_commit_record(one, JOB, state_of(store))) == Counter(read=1)

@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 from ray_committer import CommitOptions
-from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.success import SuccessData, decode_success
 from ray_committer.stages.save_success_file import save_success_file, write_success_file
 from ray_committer.testing import MemoryStore, WrappedStore, run_commit
 from ray_committer.testing.harness import put_file
-from tests.stages.support import JOB, NOW, at, context, files_of, record_of, requests, with_job
+from tests.stages.support import JOB, NOW, at, context, files_of, pack_of, record_of, requests, with_job
 
 
 def test_no_marker_is_written_when_that_is_switched_off(store, write_job, dest: Path):
@@ -22,7 +21,7 @@ def test_no_marker_is_written_when_that_is_switched_off(store, write_job, dest: 
     assert not (dest / "_SUCCESS").exists()
 
 
-RECORD = record_of((ManifestRef("task-manifest.json", 1, "", 2, 30),))
+RECORD = record_of([pack_of(2, 30)])
 NAMES = ["memory://test/table/a", "memory://test/table/b"]
 
 

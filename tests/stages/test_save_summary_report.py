@@ -17,14 +17,13 @@ from ray_committer.errors import (
 )
 from ray_committer.events import Event, Notice
 from ray_committer.jobs import open_job
-from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.success import SuccessData, decode_success
 from ray_committer.stages.save_summary_report import save_abort_report, save_summary_report
 from ray_committer.testing import WrappedStore, fail_at, run_commit
 from tests.cli.commands import run
-from tests.stages.support import WHEN, at, context, each_crash, record_of, requests, with_job
+from tests.stages.support import WHEN, at, context, each_crash, pack_of, record_of, requests, with_job
 
-RECORD = record_of((ManifestRef("task-manifest.json", 1, "", 2, 30),))
+RECORD = record_of([pack_of(2, 30)])
 NAMES = ["memory://test/table/a", "memory://test/table/b"]
 REPORTS = CommitOptions(summary_directory="/reports")
 REPORT = "/reports/summary-job_1.json"

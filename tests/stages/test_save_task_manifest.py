@@ -19,7 +19,7 @@ from ray_committer.protocol.manifest import (
     digest,
     encode_manifest,
 )
-from ray_committer.protocol.record import ManifestRef, encode
+from ray_committer.protocol.record import encode
 from ray_committer.protocol.state import Phase, new_state
 from ray_committer.stages.save_task_manifest import LOOKS, save_task_manifest
 from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, WrappedStore
@@ -233,7 +233,7 @@ def test_a_manifest_that_was_frozen_in_time_is_committed_although_its_task_looks
 def test_who_looks_while_the_job_is_cleaned_up_is_not_told_that_it_was_too_late(real: bool):
     """Its manifest was committed, but what shows that is gone already."""
     store = with_job(real_directories=real)
-    record = record_of(manifests=[ref_of(1)])
+    record = record_of(digests=[digest_of(1)])
 
     def commit() -> None:
         if real:
@@ -263,23 +263,21 @@ def test_a_manifest_that_was_committed_although_its_task_had_no_answer_is_not_to
     assert store.read(f"{JOB.frozen}/{saved.manifest}") == saved.text
 
 
-def ref_of(files: int) -> ManifestRef:
-    data = encode_manifest(manifest_of(files))
-    name = f"{TASK}-manifest.json"
-    return ManifestRef(name, len(data), digest(data), files, sum(range(files)))
+def digest_of(files: int) -> str:
+    return digest(encode_manifest(manifest_of(files)))
 
 
 def test_where_directories_are_not_renamed_the_record_says_whether_a_manifest_counts():
-    """It was copied before the record, and its task looks later."""
+    """Its entries are in a pack, and its task looks later."""
     store = with_job(real_directories=False)
-    record = record_of(manifests=[ref_of(1)])
+    record = record_of(digests=[digest_of(1)])
     recorded = do_at("replace", lambda: bring_to(store, Phase.RECORDED, record=record))
-    assert save_files(WrappedStore(store, after=recorded)).digest == ref_of(1).digest
+    assert save_files(WrappedStore(store, after=recorded)).digest == digest_of(1)
 
 
 def test_where_directories_are_not_renamed_a_manifest_that_the_record_does_not_name_is_too_late():
     store = with_job(real_directories=False)
-    record = record_of(manifests=[ref_of(2)])
+    record = record_of(digests=[digest_of(2)])
     recorded = do_at("replace", lambda: bring_to(store, Phase.RECORDED, record=record))
     with pytest.raises(CommitRecordExistsError, match="too late"):
         save_files(WrappedStore(store, after=recorded), attempts=5)
@@ -304,7 +302,7 @@ def test_while_the_job_is_declared_a_task_waits_for_what_becomes_of_it(
         if then == "recorded with it":
             if real:
                 freeze(store)
-            record = record_of(manifests=[ref_of(1)])
+            record = record_of(digests=[digest_of(1)])
             store.write(JOB.content(record.nonce), encode(record))
             advance(store, JOB, seen, Phase.RECORDED, record.nonce)
         else:
@@ -326,7 +324,7 @@ def test_a_declaration_that_is_withdrawn_between_two_requests_of_a_look_is_no_re
         WrappedStore(store, after=do_at("replace", lambda: bring_to(store, Phase.DECLARED))),
         after=do_after_look(store, lambda: withdraw(store)),
     )
-    assert save_files(declared).digest == ref_of(1).digest
+    assert save_files(declared).digest == digest_of(1)
 
 
 def do_after_look(store: MemoryStore, action: Callable[[], None]) -> Callable[[StoreCall], None]:

@@ -480,11 +480,7 @@ def test_a_set_up_beside_the_clean_up_of_another_job_makes_its_directory_again()
     store, removed = MemoryStore(), iter(range(3))
 
     def clean_up(call: StoreCall) -> None:
-        if (
-            call.operation == "mkdirs"
-            and call.paths[0] == JOB.directory
-            and next(removed, None) is not None
-        ):
+        if call.operation == "mkdirs" and call.paths[0] == JOB.packs and next(removed, None) is not None:
             raise FileNotFoundError(call.paths[0])
 
     setup_job(WrappedStore(store, before=clean_up), JOB)

@@ -9,29 +9,29 @@ import pytest
 
 from ray_committer.errors import CommitCancelledError
 from ray_committer.options import CommitOptions
-from ray_committer.protocol.record import ManifestRef, ReplacedFile
+from ray_committer.protocol.record import ReplacedFile
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.sync_to_disk import sync_destinations, sync_manifests, sync_replaced
+from ray_committer.stages.sync_to_disk import sync_destinations, sync_packs, sync_replaced
 from ray_committer.testing import MemoryStore, WrappedStore
 from ray_committer.testing.harness import put_file
-from tests.stages.support import JOB, WHEN, SyncedStore, at, context, record_of, requests
+from tests.stages.support import JOB, WHEN, SyncedStore, at, context, pack_of, record_of, requests
 
 DURABLE = CommitOptions(durable=True)
 ABOVE = ["/table", "/table/_temporary", "/table/_temporary/job_1", JOB.directory]
 
 
-def written(manifests: int = 3, partitions: int = 3) -> SyncedStore:
+def written(packs: int = 3, partitions: int = 3) -> SyncedStore:
     store = SyncedStore()
-    store.mkdirs(JOB.frozen)
-    for number in range(manifests):
-        store.write(f"{JOB.frozen}/{number}", b"x")
+    store.mkdirs(JOB.packs)
+    for number in range(packs):
+        store.write(f"{JOB.packs}/{number}", b"x")
     for number in range(partitions):
         put_file(store, f"/table/p={number}/q=1/old", b"x")
     return store
 
 
-def force_manifests(found: JobContext, manifests: int = 3) -> None:
-    sync_manifests(found, [ManifestRef(str(number), 1, "", 1, 1) for number in range(manifests)])
+def force_packs(found: JobContext, packs: int = 3) -> None:
+    sync_packs(found, [pack_of(1, 1, str(number)) for number in range(packs)])
 
 
 def force_destinations(found: JobContext, partitions: int = 3) -> None:
@@ -50,7 +50,7 @@ def force_replaced(found: JobContext, partitions: int = 3) -> None:
     sync_replaced(found, record_with_old(partitions))
 
 
-STEPS: list[Callable[..., None]] = [force_manifests, force_destinations, force_replaced]
+STEPS: list[Callable[..., None]] = [force_packs, force_destinations, force_replaced]
 steps = pytest.mark.parametrize("step", STEPS)
 
 
@@ -64,13 +64,13 @@ def test_a_store_whose_answer_means_that_it_is_safe_is_forced_to_nothing(step: C
     assert requests(MemoryStore(), lambda one: step(context(one, DURABLE))) == Counter()
 
 
-@pytest.mark.parametrize("manifests", [0, 1, 50])
-def test_each_manifest_is_forced_before_the_names_that_lead_to_it(manifests: int):
-    store = written(manifests)
-    force_manifests(context(store, DURABLE), manifests)
-    assert store.synced[:manifests] == [f"{JOB.frozen}/{number}" for number in range(manifests)]
-    assert store.synced[manifests] == JOB.frozen
-    assert sorted(store.synced[manifests + 1 :]) == ABOVE
+@pytest.mark.parametrize("packs", [0, 1, 50])
+def test_each_pack_is_forced_before_the_names_that_lead_to_it(packs: int):
+    store = written(packs)
+    force_packs(context(store, DURABLE), packs)
+    assert store.synced[:packs] == [f"{JOB.packs}/{number}" for number in range(packs)]
+    assert store.synced[packs] == JOB.packs
+    assert sorted(store.synced[packs + 1 :]) == ABOVE
 
 
 @pytest.mark.parametrize("partitions", [0, 1, 20])

@@ -103,7 +103,7 @@ def test_a_removal_leaves_nothing_of_the_job_and_all_of_others(store: MemoryStor
     before = store.files()
     seen = ended(store)
     put_file(store, join(JOB.state, "heartbeat.json"), b"{}")
-    put_file(store, join(JOB.frozen, "copy"), b"{}")
+    put_file(store, join(JOB.packs, "pack"), b"{}")
     put_file(store, join(JOB.directory, "undone", "0-0"), b"taken back")
     assert remove(store, seen) is True
     assert store.files() == before

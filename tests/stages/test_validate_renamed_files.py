@@ -182,7 +182,7 @@ def moved(tasks: int = 3, files: int = 2) -> MemoryStore:
 
 
 def compare(found: JobContext) -> int:
-    return validate_renamed_files(found, resumed(found)[1].manifests)
+    return validate_renamed_files(found, resumed(found)[1].packs)
 
 
 def cost(store: MemoryStore, expect: Any = None) -> Counter[str]:
@@ -218,9 +218,9 @@ def test_what_is_held_back_is_not_compared_and_not_missed():
     store.write("/table/p=1/f0", b"the old file, which a new one is to replace")
     found = context(store)
     _, manifests = resumed(found)
-    assert validate_renamed_files(found, manifests.manifests, ["/table/p=1/f0"]) == 5
+    assert validate_renamed_files(found, manifests.packs, ["/table/p=1/f0"]) == 5
     with pytest.raises(ValidationError, match="/table/p=1/f0"):
-        validate_renamed_files(found, manifests.manifests)
+        validate_renamed_files(found, manifests.packs)
 
 
 def test_files_of_others_beside_those_of_the_job_are_not_a_difference():
@@ -244,4 +244,4 @@ def test_a_cancelled_comparison_is_not_a_difference():
     _, manifests = resumed(found)
     found.cancelled.cancel()
     with pytest.raises(CommitCancelledError):
-        validate_renamed_files(found, manifests.manifests)
+        validate_renamed_files(found, manifests.packs)

@@ -16,7 +16,7 @@ from ray_committer.errors import (
     TableLogGapError,
     TableLogGoneError,
 )
-from ray_committer.places.settle import ATTEMPTS
+from ray_committer.limits.settle import ATTEMPTS
 from ray_committer.protocol.table_entry import TableClaim, TableDefinition, encode_content
 from ray_committer.protocol.table_paths import BLOCK, TablePlaces
 from ray_committer.stores.base import StoreOperations, StoreSpec

@@ -11,7 +11,6 @@ from ray_committer.errors import PathError, PreflightError
 from ray_committer.protocol.actions import Rename
 from ray_committer.protocol.manifest import FileEntry, TaskManifest
 from ray_committer.protocol.recovery import Expectation
-from ray_committer.protocol.sidecar import FileIdentity
 from ray_committer.testing import MemoryStore, run_commit
 from ray_committer.work.entries import check_directory, check_entry, entries, store_path
 from tests.stages.manifests import edit, refused, set_dest
@@ -58,22 +57,10 @@ def test_each_entry_has_the_paths_and_the_evidence_of_the_manifest(files: int):
     ]
 
 
-@pytest.mark.parametrize(("low", "high"), [(0, 10), (3, 5), (9, None), (5, 5), (0, 99)])
-def test_a_range_is_that_part_of_all_entries(low: int, high: int | None):
-    whole = list(entries(manifest(10), SPEC))
-    assert list(entries(manifest(10), SPEC, low, high)) == whole[low:high]
-
-
 def test_the_version_is_the_etag_where_the_store_says_so():
     found = entries(manifest(2), SPEC, etag_is_version=True)
     assert [entry.version for entry in found] == ["e0", "e1"]
     assert [entry.version for entry in entries(manifest(2), SPEC)] == [None, None]
-
-
-def test_what_was_saved_of_the_files_counts_more_than_the_manifest():
-    saved = [FileIdentity(f"v{n}", f"saved{n}") for n in range(4)]
-    (found,) = entries(manifest(4), SPEC, 2, 3, identities=saved)
-    assert (found.version, found.expected) == ("v2", Expectation(2, "saved2"))
 
 
 @pytest.mark.parametrize(

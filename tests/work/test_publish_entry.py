@@ -9,13 +9,14 @@ import pytest
 
 from ray_committer.errors import CommitConflictError, CommitStateUnknownError
 from ray_committer.protocol.manifest import decode_manifest
+from ray_committer.protocol.pack import Entry
 from ray_committer.protocol.record import ReplacedFile
 from ray_committer.protocol.recovery import Proof
 from ray_committer.stages.rename_files import publish_entry
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore, Rename
 from ray_committer.testing import LinkingStore, SimulatedCrash, StoreCall, WrappedStore
-from ray_committer.work.entries import Entry, OldFileStaysError, entries
+from ray_committer.work.entries import OldFileStaysError, entries
 from tests.stages.support import at
 
 

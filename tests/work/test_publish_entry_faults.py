@@ -8,13 +8,13 @@ import pytest
 
 from ray_committer.errors import CommitConflictError, CommitStateUnknownError, ThrottledError
 from ray_committer.protocol.actions import Rename
+from ray_committer.protocol.pack import Entry
 from ray_committer.protocol.paths import parent
 from ray_committer.protocol.record import ReplacedFile
 from ray_committer.protocol.recovery import Expectation, Proof
 from ray_committer.stages.rename_files import publish_entry
 from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore
 from ray_committer.testing.harness import put_file
-from ray_committer.work.entries import Entry
 from tests.stages.support import at, do_at, requests
 
 SOURCE, DEST = "/table/_temporary/tasks/a", "/table/p=1/a"

@@ -11,8 +11,7 @@ import pytest
 
 from ray_committer.errors import ManifestError, TaskCommitError
 from ray_committer.protocol.actions import CompleteUpload, predict_etag
-from ray_committer.protocol.manifest import FileEntry, TaskManifest, digest, encode_manifest
-from ray_committer.protocol.sidecar import copy_name
+from ray_committer.protocol.manifest import FileEntry, TaskManifest, copy_name, digest, encode_manifest
 from ray_committer.stores import parts
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.parts import part_bytes

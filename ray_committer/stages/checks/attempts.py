@@ -16,8 +16,8 @@ from functools import partial
 from ray_committer.errors import IncompleteJobError, mark, some_of
 from ray_committer.job_files.commands import commit_command
 from ray_committer.protocol.hidden_names import is_passed_over
+from ray_committer.protocol.manifest import ManifestRef
 from ray_committer.protocol.paths import STAGED, STAGED_ROOT, join
-from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.staging import (
     is_staged,
     numbers_of,

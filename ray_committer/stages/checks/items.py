@@ -12,30 +12,29 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ray_committer.errors import PreflightError, mark, some_of
+from ray_committer.protocol.pack import Pack
 from ray_committer.protocol.paths import join, parent
-from ray_committer.protocol.record import ManifestRef, ReplacedFile
+from ray_committer.protocol.record import ReplacedFile
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.context import JobContext
 from ray_committer.tables.file_sets import each_file
-from ray_committer.work.batches import batches
-from ray_committer.work.entries import entries
 from ray_committer.work.sources import list_directory
 from ray_committer.work.worker import Worker
 
 
 def most_held(
-    context: JobContext, manifests: Sequence[ManifestRef], before: Sequence[ClaimInFlight] = ()
+    context: JobContext, packs: Sequence[Pack], before: Sequence[ClaimInFlight] = ()
 ) -> int | None:
     """How many names leave room for the files of the job and of the claims `before` it; None: any."""
     limit = context.store.capabilities.max_directory_items
-    files = sum(ref.files for ref in manifests) + sum(pending.claim.files.files for pending in before)
+    files = sum(pack.files for pack in packs) + sum(pending.claim.files.files for pending in before)
     return None if limit is None else limit - files
 
 
 def check_items(
     context: JobContext,
-    manifests: Sequence[ManifestRef],
+    packs: Sequence[Pack],
     directories: Sequence[str],
     held: Mapping[str, int],
     old: Sequence[ReplacedFile],
@@ -48,17 +47,17 @@ def check_items(
     holds more than the limit shows that the store has another limit."""
     # HDFS (`dfs.namenode.fs-limits.max-directory-items`) refuses only the rename that is one too many,
     # when the commit is in the middle: so the names are counted before the record (D5).
-    most, limit = most_held(context, manifests, before), context.store.capabilities.max_directory_items
+    most, limit = most_held(context, packs, before), context.store.capabilities.max_directory_items
     if most is None or limit is None:
         return []
     all_held = Counter(parent(file.path) for file in old) | Counter(held)
     crowded = {path: all_held[path] for path in directories if most < all_held[path] <= limit}
     if not crowded:
         return []
-    # Only directories that are nearly full are worth another pass over all manifests.
-    work = partial(_added_by_batch, directories=frozenset(crowded), namesakes=namesakes)
+    # Only directories that are nearly full are worth another pass over all packs.
+    work = partial(_added_by_pack, directories=frozenset(crowded), namesakes=namesakes)
     added: Counter[str] = Counter()
-    for counted in context.executor.run(work, batches(context.executor, manifests)):
+    for counted in context.executor.run(work, packs):
         added.update(counted)
     rooms = {path: _Room(crowded[path]) for path in added}
     rooms |= _with_claims(context, before, rooms.keys())
@@ -116,17 +115,10 @@ def _with_claims(
     return rooms
 
 
-def _added_by_batch(
-    worker: Worker,
-    refs: tuple[ManifestRef, ...],
-    *,
-    directories: frozenset[str],
-    namesakes: frozenset[str],
+def _added_by_pack(
+    worker: Worker, pack: Pack, *, directories: frozenset[str], namesakes: frozenset[str]
 ) -> Counter[str]:
-    """Work: count the new names that the files of some manifests add to these `directories`."""
-    added: Counter[str] = Counter()
-    for ref in refs:
-        loaded = entries(worker.recorded(ref).manifest, worker.store.spec)
-        above = (parent(entry.dest) for entry in loaded if entry.dest not in namesakes)
-        added.update(path for path in above if path in directories)
-    return added
+    """Work: count the new names that the files of a pack add to these `directories`."""
+    loaded = worker.packs.entries(pack)
+    above = (parent(entry.dest) for entry in loaded if entry.dest not in namesakes)
+    return Counter(path for path in above if path in directories)

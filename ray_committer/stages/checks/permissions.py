@@ -13,11 +13,9 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from ray_committer.errors import SHOWN, PreflightError, mark, some_of
+from ray_committer.protocol.pack import Pack
 from ray_committer.protocol.paths import parent
-from ray_committer.protocol.record import ManifestRef
 from ray_committer.stages.context import JobContext
-from ray_committer.work.batches import batches
-from ray_committer.work.entries import entries
 from ray_committer.work.worker import Worker
 
 _Group = tuple[str, tuple[str, ...]]
@@ -57,13 +55,12 @@ def _look_at(worker: Worker, group: _Group) -> _Found:
     return len(files) if directory in reasons else len(reasons), texts
 
 
-def check_links(context: JobContext, manifests: Sequence[ManifestRef]) -> list[PreflightError]:
+def check_links(context: JobContext, packs: Sequence[Pack]) -> list[PreflightError]:
     """The error, if any, that names the files that this user has no permission to link.
     `StoreRefusedError` if nothing can be linked. Where renames need no link, the check costs nothing."""
     if not context.store.links_files(context.job.directory):
         return []
-    groups = context.executor.run(_denied_in_batch, batches(context.executor, manifests))
-    denied = sorted((batch for group in groups for batch in group), key=lambda batch: batch[1])
+    denied = sorted(context.executor.run(_denied, packs), key=lambda part: part[1])
     files = sum(count for count, _ in denied)
     if not files:
         return []
@@ -77,12 +74,7 @@ def check_links(context: JobContext, manifests: Sequence[ManifestRef]) -> list[P
     return [error]
 
 
-def _denied_in_batch(worker: Worker, refs: tuple[ManifestRef, ...]) -> list[_Found]:
-    """Work: the files of some manifests that this process has no permission to link."""
-
-    def look(ref: ManifestRef) -> _Found:
-        loaded = entries(worker.recorded(ref).manifest, worker.store.spec)
-        denied = worker.store.denied_links([entry.source for entry in loaded])
-        return len(denied), sorted(denied)[:SHOWN]
-
-    return [denied for denied in worker.map(look, refs) if denied[0]]
+def _denied(worker: Worker, pack: Pack) -> _Found:
+    """Work: the files of a pack that this process has no permission to link."""
+    denied = worker.store.denied_links([entry.source for entry in worker.packs.entries(pack)])
+    return len(denied), sorted(denied)[:SHOWN]

@@ -21,8 +21,8 @@ from ray_committer.executors.directories import Directories
 from ray_committer.places.choose import needed
 from ray_committer.protocol.fingerprints import fingerprint, fingerprints
 from ray_committer.protocol.hidden_names import first_visible
+from ray_committer.protocol.pack import Pack
 from ray_committer.protocol.paths import ancestors, is_inside, is_within, parent, temporary_directory
-from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.table_paths import DIRECTORY
 from ray_committer.protocol.table_state import ClaimInFlight
 from ray_committer.stages.checks.find_destinations import find_destinations
@@ -75,7 +75,7 @@ class Destinations:
 
 def check_destinations(
     context: JobContext,
-    manifests: Sequence[ManifestRef],
+    packs: Sequence[Pack],
     directories: Iterable[str],
     roots: ModeRoots,
     known: KnownDirectories,
@@ -89,14 +89,14 @@ def check_destinations(
     empty = frozenset(roots.empty) - known.new
     is_cheap = context.store.capabilities.listing_is_cheap
     listed = sorted(wanted | empty if is_cheap else empty)
-    most = most_held(context, manifests, before)
+    most = most_held(context, packs, before)
     work = partial(_look, directories=context.executor.directories, most=most, empty=empty)
     looks = list(context.run_batches(work, listed))
     suspects = {status.path: status for places in looks for status in places.suspects}
     # A directory can hold millions of names: eight bytes of each that the job may need are compared
-    # first, and only these paths are asked for in the manifests.
+    # first, and only these paths are asked for in the packs.
     marks = frozenset(map(fingerprint, suspects))
-    paths = {path for path, _ in find_destinations(context, manifests, marks)} if marks else set()
+    paths = {path for path, _ in find_destinations(context, packs, marks)} if marks else set()
     tables = {path for places in looks for path in places.tables} - {context.job.destination}
     # Where a listing is not cheap, all directories that are needed were asked for by their paths.
     shown = needed(context.store, () if is_cheap else known.shown)

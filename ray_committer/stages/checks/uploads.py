@@ -16,13 +16,11 @@ from hashlib import blake2b
 
 from ray_committer.protocol.actions import CompleteUpload, Place
 from ray_committer.protocol.fingerprints import WIDTH, common, fingerprint, fingerprints
-from ray_committer.protocol.paths import join
-from ray_committer.protocol.record import ManifestRef
+from ray_committer.protocol.pack import Pack
 from ray_committer.stages.checks.sources import sources_error
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.uploads import PendingUpload, upload_pages
 from ray_committer.work.complete_entry import place_of
-from ray_committer.work.entries import entries
 from ray_committer.work.sources import WrongSources, wrong_sources
 from ray_committer.work.worker import Worker
 
@@ -37,30 +35,30 @@ KEPT = 1_000_000
 Tally = tuple[int, int]
 NOTHING: Tally = (0, 0)
 
-Marks = tuple[ManifestRef, bytes]
-"""A manifest and the fingerprints of its uploads, in their order."""
 
-
-def check_uploads(
-    context: JobContext, manifests: Sequence[ManifestRef], allowed_roots: Sequence[str] = ()
-) -> None:
+def check_uploads(context: JobContext, packs: Sequence[Pack], allowed_roots: Sequence[str] = ()) -> None:
     """`ManifestError` names uploads of a job that are gone; nothing is done on a store with renames."""
     roots = context.output.uploading((context.job.destination, *allowed_roots))
-    if not roots or not any(ref.files for ref in manifests):
+    if not roots or not any(pack.files for pack in packs):
         return
     there = _list(context, roots, KEPT)
     # Equal numbers and equal sums of fingerprints: to hide one aborted upload, another one would need to
     # have a name with the same 16 bytes. Most commits end here.
-    if there.tally == _tally_of_job(context, manifests):
+    if there.tally == reduce(_sum, context.run(_tally_of_pack, packs), NOTHING):
         _warn(context, any_is_old=bool(there.old))
         return
     listed = there.marks if there.marks is not None else _list(context, roots, None).marks or b""
-    looked = list(_looked_for(context, manifests, listed, there.old))
-    _warn(context, any_is_old=any(are_old for _, _, are_old in looked))
-    unlisted = [(ref, missing) for ref, missing, _ in looked if missing]
-    gone_in_batch = partial(_gone_in_batch, is_adopted=context.is_adopted)
-    if wrong := [group for groups in context.run_batches(gone_in_batch, unlisted) for group in groups]:
-        raise sources_error(sorted(wrong, key=lambda group: group.manifest))
+    wrong, any_is_old = list[WrongSources](), False
+    for pack, marks in zip(packs, _marks_of(context, packs), strict=True):
+        each = [marks[at : at + WIDTH] for at in range(0, len(marks), WIDTH)]
+        known = common([listed], marks)
+        any_is_old = any_is_old or not there.old.isdisjoint(each)
+        unlisted = [(pack, index) for index, mark in enumerate(each) if mark not in known]
+        gone = partial(_gone_in_batch, is_adopted=context.is_adopted)
+        wrong += [group for group in context.run_batches(gone, unlisted) if group is not None]
+    _warn(context, any_is_old=any_is_old)
+    if wrong:
+        raise sources_error(context.job, wrong)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +123,8 @@ def _warn(context: JobContext, *, any_is_old: bool) -> None:
         context.notice_once(_WARNING.format(url=context.url))
 
 
-def _tally_of_job(context: JobContext, manifests: Sequence[ManifestRef]) -> Tally:
-    return reduce(_sum, context.run_batches(_tally_of_batch, manifests), NOTHING)
-
-
-def _tally_of_batch(worker: Worker, refs: tuple[ManifestRef, ...]) -> Tally:
-    tallies = worker.map(lambda ref: _tally(map(_name_of, _uploads(worker, ref))), refs)
-    return reduce(_sum, tallies, NOTHING)
+def _tally_of_pack(worker: Worker, pack: Pack) -> Tally:
+    return _tally(map(_name_of, _uploads(worker, pack)))
 
 
 def _tally(names: Iterable[str]) -> Tally:
@@ -144,33 +137,30 @@ def _sum(left: Tally, right: Tally) -> Tally:
     return left[0] + right[0], left[1] + right[1]
 
 
-def _looked_for(
-    context: JobContext, manifests: Sequence[ManifestRef], listed: bytes, old: frozenset[bytes]
-) -> Iterator[tuple[ManifestRef, frozenset[bytes], bool]]:
-    """The manifests, each with its uploads that were not listed, and whether another one is `old`."""
-    for batch in context.run_batches(_marks_of_batch, manifests):
-        there = common([listed], b"".join(marks for _, marks in batch))
-        for ref, marks in batch:
-            each = frozenset(marks[at : at + WIDTH] for at in range(0, len(marks), WIDTH))
-            yield ref, each - there, not each.isdisjoint(old)
+def _marks_of(context: JobContext, packs: Sequence[Pack]) -> Iterator[bytes]:
+    """The fingerprints of the uploads in each pack, in order."""
+    for pack in packs:
+        yield from context.run(_marks_of_pack, [pack])
 
 
-def _marks_of_batch(worker: Worker, refs: tuple[ManifestRef, ...]) -> list[Marks]:
-    return list(worker.map(lambda ref: (ref, b"".join(map(_mark, _uploads(worker, ref)))), refs))
+def _marks_of_pack(worker: Worker, pack: Pack) -> bytes:
+    return fingerprints(map(_name_of, _uploads(worker, pack)))
 
 
 def _gone_in_batch(
-    worker: Worker, batch: tuple[tuple[ManifestRef, frozenset[bytes]], ...], *, is_adopted: bool
-) -> list[WrongSources]:
-    """Work: the uploads of a batch that the store does not have, after all."""
+    worker: Worker, batch: tuple[tuple[Pack, int], ...], *, is_adopted: bool
+) -> WrongSources | None:
+    """Work: which of some uploads of a pack the store does not have, after all."""
+    uploads = list(_uploads(worker, batch[0][0]))
+    look = partial(_look_at, worker, is_adopted=is_adopted)
+    described = worker.map(look, [uploads[index] for _, index in batch])
+    return wrong_sources(list(described))
 
-    def look(item: tuple[ManifestRef, frozenset[bytes]]) -> WrongSources | None:
-        ref, wanted = item
-        suspects = [entry for entry in _uploads(worker, ref) if _mark(entry) in wanted]
-        described = [(entry, _is_gone(worker, entry, is_adopted=is_adopted)) for entry in suspects]
-        return wrong_sources(join(worker.job.manifests, ref.name), described)
 
-    return [wrong for wrong in worker.map(look, batch) if wrong is not None]
+def _look_at(
+    worker: Worker, upload: CompleteUpload, *, is_adopted: bool
+) -> tuple[CompleteUpload, str | None]:
+    return upload, _is_gone(worker, upload, is_adopted=is_adopted)
 
 
 def _is_gone(worker: Worker, upload: CompleteUpload, *, is_adopted: bool) -> str | None:
@@ -181,13 +171,9 @@ def _is_gone(worker: Worker, upload: CompleteUpload, *, is_adopted: bool) -> str
     return f"its upload {upload.id} is gone: completed or aborted by another program or a rule"
 
 
-def _uploads(worker: Worker, ref: ManifestRef) -> list[CompleteUpload]:
-    loaded = entries(worker.recorded(ref).manifest, worker.store.spec)
-    return [entry for entry in loaded if isinstance(entry, CompleteUpload)]
-
-
-def _mark(upload: CompleteUpload) -> bytes:
-    return fingerprint(_name_of(upload))
+def _uploads(worker: Worker, pack: Pack) -> Iterator[CompleteUpload]:
+    loaded = worker.packs.entries(pack)
+    return (entry for entry in loaded if isinstance(entry, CompleteUpload))
 
 
 def _name_of(upload: CompleteUpload) -> str:

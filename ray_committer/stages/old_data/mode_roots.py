@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
-from ray_committer.errors import ManifestChangedError, PreflightError, mark
+from ray_committer.errors import PreflightError, mark
+from ray_committer.protocol.pack import Pack
 from ray_committer.protocol.paths import ancestors, is_inside, is_within, parent
-from ray_committer.protocol.record import Claim, ConflictMode, ManifestRef
+from ray_committer.protocol.record import Claim, ConflictMode
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.load_manifests import LoadedManifests, ManifestsChangedError
-from ray_committer.work.entries import entries
+from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.work.worker import Worker
 
 MOST_WRITES = 100
@@ -33,8 +32,8 @@ def roots_of_mode(
     context: JobContext, loaded: LoadedManifests, replaced_roots: tuple[str, ...]
 ) -> ModeRoots:
     """The directories that the job's mode means; with OVERWRITE, the `replaced_roots` if there are any.
-    The partition modes read all manifests. `PreflightError` if a file of the job is in no partition,
-    since the whole destination would be replaced. `ManifestsChangedError` if a task has saved since."""
+    The partition modes read all packs. `PreflightError` if a file of the job is in no partition, since
+    the whole destination would be replaced."""
     destination = context.job.destination
     match context.options.mode:
         case ConflictMode.APPEND:
@@ -44,31 +43,18 @@ def roots_of_mode(
         case ConflictMode.OVERWRITE:
             return ModeRoots(replaced_roots or (destination,))
         case ConflictMode.ERROR_PARTITIONS:
-            return ModeRoots(empty=_find_partitions(context, loaded.manifests))
+            return ModeRoots(empty=_find_partitions(context, loaded.packs))
         case ConflictMode.OVERWRITE_PARTITIONS:
-            return ModeRoots(_find_partitions(context, loaded.manifests))
+            return ModeRoots(_find_partitions(context, loaded.packs))
 
 
-def _find_partitions(context: JobContext, manifests: Sequence[ManifestRef]) -> tuple[str, ...]:
-    partitions: set[str] = set()
-    try:
-        partitions.update(*context.run_batches(_partitions_of_batch, manifests))
-    # Nothing is recorded yet, so a manifest that a task has replaced is no error: the commit loads
-    # again.
-    except ManifestChangedError:
-        raise ManifestsChangedError from None
-    return tuple(sorted(partitions))
+def _find_partitions(context: JobContext, packs: Sequence[Pack]) -> tuple[str, ...]:
+    return tuple(sorted(set[str]().union(*context.run(_partitions_of, packs))))
 
 
-def _partitions_of_batch(worker: Worker, refs: tuple[ManifestRef, ...]) -> set[str]:
-    partitions: set[str] = set()
-    return partitions.union(*worker.map(partial(_partitions_of, worker), refs))
-
-
-def _partitions_of(worker: Worker, ref: ManifestRef) -> set[str]:
-    destination = worker.job.destination
-    partitions: set[str] = set()
-    for entry in entries(worker.recorded(ref).manifest, worker.store.spec):
+def _partitions_of(worker: Worker, pack: Pack) -> set[str]:
+    destination, partitions = worker.job.destination, set[str]()
+    for entry in worker.packs.entries(pack):
         directory = parent(entry.dest)
         if directory == destination or is_inside(destination, directory):
             raise PreflightError(

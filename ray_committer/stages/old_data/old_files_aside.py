@@ -15,8 +15,8 @@ from functools import partial
 
 from ray_committer.errors import CommitStateUnknownError, mark, some_of
 from ray_committer.job_files.job_state import Seen, StateChangedError, read_state
+from ray_committer.limits.settle import settle
 from ray_committer.places.old_files import is_same, restore
-from ray_committer.places.settle import settle
 from ray_committer.protocol.hidden_names import is_of_file_system
 from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.record import CommitRecord, ReplacedFile

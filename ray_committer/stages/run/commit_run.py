@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,6 +22,7 @@ from ray_committer.stages.checks.attempts import listed_attempts, refuse_unsaved
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import Patience, wait_for_committer
 from ray_committer.stages.load_manifests import LoadedManifests, load_manifests, load_unchanged
+from ray_committer.stages.load_packs import collect_packs, load_packs
 from ray_committer.stages.preflight import preflight
 from ray_committer.stages.remove_replaced_files import Removal
 from ray_committer.stages.rename_files import Renamed
@@ -79,7 +80,7 @@ class CommitProgress:
             dashboard=context.executor.dashboard,
             workers=context.executor.workers,
             resumed=self.resumed,
-            manifests=len(record.manifests) if record else 0,
+            manifests=record.tasks if record else 0,
             files=record.files if record else 0,
             bytes=record.bytes if record else 0,
             directories=self.directories,
@@ -142,7 +143,7 @@ class CommitRun:
     loads: int = 0
     """How often the manifests have changed while this run loaded them."""
     loaded: LoadedManifests | None = None
-    """The manifests that the record names."""
+    """The packs that the record names."""
     there: frozenset[str] | None = None
     """The directories that exist, as this run has seen before its record; None if it wrote none."""
     publishing: ExitStack = field(default_factory=ExitStack)
@@ -170,24 +171,31 @@ class CommitRun:
         self.turn = turn_of(self.context, record, is_resumed=not is_own)
 
     def note_loaded(self, record: CommitRecord, loaded: LoadedManifests) -> None:
-        """Note the manifests that the record names."""
+        """Note what the record names."""
         self.loaded = loaded
         self.context.journal.add(loaded.statistics)  # once, however often they were loaded
         resumed = self.progress.resumed
-        self.context.emit(JobLoaded(len(record.manifests), record.files, record.bytes, resumed))
+        self.context.emit(JobLoaded(record.tasks, record.files, record.bytes, resumed))
 
     def load(self, state: JobState, record: CommitRecord | None = None) -> LoadedManifests:
-        """Load the manifests of an open job, or those that a record names."""
+        """Load the manifests of an open job, or the packs that a record names."""
+        if record is not None:
+            return load_packs(self.context, record, self._roots(record.allowed_roots))
         statuses, self.listed = self.listed, None
-        allowed = self.allowed_roots if record is None else record.allowed_roots
         return load_manifests(
             self.context,
-            record,
-            (self.context.job.destination, *allowed),
+            self._roots(self.allowed_roots),
             stamp=state.stamp,
             statuses=statuses,
-            for_table=record is None and state.table is not None,
+            for_table=state.table is not None,
         )
+
+    def collect(self, loaded: LoadedManifests) -> None:
+        """Tell a new coordinator what was loaded of an open job."""
+        collect_packs(self.context, loaded.packs, self._roots(self.allowed_roots))
+
+    def _roots(self, allowed: Sequence[str]) -> tuple[str, ...]:
+        return self.context.job.destination, *allowed
 
     def start_workers(self, *, first_only: bool = False) -> None:
         """Wait for all workers, or the first; a stage where these are processes."""
@@ -228,7 +236,8 @@ def load_open_job(run: CommitRun, current: Seen) -> LoadedManifests:
     with context.stage(names.LOAD_MANIFESTS), listing as attempts:
         loaded = load_unchanged(context, lambda: load_with_coordinator(context, load))
     with context.stage(names.PREFLIGHT):
-        with_coordinator(context, lambda: preflight(context, loaded, run.allowed_roots), load)
+        check = partial(preflight, context, loaded, run.allowed_roots)
+        with_coordinator(context, check, partial(run.collect, loaded))
         refuse_unsaved(context, loaded, attempts)
     if not run.record_only:
         run.start_workers()  # a cluster without room is found before the record

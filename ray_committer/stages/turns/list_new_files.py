@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 from ray_committer.errors import PreflightError, mark
 from ray_committer.protocol import file_list
@@ -26,13 +25,12 @@ from ray_committer.protocol.file_list import (
     unpack,
 )
 from ray_committer.protocol.hidden_names import is_hidden
+from ray_committer.protocol.pack import Entry
 from ray_committer.protocol.paths import ancestors, is_inside, parent
-from ray_committer.protocol.record import CommitRecord, ManifestRef
+from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.stages.context import JobContext
 from ray_committer.tables.file_sets import save_file_lists
-from ray_committer.work.entries import Entry
-from ray_committer.work.sidecars import recorded_entries
 from ray_committer.work.worker import Worker
 
 
@@ -82,12 +80,9 @@ class JoinedFiles:
         self.rest = NO_PACKED
 
 
-def save_new_files(worker: Worker, refs: Sequence[ManifestRef]) -> NewFiles:
-    """List the files of one batch of loaded manifests; save each list that is full. `PreflightError` if
-    a file is outside the destination, because the log cannot name it."""
+def save_new_files(worker: Worker, files: Sequence[ListedFile]) -> NewFiles:
+    """List the files of one batch of loaded manifests; save each list that is full."""
     job = worker.job
-    entries = (entry for ref in refs for entry in recorded_entries(worker, ref))
-    files = list(map(partial(_listed, job.destination), entries))
     full = len(files) - len(files) % file_list.MOST_FILES
     lists = save_file_lists(
         worker.store,
@@ -113,7 +108,8 @@ def relative(destination: str, path: str) -> str:
     return path[len(destination.rstrip("/")) + 1 :]
 
 
-def _listed(destination: str, entry: Entry) -> ListedFile:
+def listed_file(destination: str, entry: Entry) -> ListedFile:
+    """The file of an entry, as the log of a table names it; errors as `relative`."""
     expected = entry.expected
     path = relative(destination, entry.dest)
     return ListedFile(path, expected.size, expected.modified_milliseconds, expected.etag)

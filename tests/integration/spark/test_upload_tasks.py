@@ -18,8 +18,7 @@ from pyspark.sql import SparkSession
 import ray_committer
 from ray_committer import CommitOptions
 from ray_committer.protocol.actions import predict_etag
-from ray_committer.protocol.manifest import FileEntry, decode_manifest, digest
-from ray_committer.protocol.sidecar import copy_name
+from ray_committer.protocol.manifest import FileEntry, copy_name, decode_manifest, digest
 from ray_committer.spark import install, uninstall
 from ray_committer.spark.session import offer
 from tests.integration.spark.tasks import JOB_ID, Job, Task, configuration_with, set_up

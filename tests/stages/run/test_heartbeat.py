@@ -267,7 +267,7 @@ def test_a_run_that_goes_on_with_a_commit_beats_before_it_loads_again(store: Mem
     watched = WrappedStore(store, before=calls.append)
     commit_job(context(watched), read_job(store, JOB))
     beaten = next(one.number for one in calls if one.paths[-1] == JOB.heartbeat)
-    loads = [one.number for one in calls if one.operation == "read" and JOB.frozen in one.paths[0]]
+    loads = [one.number for one in calls if one.operation == "read" and JOB.packs in one.paths[0]]
     assert beaten < min(loads)
 
 

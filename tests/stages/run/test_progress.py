@@ -12,14 +12,13 @@ from ray_committer.limits.ratelimit import LimitStatistics
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.iostatistics import count
-from ray_committer.protocol.record import ManifestRef
 from ray_committer.protocol.recovery import Proof
 from ray_committer.stages.rename_files import Renamed
 from ray_committer.stages.run.commit_run import CommitProgress
 from ray_committer.testing import MemoryStore
-from tests.stages.support import context, record_of
+from tests.stages.support import context, pack_of, record_of
 
-RECORD = record_of((ManifestRef("a", 1, "", 2, 20), ManifestRef("b", 1, "", 3, 30)))
+RECORD = record_of([pack_of(2, 20), pack_of(3, 30)], tasks=7)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +43,7 @@ def test_the_result_counts_by_the_record_and_by_what_this_run_did():
     renamed = Renamed(moved=4, proved=Counter({Proof.ETAG: 1}))
     progress = CommitProgress(RECORD, outcome=Outcome.COMMITTED, directories=2, renamed=renamed)
     result = progress.result(found, None, LimitStatistics(9, 3, lowest=7.0))
-    assert (result.manifests, result.files, result.bytes) == (2, 5, 50)
+    assert (result.manifests, result.files, result.bytes) == (7, 5, 50)
     assert (result.moved, result.proved, result.directories) == (4, {"etag": 1}, 2)
     assert (result.requests, result.throttled, result.lowest_rate, result.retries) == (9, 3, 7.0, 4)
     assert (result.outcome, result.error, result.notices) == (Outcome.COMMITTED, None, ["look at this"])

@@ -1,0 +1,93 @@
+"""The task manifests of a job as a listing shows them, and what is compared of two listings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from operator import attrgetter
+
+import msgspec
+
+from ray_committer.errors import MissingManifestsError, mark
+from ray_committer.job_files.manifests import check_listed, list_manifest_files
+from ray_committer.protocol.paths import MANIFEST_SUFFIX, JobAttempt, is_inside
+from ray_committer.stages.context import JobContext
+from ray_committer.stores.base import FileStatus
+
+MANY_MANIFESTS = 10_000
+"""From this number of manifests, a listing takes megabytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The summary of a listing of manifests: a few bytes, and not some hundred bytes per manifest.
+    `digest` is a sum over all manifests; it differs if any manifest differs. `is_frozen` if no manifest
+    was in the directory where tasks save them."""
+
+    digest: int = 0
+    is_frozen: bool = True
+
+
+class Listed(msgspec.Struct, frozen=True, gc=False):
+    """A manifest in a listing: its file `name`, and its `size` in bytes."""
+
+    name: str
+    size: int
+
+
+def list_manifests(
+    context: JobContext, statuses: Iterable[FileStatus] | None
+) -> tuple[Listing, list[Listed]]:
+    """The job's manifests, sorted by path, in the directory where they are now. `statuses` are all files
+    of that directory, if it was listed already."""
+    try:
+        files = list_manifest_files(context.store, context.job) if statuses is None else statuses
+    except FileNotFoundError as e:
+        raise MissingManifestsError(
+            f"{mark(context.job.manifests)}: is gone, perhaps because another job's clean-up deleted "
+            f"all of {mark(context.job.temporary)}"
+        ) from e
+    counted = list(counted_manifests(files, counted_names(context)))
+    listing, listed = listing_of(context.job, counted), []
+    del files
+    while counted:  # memory holds each manifest once
+        status = counted.pop()
+        listed.append(Listed(status.name, status.size))
+    return listing, sorted(listed, key=attrgetter("name"))
+
+
+def counted_names(context: JobContext) -> frozenset[str] | None:
+    """The names of the manifests that count, if the driver has named the attempts that do and allows
+    others to be there; else None, and all manifests count."""
+    options = context.options
+    if options.committed_tasks is None or not options.ignore_other_attempts:
+        return None
+    return frozenset(task.manifest for task in options.committed_tasks)
+
+
+def counted_manifests(
+    statuses: Iterable[FileStatus], names: frozenset[str] | None
+) -> Iterator[FileStatus]:
+    """Select the manifests that count, by `names`, from `statuses`; each must be a file with content."""
+    for status in statuses:
+        if status.name.endswith(MANIFEST_SUFFIX) and (names is None or status.name in names):
+            check_listed(status)
+            yield status
+
+
+def listing_of(job: JobAttempt, counted: Iterable[FileStatus]) -> Listing:
+    """Summarise listed manifests, which can be in any order."""
+    total, is_frozen = 0, True
+    for status in counted:
+        stamp = (
+            status.name,
+            status.size,
+            status.modified_milliseconds,
+            status.etag,
+            status.file_id,
+            status.version,
+        )
+        total += int.from_bytes(blake2b(repr(stamp).encode(), digest_size=32).digest())
+        is_frozen = is_frozen and is_inside(status.path, job.frozen)
+    return Listing(total, is_frozen)

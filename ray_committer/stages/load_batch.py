@@ -1,0 +1,104 @@
+"""The work of one call of the load: read, parse and check some manifests, and write full packs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from ray_committer.executors.directories import Directories
+from ray_committer.protocol.file_list import ListedFile
+from ray_committer.protocol.iostatistics import IOStatistics, Totals
+from ray_committer.protocol.manifest import ManifestRef
+from ray_committer.protocol.pack import NO_SECTIONS, Pack, Sections
+from ray_committer.protocol.passed_over import PassedOver
+from ray_committer.protocol.paths import join
+from ray_committer.stages.list_manifests import Listed
+from ray_committer.stages.turns.list_new_files import NO_NEW_FILES, NewFiles, listed_file, save_new_files
+from ray_committer.work.load_manifest import LoadedManifest, load_manifest, read_manifest
+from ray_committer.work.packs import PackWriter
+from ray_committer.work.sources import WrongSources, check_sources
+from ray_committer.work.versions import add_versions
+from ray_committer.work.worker import Worker
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedBatch:
+    """The result for one batch of manifests: its full `packs`, and the `rest` of its entries."""
+
+    number: int
+    refs: tuple[ManifestRef, ...]
+    packs: tuple[Pack, ...] = ()
+    rest: Sections = NO_SECTIONS
+    statistics: IOStatistics = IOStatistics()  # noqa: RUF009 - frozen
+    passed_over: PassedOver = PassedOver()  # noqa: RUF009 - frozen
+    fills_destination: bool = False
+    wrong_sources: tuple[WrongSources, ...] = ()
+    new_files: NewFiles = NO_NEW_FILES
+
+
+Batch = tuple[int, tuple[Listed, ...]]
+Load = Callable[[Worker, Listed], tuple[LoadedManifest, WrongSources | None]]
+
+
+def load_batch(
+    worker: Worker,
+    numbered: Batch,
+    *,
+    directories: Directories,
+    load: Load,
+    saves: bool,
+    for_table: bool,
+) -> LoadedBatch:
+    """Work: load some manifests; idempotent. Entries are in packs as soon as a manifest is loaded."""
+    number, batch = numbered
+    writer = PackWriter(worker.store, worker.job, saves=saves)
+    refs, paths, marks = dict[str, ManifestRef](), set[str](), list[bytes]()
+    totals, passed_over = Totals(), PassedOver()
+    wrong_sources, files = list[WrongSources](), list[ListedFile]()
+    for loaded, wrong in worker.map(partial(load, worker), batch):
+        refs[loaded.ref.name] = loaded.ref
+        paths.update(loaded.directories)
+        marks.append(loaded.marks)
+        totals.add(loaded.statistics)
+        if loaded.passed_over.number:
+            passed_over = passed_over.plus(loaded.passed_over)
+        wrong_sources += [] if wrong is None else [wrong]
+        files += (
+            (listed_file(worker.job.destination, entry) for entry in loaded.entries) if for_table else ()
+        )
+        writer.add(loaded.entries, loaded.directories)
+    destination = {worker.job.destination}
+    directories.collect(number, list(paths - destination), b"".join(marks))
+    totals.add(worker.take_statistics())
+    return LoadedBatch(
+        number,
+        tuple(refs[item.name] for item in batch if item.name in refs),
+        rest=writer.rest(),
+        packs=tuple(writer.packs),
+        statistics=totals.statistics,
+        passed_over=passed_over,
+        fills_destination=bool(paths & destination),
+        wrong_sources=tuple(wrong_sources),
+        new_files=save_new_files(worker, files) if for_table else NO_NEW_FILES,
+    )
+
+
+def load_listed(
+    worker: Worker,
+    item: Listed,
+    *,
+    directory: str,
+    roots: tuple[str, ...],
+    stamp: str,
+    checks: bool,
+) -> tuple[LoadedManifest, WrongSources | None]:
+    """Load one listed manifest of a job, and say which of its sources are wrong, if it `checks` them."""
+    path = join(directory, item.name)
+    data = read_manifest(worker, path, item.size)
+    loaded = load_manifest(worker, path, data, roots=roots, stamp=stamp)
+    wrong = check_sources(worker, loaded.entries) if checks else None
+    with_versions = wrong or add_versions(worker, loaded)
+    if isinstance(with_versions, WrongSources):
+        return loaded, with_versions
+    return with_versions, None
