@@ -44,7 +44,7 @@ def read_job(store: StoreOperations, job: JobAttempt) -> JobStatus:
 def as_set_up(store: StoreOperations, job: JobAttempt, known: SetUpHere) -> JobStatus:
     """A job as this process has set it up, without a request; `LinkedPathError` behind a link."""
     _refuse_linked_attempt(store, job)
-    return replace(_with_state(job, known.first), is_remembered=True)
+    return replace(_with_state(job, known.first), is_remembered=True, prepared=known.prepared)
 
 
 def read_job_and_manifests(

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import pickle
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from ray_committer.job_files.job_state import is_job_of
+from ray_committer.job_files.job_state import is_job_of, read_state
+from ray_committer.job_files.job_status import JobStatus
+from ray_committer.job_files.read_job import as_set_up
+from ray_committer.job_files.set_up_here import SetUpHere, new_declaration
 from ray_committer.options import CommittedTask
-from ray_committer.places.choose import output_of
+from ray_committer.places.choose import output_of, places_of
 from ray_committer.places.staged_files import StagedFiles
 from ray_committer.protocol.paths import JobAttempt, join
+from ray_committer.protocol.record import Claim, encode
+from ray_committer.protocol.state import new_nonce
 from ray_committer.stages.abort_task import abort_task
 from ray_committer.stages.commit_task import commit_task
 from ray_committer.stages.setup_task import setup_task
@@ -40,22 +46,35 @@ TOLD = Job("told", {f"p=1/d-{OF_ATTEMPT}": b"d1", f"p=7/d-{OF_SECOND}": b"d7"})
 
 def drive(job: Job, *, has_text: bool) -> Operation:
     """Commit a job as its driver does, which has loaded the results of its tasks before: manifests,
-    if it `has_text`, else their names, as of large ones. Without, other attempts may be there."""
+    if it `has_text`, else their names, as of large ones. Without, other attempts may be there. With
+    texts, it goes on from the state in which it has set the job up, and what it declared beforehand."""
 
     def run(store: StoreOperations, table: str) -> str:
         attempt = job.attempt(table)
         results: Sequence[CommittedTask] = pickle.loads(store.read(results_path(table, job)))
         results = [one if has_text else replace(one, text=None) for one in results]
+        state = _remembered(store, attempt) if has_text else None
         ahead = load_ahead(store, attempt, results)
         options = job.options(table).changed(
             expected_tasks=len(results),
             committed_tasks=tuple(results),
             ignore_other_attempts=not has_text,
         )
-        return run_commit(store, attempt, options, ahead=ahead).outcome.value
+        return run_commit(store, attempt, options, ahead=ahead, state=state).outcome.value
 
     name = f"driver of {job.name} with {'texts' if has_text else 'names'}"
     return Operation(name, job, run, is_commit=True, knows_tasks=True)
+
+
+def _remembered(store: StoreOperations, attempt: JobAttempt) -> JobStatus | None:
+    """What the process knows that has set up the job; None if that is over already."""
+    current = read_state(store, attempt)
+    if current is None:
+        return None
+    claim = Claim([store.real_path(attempt.destination)])
+    prepared = new_declaration(attempt, claim, new_nonce(), None, time.time_ns() // 1_000_000)
+    is_file = not places_of(store).add_content(attempt, prepared.nonce, encode(prepared))
+    return as_set_up(store, attempt, SetUpHere(current, prepared if is_file else None))
 
 
 def retry(job: Job) -> Operation:
