@@ -17,6 +17,8 @@ from ray_committer.protocol.magic_paths import MAGIC, MagicJob, magic_job_of
 from ray_committer.protocol.paths import (
     DOCUMENTED_PREFIX,
     GONE_PREFIX,
+    STAGED,
+    STAGED_ROOT,
     JobAttempt,
     attempt_number,
     job_id_of_directory,
@@ -24,9 +26,11 @@ from ray_committer.protocol.paths import (
     new_job_attempt,
     temporary_directory,
 )
+from ray_committer.protocol.staging import is_staged
 from ray_committer.stores.at_once import MANY, at_once
 from ray_committer.stores.base import FileStatus, StoreOperations, only_there
 from ray_committer.stores.links import linked_path, refuse_links
+from ray_committer.work.sources import list_directory
 
 
 def not_read(error: PermissionError | RayCommitterError, path: str) -> str:
@@ -247,6 +251,24 @@ def list_magic(store: StoreOperations, destination: str) -> list[FileStatus]:
     places = output_of(store).uploading((join(destination, MAGIC),))
     statuses = (status for place in places for status in store.list_prefix(place))
     return [status for status in statuses if status.is_directory]
+
+
+def task_directories(
+    store: StoreOperations, tasks: str, *, anew: bool = False
+) -> tuple[list[str], list[str]]:
+    """The directories in which the tasks of a job write, by their paths: of each attempt its own one,
+    and those that attempts share. What is behind a link is left out; `anew` as `list_directory`."""
+
+    def directories(path: str) -> list[str]:
+        statuses = list_directory(store, path, anew=anew)
+        return [status.path for status in statuses if status.is_directory and not status.is_link]
+
+    above = {join(tasks, STAGED), join(tasks, STAGED_ROOT)}
+    own = directories(tasks)
+    shared = [path for directory in own if directory in above for path in directories(directory)]
+    return [path for path in own if path not in above], [
+        path for path in shared if is_staged(path, tasks)
+    ]
 
 
 def _listed(store: StoreOperations, directory: str) -> Sequence[FileStatus] | None:

@@ -13,6 +13,7 @@ from functools import partial
 from ray_committer.errors import RayCommitterError, failed_request, mark, why
 from ray_committer.job_files.job_state import Seen, delete_state
 from ray_committer.job_files.job_tree import JobTree, list_tree
+from ray_committer.job_files.listing import task_directories
 from ray_committer.job_files.spark_uploads import end_spark_uploads
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import CommitRecord
@@ -22,10 +23,9 @@ from ray_committer.stages.other_jobs.other_attempts import abort_other_attempts
 from ray_committer.stages.sync_to_disk import sync_taken_away
 from ray_committer.stages.take_away import delete_gone, is_still, remove_husk, sweep_all_gone, take_away
 from ray_committer.work.batches import batches, delete_directories
-from ray_committer.work.sources import list_directory
 
-FEW_ATTEMPTS = 32
-"""On any store, one deletion can include this many attempt directories, which are empty by now."""
+FEW_DIRECTORIES = 32
+"""On any store, one deletion can include this many directories of tasks, which are empty by now."""
 
 
 def cleanup_job(context: JobContext, committed: Seen, record: CommitRecord | None) -> bool:
@@ -41,7 +41,8 @@ def cleanup_job(context: JobContext, committed: Seen, record: CommitRecord | Non
         gone = take_away(store, context.job, committed)
         if gone is not None:
             sync_taken_away(context)
-            delete = partial(_delete, context, gone, committed, record.tasks if record else 0)
+            most = record.tasks + record.files if record else 0
+            delete = partial(_delete, context, gone, committed, most)
             above = partial(store.remove_empty_directory, context.job.job_directory)
             context.do_at_once(delete, *([above] if gone != context.job else []))
         remove_empty_parents(context, is_moved=gone not in (None, context.job))
@@ -105,20 +106,21 @@ def _note_failure(context: JobContext, path: str, error: Exception) -> None:
     )
 
 
-def _delete(context: JobContext, gone: JobAttempt, committed: Seen, tasks: int) -> None:
-    _delete_attempts(context, gone, tasks)
+def _delete(context: JobContext, gone: JobAttempt, committed: Seen, most: int) -> None:
+    _delete_task_directories(context, gone, most)
     delete_gone(context.store, gone, committed)
 
 
-def _delete_attempts(context: JobContext, gone: JobAttempt, tasks: int) -> None:
-    """Delete the directories of many task attempts on all workers, where their deletion takes one
-    request per name. Elsewhere a listing of each would gain nothing."""
-    if tasks <= FEW_ATTEMPTS or not context.places.clears_attempts(context.job):
+def _delete_task_directories(context: JobContext, gone: JobAttempt, most: int) -> None:
+    """Delete the directories in which tasks wrote, about `most` of them, on all workers, where their
+    deletion takes one request per name. Elsewhere a listing of each would gain nothing."""
+    if most <= FEW_DIRECTORIES or not context.places.clears_attempts(context.job):
         return
-    listed = list_directory(context.store, gone.tasks)
-    attempts = [status.path for status in listed if status.is_directory and not status.is_link]
-    for _ in context.executor.run(delete_directories, batches(context.executor, attempts)):
-        pass
+    of_attempts, shared = task_directories(context.store, gone.tasks)
+    directories = [*of_attempts, *shared]
+    if len(directories) > FEW_DIRECTORIES:
+        for _ in context.executor.run(delete_directories, batches(context.executor, directories)):
+            pass
 
 
 def remove_empty_parents(context: JobContext, *, is_moved: bool = False) -> None:

@@ -18,7 +18,7 @@ from ray_committer.job_files.others import find_gone
 from ray_committer.protocol.paths import is_inside
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.state import Phase
-from ray_committer.stages.cleanup_job import FEW_ATTEMPTS, cleanup_job, finish_cleanup
+from ray_committer.stages.cleanup_job import FEW_DIRECTORIES, cleanup_job, finish_cleanup
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, fail_at, run_commit, write_job
 from ray_committer.testing.harness import put_file
 from tests.stages.support import (
@@ -32,6 +32,7 @@ from tests.stages.support import (
     record_of,
     requests,
     seen_in,
+    staged_name,
 )
 
 
@@ -114,7 +115,7 @@ FEW_REQUESTS = Counter(move_directory=1, read_state=1, delete_directory=1, remov
 
 
 @pytest.mark.parametrize(
-    ("tasks", "more"), [(0, 0), (1, 0), (FEW_ATTEMPTS, 0), (FEW_ATTEMPTS + 1, FEW_ATTEMPTS + 1)]
+    ("tasks", "more"), [(0, 0), (1, 0), (FEW_DIRECTORIES, 0), (FEW_DIRECTORIES + 1, FEW_DIRECTORIES + 1)]
 )
 def test_few_attempts_go_with_their_parent_and_many_one_by_one(tasks: int, more: int):
     store = committed(tasks)
@@ -125,13 +126,29 @@ def test_few_attempts_go_with_their_parent_and_many_one_by_one(tasks: int, more:
     assert store.list_status("/table") == []
 
 
-@pytest.mark.parametrize(("network", "more"), [(None, 0), ("nfs4", FEW_ATTEMPTS + 1)])
+@pytest.mark.parametrize(
+    ("partitions", "more"),
+    [(1, 0), (FEW_DIRECTORIES - 4, 0), (FEW_DIRECTORIES - 3, FEW_DIRECTORIES + 1)],
+)
+def test_many_directories_that_tasks_shared_go_one_by_one(partitions: int, more: int):
+    """Beside them are those of the two attempts, and two for files of the destination itself."""
+    store, left = MemoryStore(), {task: [staged_name("left", task)] for task in (0, 1)}
+    left[0] += [staged_name(f"p={number}/left") for number in range(partitions)]
+    write_job(store, JOB, {task: dict.fromkeys(names, b"x") for task, names in left.items()})
+    bring_to(store, Phase.COMMITTED)
+    seen, record = seen_in(store), record_of(tasks=FEW_DIRECTORIES + 1)
+    found = requests(store, lambda one: cleanup_job(context(one), seen, record))
+    assert found == FEW_REQUESTS + Counter(delete_directory=more, list_status=3)
+    assert store.list_status("/table") == []
+
+
+@pytest.mark.parametrize(("network", "more"), [(None, 0), ("nfs4", FEW_DIRECTORIES + 1)])
 def test_where_one_request_deletes_all_many_attempts_go_with_their_parent(
     network: str | None, more: int
 ):
-    store = committed(FEW_ATTEMPTS + 1, store=DeletesTrees(network))
+    store = committed(FEW_DIRECTORIES + 1, store=DeletesTrees(network))
     seen = seen_in(store)
-    found = requests(store, lambda one: clean(one, seen, FEW_ATTEMPTS + 1))
+    found = requests(store, lambda one: clean(one, seen, FEW_DIRECTORIES + 1))
     assert found == FEW_REQUESTS + Counter(delete_directory=more, list_status=more > 0)
     assert store.list_status("/table") == []
 
@@ -143,7 +160,7 @@ def test_where_nothing_is_left_there_is_nothing_to_do():
     assert [clean(store, seen), clean(store, seen)] == [True, True]
 
 
-@pytest.mark.parametrize("tasks", [2, FEW_ATTEMPTS + 1])
+@pytest.mark.parametrize("tasks", [2, FEW_DIRECTORIES + 1])
 def test_what_failed_attempts_left_goes_as_well(tasks: int):
     store = committed(tasks)
     put_file(store, f"{JOB.tasks}/attempt_job_1_m_000000_7/left", b"x")
@@ -151,7 +168,7 @@ def test_what_failed_attempts_left_goes_as_well(tasks: int):
     assert store.files() == {}
 
 
-@pytest.mark.parametrize("tasks", [2, FEW_ATTEMPTS + 1])
+@pytest.mark.parametrize("tasks", [2, FEW_DIRECTORIES + 1])
 @pytest.mark.parametrize("when", WHEN)
 @pytest.mark.parametrize("error", [TimeoutError, PermissionError])
 def test_a_deletion_that_fails_is_reported_and_the_next_run_finishes(tasks: int, when: str, error):
@@ -176,7 +193,7 @@ def test_a_worker_that_can_make_no_more_requests_is_reported_like_any_failure():
     assert find_gone(store, JOB, seen.state.stamp) == seen.state
 
 
-@pytest.mark.parametrize("tasks", [2, FEW_ATTEMPTS + 1])
+@pytest.mark.parametrize("tasks", [2, FEW_DIRECTORIES + 1])
 def test_nothing_is_deleted_where_a_job_could_be_set_up_again(tasks: int):
     calls: list[StoreCall] = []
     store = committed(tasks)
@@ -194,7 +211,7 @@ def test_a_job_that_was_set_up_again_under_the_same_id_keeps_every_file():
     assert store.files() == before
 
 
-@pytest.mark.parametrize("tasks", [2, FEW_ATTEMPTS + 1])
+@pytest.mark.parametrize("tasks", [2, FEW_DIRECTORIES + 1])
 def test_where_no_directory_can_be_taken_away_the_state_goes_last_of_all(tasks: int):
     store = committed(tasks, store=MemoryStore(real_directories=False))
     seen = seen_in(store)

@@ -15,11 +15,10 @@ from functools import partial
 
 from ray_committer.errors import IncompleteJobError, mark, some_of
 from ray_committer.job_files.commands import commit_command
+from ray_committer.job_files.listing import task_directories
 from ray_committer.protocol.hidden_names import is_passed_over
 from ray_committer.protocol.manifest import ManifestRef
-from ray_committer.protocol.paths import STAGED, STAGED_ROOT, join
 from ray_committer.protocol.staging import (
-    is_staged,
     numbers_of,
     task_of,
     token_of,
@@ -112,22 +111,12 @@ def _unsaved(context: JobContext, loaded: LoadedManifests, attempts: ListedAttem
 
 
 def _list(store: StoreOperations, tasks: str) -> ListedAttempts:
-    names = _directories(store, tasks)
-    shared = [name for name in (STAGED, STAGED_ROOT) if name in names]
-    staged = [
-        join(tasks, above, name) for above in shared for name in _directories(store, join(tasks, above))
-    ]
-    attempts = ListedAttempts([name for name in names if name not in shared])
-    wanted = [directory for directory in staged if is_staged(directory, tasks)]
-    for tokens_and_paths in streamed(store, partial(_tokens, store), wanted):
+    of_attempts, shared = task_directories(store, tasks, anew=True)
+    attempts = ListedAttempts([directory.rpartition("/")[2] for directory in of_attempts])
+    for tokens_and_paths in streamed(store, partial(_tokens, store), shared):
         for tokens, path in tokens_and_paths.items():
             attempts.staged.setdefault(tokens, path.removeprefix(f"{tasks}/"))
     return attempts
-
-
-def _directories(store: StoreOperations, above: str) -> list[str]:
-    listed = list_directory(store, above, anew=True)
-    return [status.name for status in listed if status.is_directory and not status.is_link]
 
 
 def _tokens(store: StoreOperations, directory: str) -> dict[tuple[str, ...], str]:

@@ -14,7 +14,7 @@ from ray_committer.job_files.read_job import read_job
 from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt
 from ray_committer.protocol.recovery import Proof
 from ray_committer.protocol.state import Phase, new_nonce
-from ray_committer.stages.cleanup_job import FEW_ATTEMPTS
+from ray_committer.stages.cleanup_job import FEW_DIRECTORIES
 from ray_committer.stages.old_data.mode_roots import MOST_WRITES
 from ray_committer.stores.gcs.store import BATCHES_AT_ONCE, DELETES_AT_ONCE, GcsStore
 from ray_committer.testing import (
@@ -183,7 +183,7 @@ def calls(request: Request) -> list[Request]:
 
 
 @WRITERS
-@pytest.mark.parametrize(("tasks", "files"), [(1, 1), (5, 40), (FEW_ATTEMPTS + 1, 66)])
+@pytest.mark.parametrize(("tasks", "files"), [(1, 1), (5, 40), (FEW_DIRECTORIES + 1, 66)])
 def test_a_commit_without_faults_keeps_its_budget(
     server: GcsServer, bucket: str, store: GcsStore, job: JobAttempt, write, tasks: int, files: int
 ):
