@@ -264,9 +264,9 @@ def task_directories(
         return [status.path for status in statuses if status.is_directory and not status.is_link]
 
     above = {join(tasks, STAGED), join(tasks, STAGED_ROOT)}
-    own = directories(tasks)
-    shared = [path for directory in own if directory in above for path in directories(directory)]
-    return [path for path in own if path not in above], [
+    listed = directories(tasks)
+    shared = [path for directory in listed if directory in above for path in directories(directory)]
+    return [path for path in listed if path not in above], [
         path for path in shared if is_staged(path, tasks)
     ]
 
