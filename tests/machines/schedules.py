@@ -25,6 +25,7 @@ from ray_committer.protocol.record import ConflictMode
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.registry import open_store, resolve_destination
 from ray_committer.testing.faults import LinkingStore, StoreCall, WrappedStore
+from ray_committer.work import packs
 from tests.machines.operations import OLD, VACUUM, Files, Job, Operation, pairs, prepare
 from tests.machines.processes import OPENED, STOPPED, Child, Stop, Told, attempt, done, start
 from tests.machines.serial_oracle import judge
@@ -234,6 +235,7 @@ def main() -> int:
         "--without", action="append", default=[], choices=mutants(), help="a mutant to make"
     )
     asked = parser.parse_args()
+    packs.MOST_ENTRIES = 1  # so that one is full, and is written, after the first task
     for name in asked.without:
         apply(mutants()[name])
     if asked.links:
