@@ -33,6 +33,7 @@ from ray_committer.testing.harness import (
     source_of,
     write_attempt,
 )
+from ray_committer.work import packs
 from tests.machines.fault_schedule import FaultSchedule
 from tests.machines.job_model import DestinationModel, ModelAttempt, ModelJob
 
@@ -72,6 +73,7 @@ class JobActions:
                 patch.object(rename_files, "ATTEMPTS", 1),
                 patch.object(plan, "SMALLEST_SHARD", 2),
                 patch.object(plan, "LARGEST_SHARD", 2),
+                patch.object(packs, "MOST_ENTRIES", 3),
             ):
                 ahead = load_ahead(store, job.job, results) if is_told else None
                 return run_commit(store, job.job, options, executor=executor, ahead=ahead)
