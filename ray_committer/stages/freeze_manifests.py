@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from ray_committer.errors import MissingManifestsError, mark
+from ray_committer.errors import MissingManifestsError, PreflightError, mark, some_of
 from ray_committer.job_files.job_tree import JobTree
+from ray_committer.protocol.paths import join
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.list_manifests import (
     MANY_MANIFESTS,
@@ -17,6 +18,7 @@ from ray_committer.stages.list_manifests import (
     counted_manifests,
     counted_names,
     listing_of,
+    replaced_manifest,
 )
 from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.work.worker import Worker
@@ -43,18 +45,21 @@ def are_current(context: JobContext, loaded: LoadedManifests, tree: JobTree | No
         # Listed after the rename: what a task saved between the load and the freeze is frozen, too, and
         # counts (D4).
         return loaded.listing.is_frozen or _are_same(context, loaded, frozen)
-    names = counted_names(context)
+    names, is_named = counted_names(context), loaded.listing.is_named
     if tree is not None and (statuses := tree.manifests(context.job)):
-        return (
-            listing_of(context.job, counted_manifests(statuses, names)).digest == loaded.listing.digest
-        )
-    listing = _listing(context, context.job.manifests, names=names)
-    return _is_as_loaded(context, loaded, context.job.manifests, listing)
+        counted = counted_manifests(statuses, names)
+        listed: Listing | None = listing_of(context.job, counted, is_named=is_named)
+    else:
+        listed = _listing(context, context.job.manifests, names=names, is_named=is_named)
+    return _is_as_loaded(context, loaded, context.job.manifests, listed)
 
 
 def are_as_loaded(context: JobContext, loaded: LoadedManifests) -> bool:
-    """Whether the manifests are where they were listed for the load, and have not changed since."""
+    """Whether the manifests are where they were listed for the load, and have not changed since. What
+    the driver has named was compared at the load."""
     job = context.job
+    if loaded.listing.is_named:
+        return True
     try:
         return _are_same(context, loaded, job.frozen if loaded.listing.is_frozen else job.manifests)
     except MissingManifestsError:
@@ -64,12 +69,13 @@ def are_as_loaded(context: JobContext, loaded: LoadedManifests) -> bool:
 def _are_same(context: JobContext, loaded: LoadedManifests, directory: str) -> bool:
     """Whether the manifests that are listed now are those that were loaded. A worker makes a long
     listing, if it sees the same as the driver, which has the loaded ones and so need not hold it."""
-    names = counted_names(context)
+    names, is_named = counted_names(context), loaded.listing.is_named
     is_long = len(loaded.manifests) >= MANY_MANIFESTS
     if is_long and context.executor.starts_workers and context.places.are_listed_alike:
-        (listing,) = context.executor.run(partial(_listing, names=names), [directory])
+        listed = partial(_listing, names=names, is_named=is_named)
+        (listing,) = context.executor.run(listed, [directory])
     else:
-        listing = _listing(context, directory, names=names)
+        listing = _listing(context, directory, names=names, is_named=is_named)
     return _is_as_loaded(context, loaded, directory, listing)
 
 
@@ -81,15 +87,38 @@ def _is_as_loaded(
             f"{mark(directory)}: is gone, perhaps because another job's clean-up deleted all of "
             f"{mark(context.job.temporary)}"
         )
-    return listing.digest == loaded.listing.digest
+    is_same = listing.digest == loaded.listing.digest
+    if not is_same and loaded.listing.is_named:
+        _refuse_others(context, loaded, directory)
+    return is_same
+
+
+def _refuse_others(context: JobContext, loaded: LoadedManifests, directory: str) -> None:
+    """Name manifests that are missing, too many or replaced, by those that the driver has named."""
+    counted = counted_manifests(context.store.list_anew(directory), counted_names(context))
+    listed = {status.name: status.size for status in counted}
+    named = {ref.name: ref.size for ref in loaded.manifests}
+    if missing := sorted(named.keys() - listed.keys()):
+        raise MissingManifestsError(
+            f"{mark(directory)}: {len(named)} tasks committed but {len(missing)} of their manifests are "
+            f"gone ({some_of(missing)})"
+        )
+    if more := sorted(listed.keys() - named.keys()):
+        raise PreflightError(
+            f"{mark(join(directory, more[0]))}: belongs to none of the {len(named)} tasks that "
+            "committed, as the driver knows them",
+            "run the job again",
+        )
+    if changed := sorted(name for name, size in named.items() if listed[name] != size):
+        raise replaced_manifest(join(directory, changed[0]))
 
 
 def _listing(
-    where: JobContext | Worker, directory: str, *, names: frozenset[str] | None
+    where: JobContext | Worker, directory: str, *, names: frozenset[str] | None, is_named: bool
 ) -> Listing | None:
     """What is in `directory` now, here or as work; None if it is gone."""
     try:
         statuses = where.store.list_anew(directory)
     except FileNotFoundError:
         return None
-    return listing_of(where.job, counted_manifests(statuses, names))
+    return listing_of(where.job, counted_manifests(statuses, names), is_named=is_named)

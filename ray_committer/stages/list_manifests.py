@@ -9,8 +9,9 @@ from operator import attrgetter
 
 import msgspec
 
-from ray_committer.errors import MissingManifestsError, mark
+from ray_committer.errors import MissingManifestsError, PreflightError, mark
 from ray_committer.job_files.manifests import check_listed, list_manifest_files
+from ray_committer.protocol.manifest import ManifestRef
 from ray_committer.protocol.paths import MANIFEST_SUFFIX, JobAttempt, is_inside
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import FileStatus
@@ -27,6 +28,8 @@ class Listing:
 
     digest: int = 0
     is_frozen: bool = True
+    is_named: bool = False
+    """Whether only names and sizes count, since the driver has named the manifests."""
 
 
 class Listed(msgspec.Struct, frozen=True, gc=False):
@@ -76,18 +79,30 @@ def counted_manifests(
             yield status
 
 
-def listing_of(job: JobAttempt, counted: Iterable[FileStatus]) -> Listing:
+def listing_of(job: JobAttempt, counted: Iterable[FileStatus], *, is_named: bool = False) -> Listing:
     """Summarise listed manifests, which can be in any order."""
     total, is_frozen = 0, True
     for status in counted:
-        stamp = (
-            status.name,
-            status.size,
-            status.modified_milliseconds,
-            status.etag,
-            status.file_id,
-            status.version,
-        )
-        total += int.from_bytes(blake2b(repr(stamp).encode(), digest_size=32).digest())
+        times = (status.modified_milliseconds, status.etag, status.file_id, status.version)
+        total += _number(status.name, status.size, *(() if is_named else times))
         is_frozen = is_frozen and is_inside(status.path, job.frozen)
-    return Listing(total, is_frozen)
+    return Listing(total, is_frozen, is_named)
+
+
+def named_listing(manifests: Iterable[ManifestRef]) -> Listing:
+    """What a listing of manifests must show that the driver has named, wherever they are."""
+    total = sum(_number(ref.name, ref.size) for ref in manifests)
+    return Listing(total, is_frozen=False, is_named=True)
+
+
+def _number(*facts: object) -> int:
+    return int.from_bytes(blake2b(repr(facts).encode(), digest_size=32).digest())
+
+
+def replaced_manifest(path: str) -> PreflightError:
+    """The error for a manifest that is not the one of the attempt that the driver counts."""
+    return PreflightError(
+        f"{mark(path)}: is not what the successful task attempt saved (perhaps another attempt replaced "
+        "it)",
+        "run the job again",
+    )

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
+from ray_committer.errors import MissingManifestsError, mark
 from ray_committer.executors.directories import Directories
+from ray_committer.places.choose import places_of
 from ray_committer.protocol.file_list import ListedFile
 from ray_committer.protocol.iostatistics import IOStatistics, Totals
 from ray_committer.protocol.manifest import ManifestRef
 from ray_committer.protocol.pack import NO_SECTIONS, Pack, Sections
 from ray_committer.protocol.passed_over import PassedOver
-from ray_committer.protocol.paths import join
+from ray_committer.protocol.paths import is_name, join
 from ray_committer.stages.list_manifests import Listed
 from ray_committer.stages.turns.list_new_files import NO_NEW_FILES, NewFiles, listed_file, save_new_files
 from ray_committer.work.load_manifest import LoadedManifest, load_manifest, read_manifest
@@ -98,7 +101,26 @@ def load_listed(
     data = read_manifest(worker, path, item.size)
     loaded = load_manifest(worker, path, data, roots=roots, stamp=stamp)
     wrong = check_sources(worker, loaded.entries) if checks else None
-    with_versions = wrong or add_versions(worker, loaded)
+    return (loaded, wrong) if wrong else _with_versions(worker, loaded)
+
+
+def load_named(
+    worker: Worker, item: Listed, *, roots: tuple[str, ...], stamp: str
+) -> tuple[LoadedManifest, WrongSources | None]:
+    """Load a manifest that the driver has named, frozen or not; its size is not compared."""
+    places = places_of(worker.store).manifests(worker.job) if is_name(item.name) else ()
+    for path in (join(directory, item.name) for directory in places):
+        with suppress(FileNotFoundError, NotADirectoryError):
+            data = worker.store.read(path)
+            return _with_versions(worker, load_manifest(worker, path, data, roots=roots, stamp=stamp))
+    raise MissingManifestsError(
+        f"{mark(join(worker.job.manifests, item.name))}: was saved by a task that has committed, but is "
+        "gone"
+    )
+
+
+def _with_versions(worker: Worker, loaded: LoadedManifest) -> tuple[LoadedManifest, WrongSources | None]:
+    with_versions = add_versions(worker, loaded)
     if isinstance(with_versions, WrongSources):
         return loaded, with_versions
     return with_versions, None

@@ -26,7 +26,7 @@ from ray_committer.protocol.passed_over import PassedOver
 from ray_committer.protocol.state import UNSTAMPED
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.list_manifests import Listed, Listing, list_manifests
-from ray_committer.stages.load_batch import LoadedBatch, load_batch, load_listed
+from ray_committer.stages.load_batch import Load, LoadedBatch, load_batch, load_listed
 from ray_committer.stages.turns.list_new_files import JoinedFiles
 from ray_committer.stores.base import FileStatus
 from ray_committer.work.batches import batches
@@ -96,33 +96,46 @@ def load_manifests(
         checks=not can_wait,
     )
     saves = not changes_nothing
-    work = partial(
-        load_batch,
-        directories=context.executor.directories,
-        load=load,
-        saves=saves,
-        for_table=for_table,
-    )
-    collected = _Collected(JoinedFiles(context), PackWriter(context.store, context.job, saves=saves))
+    collected = Collected.of(context, saves=saves)
+    load_batches(context, wanted, load, collected, saves=saves, for_table=for_table)
+    return ready(context, collected.loaded(listing, sources_are_checked=not can_wait), saves=saves)
+
+
+def ready(context: JobContext, loaded: LoadedManifests, *, saves: bool = True) -> LoadedManifests:
+    """What was loaded, as workers need it: other processes read packs; this one has them in memory, and
+    saves them beside the declaration."""
+    tell_of_passed_over(context, loaded.passed_over)
+    return save_packs(context, loaded) if saves and context.executor.starts_workers else loaded
+
+
+def load_batches(
+    context: JobContext,
+    wanted: list[Listed],
+    load: Load,
+    collected: Collected,
+    *,
+    saves: bool = True,
+    for_table: bool = False,
+) -> None:
+    """Load the `wanted` manifests, of which none is kept, and add them to what is `collected`."""
+    directories = context.executor.directories
+    work = partial(load_batch, directories=directories, load=load, saves=saves, for_table=for_table)
     # Batches leave `waiting` as they come back, so that a lost one is named, and memory holds each
     # manifest once.
     waiting = dict(enumerate(batches(context.executor, wanted)))
-    del wanted  # of each manifest, memory holds what was listed or what was loaded
+    wanted.clear()  # of each manifest, memory holds what was listed or what was loaded
     numbered = ((number, waiting[number]) for number in range(len(waiting)))
     for batch in context.executor.run(work, context.until_cancelled(numbered)):
-        collected.add(batch, _joined(context, waiting.pop(batch.number), batch.refs))
+        refs = _joined(context, waiting.pop(batch.number), batch.refs)
+        collected.add(replace(batch, refs=refs))
     context.check_cancelled()
     if waiting:
         number = sum(map(len, collected.refs.values()))
         raise _not_all(context, number + sum(map(len, waiting.values())), number)
-    loaded = collected.loaded(listing, sources_are_checked=not can_wait)
-    tell_of_passed_over(context, loaded.passed_over)
-    # Workers of other processes read it; this one has it in memory, and saves it beside the declaration.
-    return save_packs(context, loaded) if saves and context.executor.starts_workers else loaded
 
 
 @dataclass(slots=True)
-class _Collected:
+class Collected:
     """What was loaded so far: the entries are in packs, or go to the one that `writer` fills."""
 
     new_files: JoinedFiles
@@ -133,9 +146,14 @@ class _Collected:
     fills_destination: bool = False
     wrong_sources: list[WrongSources] = field(default_factory=list)
 
-    def add(self, batch: LoadedBatch, refs: tuple[ManifestRef, ...]) -> None:
-        """Add the result for a batch, with the references that share what was listed."""
-        self.refs[batch.number] = refs
+    @staticmethod
+    def of(context: JobContext, *, saves: bool = True) -> Collected:
+        """Nothing yet."""
+        return Collected(JoinedFiles(context), PackWriter(context.store, context.job, saves=saves))
+
+    def add(self, batch: LoadedBatch) -> None:
+        """Add the result for a batch."""
+        self.refs[batch.number] = batch.refs
         self.new_files.add(batch.new_files)
         self.writer.packs += batch.packs
         self.writer.join(batch.rest)
@@ -144,9 +162,13 @@ class _Collected:
         self.fills_destination |= batch.fills_destination
         self.wrong_sources += batch.wrong_sources
 
+    @property
+    def manifests(self) -> tuple[ManifestRef, ...]:
+        return tuple(ref for number in sorted(self.refs) for ref in self.refs[number])
+
     def loaded(self, listing: Listing, *, sources_are_checked: bool) -> LoadedManifests:
         """All of it, after the last batch."""
-        manifests = tuple(ref for number in sorted(self.refs) for ref in self.refs[number])
+        manifests = self.manifests
         rest = self.writer.rest()
         return LoadedManifests(
             len(manifests),
@@ -201,11 +223,11 @@ def load_unchanged(context: JobContext, load: Callable[[], LoadedManifests]) -> 
 def _joined(
     context: JobContext, wanted: Sequence[Listed], refs: Sequence[ManifestRef]
 ) -> tuple[ManifestRef, ...]:
-    """The loaded manifests of a batch, which must be those `wanted`; they share names and sizes."""
+    """The loaded manifests of a batch, which must be the `wanted` ones; they share names."""
     if [ref.name for ref in refs] != [entry.name for entry in wanted]:
         raise _not_all(context, len(wanted), len(refs))
     pairs = zip(refs, wanted, strict=True)
-    return tuple(structs.replace(ref, name=entry.name, size=entry.size) for ref, entry in pairs)
+    return tuple(structs.replace(ref, name=entry.name) for ref, entry in pairs)
 
 
 def _not_all(context: JobContext, listed: int, loaded: int) -> MissingManifestsError:

@@ -43,6 +43,7 @@ from ray_committer.stages.checks.places import (
 from ray_committer.stages.checks.sources import sources_error
 from ray_committer.stages.checks.uploads import check_uploads
 from ray_committer.stages.context import JobContext
+from ray_committer.stages.list_manifests import replaced_manifest
 from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stages.old_data.list_replaced_files import OldData, list_replaced_files
 from ray_committer.stages.old_data.mode_roots import ModeRoots
@@ -186,11 +187,7 @@ def _check_attempts(
             f"{mark(context.job.manifests)}: {len(tasks)} tasks committed but only {len(loaded)} "
             f"manifests are here (missing or different: {', '.join(wrong[:5])})"
         )
-    raise PreflightError(
-        f"{mark(join(context.job.manifests, wrong[0]))}: is not what the successful task attempt saved "
-        f"(perhaps another attempt replaced it)",
-        "run the job again",
-    )
+    raise replaced_manifest(join(context.job.manifests, wrong[0]))
 
 
 def _check_attempts_differ(context: JobContext, manifests: Sequence[ManifestRef]) -> None:

@@ -27,6 +27,7 @@ from ray_committer.stages.checks.places import refuse_linked_directories
 from ray_committer.stages.checks.sources import check_sources_at_once
 from ray_committer.stages.checks.uploads import check_uploads
 from ray_committer.stages.commit_task import commit_task
+from ray_committer.stages.freeze_manifests import are_current
 from ray_committer.stages.preflight import preflight
 from ray_committer.stages.publish_job import prove_same_store
 from ray_committer.stages.rename_files import reconcile
@@ -40,6 +41,7 @@ from ray_committer.stores.local_files import read_regular
 from ray_committer.testing.faults import WrappedStore
 from ray_committer.work.check_pack import check_pack
 from ray_committer.work.entries import check_entry
+from ray_committer.work.load_ahead import Chunk
 from ray_committer.work.packs import save_pack
 from ray_committer.work.sources import check_sources
 from tests.mutants.swap import Swaps
@@ -93,6 +95,20 @@ def the_attempts_that_count_are_not_compared() -> Swaps:
         preflight(dataclasses.replace(context, options=options), loaded, allowed_roots)
 
     yield preflight, broken
+
+
+def what_was_loaded_ahead_counts_whoever_is_named() -> Swaps:
+    """Rows of an attempt are committed whose task ran again."""
+    yield Chunk.keys, lambda self: set()
+
+
+def what_the_driver_names_is_not_compared_with_what_is_frozen() -> Swaps:
+    """Rows of a task that the driver does not know of are missing without a word."""
+
+    def broken(context, loaded, tree=None):
+        return loaded.listing.is_named or are_current(context, loaded, tree)
+
+    yield are_current, broken
 
 
 def a_recorded_pack_is_read_without_its_digest() -> Swaps:

@@ -19,8 +19,9 @@ from ray_committer.spark.tasks_ahead import JOBS, TasksAhead
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore
 from ray_committer.work.load_ahead import LoadAhead
 from tests.jar_requests import request, tasks_of
-from tests.stages.support import context, stamp_of_job
-from tests.work.test_load_ahead import a_job, committed, left
+from tests.results import results_of
+from tests.stages.support import JOB, context, stamp_of_job
+from tests.work.test_load_ahead import a_job, left
 
 
 @pytest.fixture(name="store")
@@ -30,7 +31,7 @@ def _store() -> MemoryStore:
 
 @pytest.fixture(name="tasks")
 def _tasks(store: MemoryStore) -> list[CommittedTask]:
-    return committed(store)
+    return results_of(store, JOB)
 
 
 def ahead_of(store: MemoryStore) -> LoadAhead:
@@ -45,7 +46,7 @@ def test_each_job_has_its_own(store: MemoryStore, tasks: list[CommittedTask]):
     assert jobs.load("b", tasks[1:])
     assert not jobs.load("never set up here", tasks)
     taken = {job_id: jobs.take(job_id) for job_id in ("a", "b")}
-    assert {job_id: left(one, tasks) for job_id, one in taken.items() if one} == {
+    assert {job_id: left(one, store, tasks) for job_id, one in taken.items() if one} == {
         "a": [1, 2],
         "b": [0],
     }
@@ -67,7 +68,7 @@ def test_a_job_that_is_set_up_again_begins_anew(store: MemoryStore, tasks: list[
     jobs.expect("a", first)
     jobs.expect("a", second)
     jobs.load("a", tasks)
-    assert left(first, tasks) == [0, 1, 2]
+    assert left(first, store, tasks) == [0, 1, 2]
     assert jobs.take("a") is second
 
 
@@ -100,7 +101,7 @@ def test_a_job_that_ends_does_not_wait_for_a_manifest_that_is_being_read(
     goes_on.set()
     loading.join(30)
     assert ahead is not None
-    assert len(left(ahead, unsent)) == 3
+    assert len(left(ahead, store, unsent)) == 3
 
 
 def handler() -> CommitHandler:

@@ -137,12 +137,6 @@ def test_a_manifest_that_another_attempt_replaced_is_refused(store, write_job):
     assert str(path) in str(error)
 
 
-def test_a_manifest_of_a_task_that_spark_did_not_count_is_refused(store, write_job):
-    job = write_job({0: {"a": "x"}, 1: {"b": "y"}})
-    error = refused(store, job, CommitOptions(committed_tasks=(committed(job, 0),)))
-    assert "task_1_m_000001" in str(error)
-
-
 def test_missing_manifests_have_an_error_of_their_own(store, write_job):
     job = write_job({0: {"a": "x"}, 1: {"b": "y"}})
     tasks = (committed(job, 0), committed(job, 1))

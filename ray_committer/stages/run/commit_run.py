@@ -21,6 +21,7 @@ from ray_committer.protocol.state import UNDECIDED, JobState, Phase, new_nonce
 from ray_committer.stages.checks.attempts import listed_attempts, refuse_unsaved
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import Patience, wait_for_committer
+from ray_committer.stages.load_ahead import load_ahead
 from ray_committer.stages.load_manifests import LoadedManifests, load_manifests, load_unchanged
 from ray_committer.stages.load_packs import collect_packs, load_packs
 from ray_committer.stages.preflight import preflight
@@ -182,6 +183,10 @@ class CommitRun:
         if record is not None:
             return load_packs(self.context, record, self._roots(record.allowed_roots))
         statuses, self.listed = self.listed, None
+        tasks = self.context.options.committed_tasks
+        if tasks is not None:
+            roots, for_table = self._roots(self.allowed_roots), state.table is not None
+            return load_ahead(self.context, self._ahead(state), tasks, roots, for_table=for_table)
         return load_manifests(
             self.context,
             self._roots(self.allowed_roots),
@@ -193,6 +198,12 @@ class CommitRun:
     def collect(self, loaded: LoadedManifests) -> None:
         """Tell a new coordinator what was loaded of an open job."""
         collect_packs(self.context, loaded.packs, self._roots(self.allowed_roots))
+
+    def _ahead(self, state: JobState) -> LoadAhead:
+        """What is loaded of the job's tasks; nothing of another job that has the same id."""
+        if self.ahead is None or self.ahead.stamp != state.stamp:
+            self.ahead = LoadAhead(lambda: self.context, state.stamp)
+        return self.ahead
 
     def _roots(self, allowed: Sequence[str]) -> tuple[str, ...]:
         return self.context.job.destination, *allowed
