@@ -166,9 +166,6 @@ KINDS = {
 }
 
 
-PARTITIONS = 7
-
-
 def kind(request: Request) -> str:
     return next(
         name
@@ -200,7 +197,6 @@ def test_a_commit_without_faults_keeps_its_budget(
     found = Counter(kind(call) for request in server.proxy.requests for call in calls(request))
     print(tasks, files, found)
     is_hadoops = write is write_hadoop_job  # without state at first, and its attempts leave no marks
-    partitions = min(files, PARTITIONS)
     above = 2  # the root and /warehouse, where other jobs may be set up
     assert found["move"] == files + 1  # _SUCCESS
     # At an earlier _SUCCESS; without a state, at what is in the job's directory; never at a file.
@@ -208,16 +204,16 @@ def test_a_commit_without_faults_keeps_its_budget(
     # Manifests; the state, and once more before anything is deleted. Without: one manifest, whether it
     # has a stamp, whether the destination is a table with a log, and the state once more.
     assert found["read"] == tasks + 2 + 3 * is_hadoops
-    # The copies of manifests; the record, _SUCCESS; three changes of state: one holds the declaration.
-    assert found["write"] == tasks + 2 + 3 + is_hadoops
-    # The tasks' files; other jobs where this one writes. Before the clean-up: other attempts twice,
+    # A pack, the record, _SUCCESS; three changes of state: one holds the declaration.
+    assert found["write"] == 3 + 3 + is_hadoops
+    # The tasks' files, and no directory of the output: all are new. Before it: other attempts twice,
     # manifests twice, other jobs at the destination. In it: other attempts, four directories to delete
     # and four that are empty afterwards. Without a state: the attempt, what is in it twice, and the
     # manifests once more. Without an earlier _SUCCESS: whether that is a folder.
-    assert found["list"] == tasks + partitions + above + 5 + 9 + 4 * is_hadoops + 1
-    # Manifests, their copies and the marks of attempts; the mark of one directory, or of two; the
-    # record, the state.
-    objects = 2 * tasks + 2 if is_hadoops else 3 * tasks + 1
+    assert found["list"] == tasks + above + 5 + 9 + 5 * is_hadoops + 1
+    # The pack, manifests and the marks of attempts; the mark of one directory, or of two; the record,
+    # the state.
+    objects = 1 + (tasks + 2 if is_hadoops else 2 * tasks + 1)
     assert found["delete"] == objects + 2
     batches = sum(request.path == BATCH for request in server.proxy.requests)
     assert bool(batches) == (objects > DELETES_AT_ONCE)

@@ -106,7 +106,7 @@ def test_what_a_job_leaves_on_a_bucket_with_versions_is_as_the_page_says(
     s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
     commit(1, ConflictMode.APPEND)
     every = tasks * files
-    assert commit(2, ConflictMode.APPEND) == (2 * every + 3 * tasks + 8, every + 3 * tasks + 5)
+    assert commit(2, ConflictMode.APPEND) == (2 * every + 3 * tasks + 9, every + 3 * tasks + 6)
     replaced = 2 * every
-    expected = 2 * every + 3 * tasks + 8, every + 3 * tasks + 4 + replaced
+    expected = 2 * every + 3 * tasks + 9, every + 3 * tasks + 5 + replaced
     assert commit(3, ConflictMode.OVERWRITE) == expected
