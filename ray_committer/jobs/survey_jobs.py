@@ -247,7 +247,7 @@ def entries_left(
     """The entries whose files are not moved yet, by a listing of each of their directories; `pending` is
     from `pending_marks`."""
     directories = {parent(entry.source) for entry in recorded if isinstance(entry, Rename)}
-    listings = each(partial(list_directory, store), directories)
+    listings = each(partial(list_directory, store, anew=True), directories)
     there = {status.path for listing in listings for status in listing}
     for entry in recorded:
         if isinstance(entry, CompleteUpload):

@@ -34,7 +34,7 @@ def wrong_sources(described: Sequence[tuple[Entry, str | None]]) -> WrongSources
 def check_sources(worker: Worker, loaded: Sequence[Entry]) -> WrongSources | None:
     """Find the files of a manifest that are missing or changed, where a listing is cheap."""
     directories = directories_to_list(worker.store, loaded)
-    return compare(loaded, [list_directory(worker.store, directory) for directory in directories])
+    return compare(loaded, [list_directory(worker.store, path, anew=True) for path in directories])
 
 
 def directories_to_list(store: StoreOperations, loaded: Iterable[Entry]) -> set[str]:

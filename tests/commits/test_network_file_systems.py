@@ -203,6 +203,19 @@ def test_staged_files_that_another_machine_has_written_before_the_freeze_are_see
     assert visible_files(NetworkClient(), table) == {**files, staged_name("p=1/a", 1): b"a"}
 
 
+def test_staged_files_that_came_after_a_task_on_this_machine_has_listed_its_own_are_seen(table: str):
+    here, there, append = NetworkClient(), NetworkClient(), job(table, "append")
+    files = {task: {staged_name("p=1/a", task): b"a"} for task in range(2)}
+    write_job(here, append, {0: files[0]})
+    (own,) = files[0]
+    look(here, parent(source_of(append, f"attempt_{append.job_id}_m_000000_0", own)))
+    other = set_up_attempt(there, append, 1, 0)
+    write_attempt(there, append, other, files[1])
+    commit_attempt(there, append, 1, other, files=files[1])
+    run_commit(here, append, replace(APPEND, expected_tasks=2))
+    assert visible_files(NetworkClient(), table) == {**files[0], **files[1]}
+
+
 def test_staged_files_of_a_task_on_another_machine_that_saved_no_manifest_are_seen(table: str):
     here, there, append = NetworkClient(), NetworkClient(), job(table, "append")
     write_job(there, append, {0: {staged_name("p=1/a"): b"a"}})

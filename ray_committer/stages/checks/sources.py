@@ -49,7 +49,9 @@ def _directories(worker: Worker, pack: Pack) -> set[str]:
 
 
 def _list(worker: Worker, directories: tuple[str, ...]) -> dict[str, list[FileStatus]]:
-    return dict(worker.map(lambda path: (path, list_directory(worker.store, path)), directories))
+    return dict(
+        worker.map(lambda path: (path, list_directory(worker.store, path, anew=True)), directories)
+    )
 
 
 def _compare(worker: Worker, pack: Pack, *, listed: Sequence[list[FileStatus]]) -> WrongSources | None:
