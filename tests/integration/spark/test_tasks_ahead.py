@@ -16,7 +16,9 @@ from pyspark.sql.functions import udf
 
 from ray_committer.spark import install, uninstall
 from ray_committer.spark.session import offer
+from ray_committer.testing import StoreCall
 from tests.integration.spark.conftest import data_files
+from tests.opening import opening
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -124,3 +126,16 @@ def test_manifests_take_a_quarter_of_what_the_results_of_tasks_may_have(
         driver.remove("spark.driver.maxResultSize")
     numbers = [name.partition("-")[0][-6:] for name in texts(recorder.committed)]
     assert sorted(numbers) == ["000000", "000001"]
+
+
+def test_a_commit_reads_no_manifest_that_came_with_its_task(spark: SparkSession, tmp_path: Path):
+    install(spark)
+    requests: list[StoreCall] = []
+    try:
+        with opening(before=requests.append):
+            write(spark, tmp_path / "t", None)
+    finally:
+        uninstall(spark)
+    reads = [call.paths[0] for call in requests if call.operation == "read"]
+    assert not [path for path in reads if "/manifests/" in path or "/frozen/" in path]
+    assert [call for call in requests if call.operation == "rename"]
