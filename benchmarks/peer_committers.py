@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -30,6 +30,7 @@ from ray_committer.protocol.staging import key_of, token_of
 from ray_committer.protocol.uri import Location
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.testing import run_commit
+from ray_committer.work.load_ahead import LoadAhead
 from ray_committer.work.worker import Worker
 
 THREADS, WARM, COLD = "ray_committer, threads", "ray_committer, warm pool", "ray_committer, cold"
@@ -38,7 +39,7 @@ V1, V2 = "FileOutputCommitter v1", "FileOutputCommitter v2"
 TASKS_AT_ONCE = 32
 
 ROOT = Path(__file__).parents[1]
-_JOB = "job_1"
+JOB = "job_1"
 _TRACKER = "202401011200"
 _JARS = ".venv-spark4/lib/python3*/site-packages/pyspark/jars"
 _METERED = ROOT / "tests" / "integration" / "spark" / "java" / "MeteredFileSystem.java"
@@ -80,7 +81,7 @@ class WithManifests(Committer):
     """A committer of jobs whose tasks have saved manifests."""
 
     def write(self, place: Place, shape: Shape) -> dict[str, float]:
-        job = new_job_attempt(place.root, _JOB, 0)
+        job = new_job_attempt(place.root, JOB, 0)
         stamp = setup_job(place.store, job)
         files = place.write(shape, partial(self.where, job))
         scheme = place.url.removesuffix(place.root)
@@ -119,9 +120,18 @@ class Ours(WithManifests):
     """This package, by threads or by Ray: workers that are ready in a `pool`, or of the commit's own."""
 
     def __init__(
-        self, name: str, in_flight: int, workers: int | None = None, pool: RayPool | None = None
+        self,
+        name: str,
+        in_flight: int,
+        workers: int | None = None,
+        pool: RayPool | None = None,
+        *,
+        store: Callable[[float], harness.PricedStore] = harness.PricedStore,
     ) -> None:
         self.name = name
+        self._store = store
+        self.ahead: LoadAhead | None = None
+        """What the driver has loaded while tasks ran, if anything."""
         self._in_flight = in_flight
         self._pool = pool
         threads = in_flight if workers is None else in_flight // workers
@@ -130,12 +140,12 @@ class Ours(WithManifests):
         )
 
     def commit(self, place: Place) -> dict[str, float]:
-        job = new_job_attempt(place.root, _JOB, 0)
+        job = new_job_attempt(place.root, JOB, 0)
         if place.seconds:
             return self._commit_priced(place.seconds, job)
         executor: Any = self._pool or ("ray" if self._options.workers else "threads")
         ray_committer.commit_job(
-            place.url, _JOB, committed=self.committed, executor=executor, options=self._options
+            place.url, JOB, committed=self.committed, executor=executor, options=self._options
         )
         return {}
 
@@ -148,7 +158,7 @@ class Ours(WithManifests):
         return job.staged(key_of(place, table)), f"-{token}"
 
     def _commit_priced(self, seconds: float, job: JobAttempt) -> dict[str, float]:
-        store = harness.PricedStore(seconds)
+        store = self._store(seconds)
         executor: Any
         if self._options.workers:
             opens = harness.OpenPriced(seconds, job, self._options.worker_threads)
@@ -159,7 +169,7 @@ class Ours(WithManifests):
             )
         try:
             state = read_job_and_manifests(store, job)
-            run_commit(store, job, self._exactly(), executor=executor, state=state)
+            run_commit(store, job, self._exactly(), executor=executor, state=state, ahead=self.ahead)
         finally:
             executor.close()
         counted = len(store.requests) + store.requests.count("write")
@@ -212,7 +222,7 @@ class Jvm:
 
     def _configuration(self, place: Place, settings: dict[str, str]) -> Any:
         found = self.jvm.org.apache.hadoop.conf.Configuration()
-        given = {"fs.file.impl": "MeteredFileSystem", "spark.sql.sources.writeJobUUID": _JOB}
+        given = {"fs.file.impl": "MeteredFileSystem", "spark.sql.sources.writeJobUUID": JOB}
         if any(name.startswith("mapreduce.manifest") for name in settings):
             given |= {f"{_FACTORIES}.{scheme}": _FACTORY for scheme in ("file", "hdfs")} | _OLD_NAMENODE
         for name, value in {**given, **settings}.items():
