@@ -85,7 +85,7 @@ def load_manifest(
         attempt = _attempt_directory(where, manifest)
         loaded = _checked_entries(where, manifest, attempt, roots)
         directories = dict.fromkeys(_directories(where, manifest, loaded, roots))
-        ref = _reference(where, path.rpartition("/")[2], data, manifest)
+        ref = _reference(where, path.rpartition("/")[2], data, manifest, attempt)
     except (PathError, PreflightError) as e:
         raise type(e)(f"{mark(path)}: {e.parts[0]}", *e.args[1:]) from e
     return LoadedManifest(
@@ -113,25 +113,21 @@ def _refuse_foreign(where: Where, manifest: TaskManifest, path: str, stamp: str)
         )
 
 
-def _reference(where: Where, name: str, data: bytes, manifest: TaskManifest) -> ManifestRef:
+def _reference(
+    where: Where, name: str, data: bytes, manifest: TaskManifest, attempt: str
+) -> ManifestRef:
+    attempt_id = manifest.task_attempt_id
+    usual = where.job.task_attempt(attempt_id) if attempt_id else None
+    # None if it follows from the id, which keeps memory small.
+    directory = attempt if manifest.task_attempt_dir and attempt != usual else None
     return ManifestRef(
         name=name,
         size=len(data),
         digest=digest(data),
         files=len(manifest.files),
-        task_attempt_id=manifest.task_attempt_id,
-        task_attempt_directory=_unusual_directory(where, manifest),
+        task_attempt_id=attempt_id,
+        task_attempt_directory=directory,
     )
-
-
-def _unusual_directory(where: Where, manifest: TaskManifest) -> str | None:
-    """The task attempt's directory; None if it follows from the id, which keeps the record small."""
-    attempt_id = manifest.task_attempt_id
-    usual = where.job.task_attempt(attempt_id) if attempt_id else None
-    if not manifest.task_attempt_dir:
-        return None
-    directory = store_path(manifest.task_attempt_dir, where.store.spec)
-    return None if directory == usual else directory
 
 
 def _attempt_directory(where: Where, manifest: TaskManifest) -> str:
