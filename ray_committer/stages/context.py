@@ -133,15 +133,33 @@ class JobContext:
 
     def at_once(self, function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
         """Apply `function` to a few items in this process; in parallel where requests wait."""
-        is_alone = self.driver_threads == 1 or self.executor.width * self.executor.threads == 1
-        if is_alone or self.store.capabilities.renames_are_local or len(items) < 2:
+        if self._is_alone or len(items) < 2:
             return list(map(function, items))
         with ThreadPoolExecutor(min(self.driver_threads, len(items))) as pool:
             return list(pool.map(function, items))
 
+    @property
+    def _is_alone(self) -> bool:
+        is_alone = self.driver_threads == 1 or self.executor.width * self.executor.threads == 1
+        return is_alone or self.store.capabilities.renames_are_local
+
     def do_at_once(self, *steps: Callable[[], Any]) -> list[Any]:
         """`at_once` for steps that differ; return their results."""
         return self.at_once(lambda step: step(), steps)
+
+    @contextmanager
+    def beside(self, *steps: Callable[[], Any]) -> Iterator[list[Any]]:
+        """Take `steps` while the block runs, where requests wait, else before it; their results are in
+        the list after it."""
+        results: list[Any] = []
+        if self._is_alone:
+            results += [step() for step in steps]
+            yield results
+            return
+        with ThreadPoolExecutor(len(steps)) as pool:
+            running = [pool.submit(step) for step in steps]
+            yield results
+            results += [each.result() for each in running]
 
     def notice(self, text: str) -> None:
         """Send a text for a person as an event, and add it to the report, with URLs for its paths."""

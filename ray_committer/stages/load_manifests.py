@@ -21,9 +21,9 @@ from ray_committer.errors import (
 from ray_committer.protocol.file_list import NO_FILES, FileSet
 from ray_committer.protocol.iostatistics import IOStatistics, Totals
 from ray_committer.protocol.manifest import ManifestRef
-from ray_committer.protocol.pack import Pack
+from ray_committer.protocol.pack import Pack, pack_name
 from ray_committer.protocol.passed_over import PassedOver
-from ray_committer.protocol.state import UNSTAMPED
+from ray_committer.protocol.state import UNSTAMPED, new_nonce
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.list_manifests import Listed, Listing, list_manifests
 from ray_committer.stages.load_batch import Load, LoadedBatch, load_batch, load_listed
@@ -184,17 +184,30 @@ class Collected:
         )
 
 
-def save_packs(context: JobContext, loaded: LoadedManifests) -> LoadedManifests:
-    """Save the packs that are only in memory, where they stay as well; all are saved before the record
-    that names them."""
-    packs = context.at_once(partial(_saved, context), loaded.packs)
+def name_packs(loaded: LoadedManifests) -> LoadedManifests:
+    """Give names to the packs that are only in memory, under which they will be saved."""
+    names = (pack.ref.name or pack_name(new_nonce(), pack.ref.digest) for pack in loaded.packs)
+    packs = zip(loaded.packs, names, strict=True)
+    named = (structs.replace(pack, ref=structs.replace(pack.ref, name=name)) for pack, name in packs)
+    return replace(loaded, packs=tuple(named))
+
+
+def save_packs(
+    context: JobContext, loaded: LoadedManifests, named: LoadedManifests | None = None
+) -> LoadedManifests:
+    """Save the packs that are only in memory, where they stay as well, if possible under the names that
+    they have in `named`; all are saved before the record that names them."""
+    wanted = (loaded if named is None else named).packs
+    packs = context.at_once(
+        lambda pair: _saved(context, *pair), list(zip(loaded.packs, wanted, strict=True))
+    )
     return replace(loaded, packs=tuple(packs))
 
 
-def _saved(context: JobContext, pack: Pack) -> Pack:
+def _saved(context: JobContext, pack: Pack, named: Pack) -> Pack:
     if pack.ref.name:
         return pack
-    saved = save_pack(context.store, context.job, pack)
+    saved = save_pack(context.store, context.job, pack, named.ref.name)
     return saved if context.executor.starts_workers else structs.replace(pack, ref=saved.ref)
 
 

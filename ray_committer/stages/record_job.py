@@ -25,7 +25,12 @@ from ray_committer.stages.checks.sources import check_sources_at_once
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import declare_job, give_way, look_around
 from ray_committer.stages.freeze_manifests import are_as_loaded, are_current, freeze_manifests
-from ray_committer.stages.load_manifests import LoadedManifests, ManifestsChangedError, save_packs
+from ray_committer.stages.load_manifests import (
+    LoadedManifests,
+    ManifestsChangedError,
+    name_packs,
+    save_packs,
+)
 from ray_committer.stages.old_data.mode_roots import ModeRoots, claim_of, roots_of_mode
 from ray_committer.stages.old_data.old_files_aside import make_places_aside
 from ray_committer.stages.old_data.old_success import find_old_success, make_place_of_success
@@ -112,20 +117,43 @@ def _decide(decision: _Decision, current: Seen) -> tuple[Seen, CommitRecord, _De
     3. *Recorded from the declaration that looked.* The record consumes the declared state that stood
        during the look and the listing. If that was withdrawn, by whomever, others may have passed since.
     """
+    run, context = decision.run, decision.run.context
+    planned = name_packs(decision.loaded)
+    # What a job that replaces nothing records does not depend on what the looks find. No process reads a
+    # pack or a record before a state names the record, so they are written beside all of this.
+    record = _record(decision, planned, current, OldFiles())
+    write = partial(write_commit_record, context, record) if decision.is_known else lambda: None
+    with context.beside(partial(_save, decision, planned), write) as written:
+        current = _freeze_and_declare(decision, current)
+        current, old, is_first = _look_until_free(decision, current)
+    saved = cast("LoadedManifests", written[0])
+    # Only now is it known which old files there are; after the record it would be too late to refuse
+    # (D5).
+    decision.turn.refuse_what_cannot_be_kept(old)
+    is_as_planned = decision.is_known and is_first and old.success is None
+    if not is_as_planned or saved.packs != planned.packs:
+        # It has a new nonce, so no state ever names the record that was written beside the declaration.
+        record = _record(decision, saved, current, old)
+        # The places aside are made before the record, and never again by a late process.
+        writes = [write_commit_record, make_place_of_success, make_places_aside]
+        context.at_once(lambda write: write(context, record), writes)
+    # The one binding request: it consumes the declared state of this very round (D1).
+    run.there = old.there
+    return save_commit_record(context, current, record), record, replace(decision, loaded=saved)
+
+
+def _look_until_free(decision: _Decision, current: Seen) -> tuple[Seen, OldFiles, bool]:
+    """Look in rounds, until one finds nobody in the way. Returns the declared state of that round, the
+    old files, and whether nobody was met before."""
     run, context, claim, run_id = decision.run, decision.run.context, decision.claim, decision.run_id
     below: tuple[str, ...] = ()
-    decision, current = _freeze_and_declare(decision, current)
-    # What a job that replaces nothing records does not depend on what the looks find. No process reads a
-    # record before a state names it, so it can be written beside the first look.
-    record, is_written = _record(decision, current, OldFiles()), decision.is_known
-    beside = [partial(write_commit_record, context, record)] if is_written else []
+    is_first = True
     # It ends with an error when patience is over, or with a look, a turn and a listing that all hold for
     # one and the same declared state (D3).
     while True:
         if current.phase is Phase.OPEN:  # withdrawn since the last look: who has looked since saw nobody
             current = declare_job(context, current, claim, run.name, run_id)
-        outcome = _look_and_list(decision, below, beside)
-        beside = []
+        outcome = _look_and_list(decision, below)
         match outcome:
             case Obstacle():
                 # The claim is not in the log while this job waits, and its declaration is withdrawn: so
@@ -134,7 +162,7 @@ def _decide(decision: _Decision, current: Seen) -> tuple[Seen, CommitRecord, _De
             case OldFiles() if outcome.destinations == below:
                 # Every directory below in which a job was set up has been looked into in this very
                 # round.
-                break
+                return current, outcome, is_first
             case OldFiles():  # jobs were set up among the old files: look there, then list again
                 below = outcome.destinations
             case _:
@@ -143,33 +171,20 @@ def _decide(decision: _Decision, current: Seen) -> tuple[Seen, CommitRecord, _De
                 real = [context.store.real_path(root) for root in decision.roots.replaced]
                 patience = run.patience
                 current = give_way(context, current, claim, outcome, patience, roots=real, run_id=run_id)
-                is_written = False  # a new record must be written, with the new start time
-    # Only now is it known which old files there are; after the record it would be too late to refuse
-    # (D5).
-    decision.turn.refuse_what_cannot_be_kept(outcome)
-    if not is_written or outcome.success is not None:
-        # It has a new nonce, so no state ever names the record that was written beside the declaration.
-        record = _record(decision, current, outcome)
-        # The places aside are made before the record, and never again by a late process.
-        writes = [write_commit_record, make_place_of_success, make_places_aside]
-        context.at_once(lambda write: write(context, record), writes)
-    # The one binding request: it consumes the declared state of this very round (D1).
-    run.there = outcome.there
-    return save_commit_record(context, current, record), record, decision
+                is_first = False  # a new record must be written, with the new start time
 
 
 def _look_and_list(
-    decision: _Decision, below: Sequence[str], beside: Sequence[Callable[[], None]] = ()
+    decision: _Decision, below: Sequence[str]
 ) -> Sequence[JobStatus] | Obstacle | OldFiles:
-    """One round: the jobs in the way, or the claim whose turn is first, or the old files. What is done
-    `beside` it takes no time of its own; there is something only if no order is needed."""
+    """One round: the jobs in the way, or the claim whose turn is first, or the old files."""
     context, claim, turn = decision.run.context, decision.claim, decision.turn
     look = partial(look_around, context, claim, below, turn.choose)
     check = partial(_check, decision)
     if not claim.excludes and not turn.is_in_log:
         # No old file gives way, so what is at the destination does not change the record: no order is
         # needed, and the look takes no time of its own.
-        *_, rivals, checked = context.do_at_once(*beside, look, check)
+        rivals, checked = context.do_at_once(look, check)
         return rivals or _or_raise(checked)
     # The look finds jobs without a claim, and ends those that have stopped. The claim comes after it,
     # since it stays in the log when the declaration is withdrawn. The list comes after the claim: what
@@ -190,9 +205,8 @@ def _warn_of_network(context: JobContext, claim: Claim) -> None:
         )
 
 
-def _freeze_and_declare(decision: _Decision, last: Seen) -> tuple[_Decision, Seen]:
-    """Freeze the manifests, declare the job and save its packs, in parallel; return what is decided of
-    these packs."""
+def _freeze_and_declare(decision: _Decision, last: Seen) -> Seen:
+    """Freeze the manifests and declare the job, in parallel."""
     context, run = decision.run.context, decision.run
     freeze = partial(freeze_manifests, context, decision.loaded)
     prepared, run.prepared = run.prepared, None  # no nonce is used twice
@@ -201,13 +215,13 @@ def _freeze_and_declare(decision: _Decision, last: Seen) -> tuple[_Decision, See
     )
     # The freeze can fail although the declaration stands: withdrawn again, it has held others up and
     # decided nothing.
-    _, declared, saved = context.do_at_once(freeze, declare, partial(_save, decision))
-    return replace(decision, loaded=cast("LoadedManifests", saved)), cast("Seen", declared)
+    _, declared = context.do_at_once(freeze, declare)
+    return cast("Seen", declared)
 
 
-def _save(decision: _Decision) -> LoadedManifests:
-    """Save the packs, and force them to disk, if the commit must be durable."""
-    saved = save_packs(decision.run.context, decision.loaded)
+def _save(decision: _Decision, planned: LoadedManifests) -> LoadedManifests:
+    """Save the packs under their names, and force them to disk, if the commit must be durable."""
+    saved = save_packs(decision.run.context, decision.loaded, planned)
     sync_packs(decision.run.context, saved.packs)
     return saved
 
@@ -294,7 +308,7 @@ def _withdraw_own(context: JobContext, run: str) -> None:
             advance_if_unchanged(context.store, context.job, status.known, Phase.OPEN)
 
 
-def _record(decision: _Decision, last: Seen, old: OldFiles) -> CommitRecord:
+def _record(decision: _Decision, loaded: LoadedManifests, last: Seen, old: OldFiles) -> CommitRecord:
     run, context, turn = decision.run, decision.run.context, decision.turn
     return CommitRecord(
         nonce=new_nonce(),
@@ -304,11 +318,11 @@ def _record(decision: _Decision, last: Seen, old: OldFiles) -> CommitRecord:
         created_milliseconds=context.now_milliseconds(),
         owner=nobody(run.name) if run.record_only else owner_of(run.name),
         claim=decision.claim,
-        packs=[pack.ref for pack in decision.loaded.packs],
-        tasks=decision.loaded.tasks,
-        digests=_digests(context, decision.loaded),
-        statistics=decision.loaded.statistics,
-        passed_over=decision.loaded.passed_over,
+        packs=[pack.ref for pack in loaded.packs],
+        tasks=loaded.tasks,
+        digests=_digests(context, loaded),
+        statistics=loaded.statistics,
+        passed_over=loaded.passed_over,
         expected_tasks=context.options.expected_tasks,
         mode=context.options.mode,
         replaced=list(old.replaced),

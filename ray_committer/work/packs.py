@@ -88,17 +88,22 @@ class PackWriter:
         self._parts, self._files = [], 0
 
 
-def save_pack(store: StoreOperations, job: JobAttempt, pack: Pack) -> Pack:
-    """Write a pack that is in memory; return it as it is on the store. `MissingManifestsError` if the
-    job is gone."""
+def save_pack(store: StoreOperations, job: JobAttempt, pack: Pack, name: str = "") -> Pack:
+    """Write a pack that is in memory, if possible under the `name`; return it as it is on the store.
+    `MissingManifestsError` if the job is gone."""
     saved: list[PackRef] = []
+    unused = [name] if name else []
 
     def write() -> None:
         # A name of its own at each attempt: a write without an answer may still come, and must not meet
         # this one.
-        ref = structs.replace(pack.ref, name=pack_name(new_nonce(), pack.ref.digest))
-        store.write_once(join(job.packs, ref.name), pack.data or b"")
-        saved.append(ref)
+        new = unused.pop() if unused else pack_name(new_nonce(), pack.ref.digest)
+        try:
+            store.write_once(join(job.packs, new), pack.data or b"")
+        except FileNotFoundError:  # nothing was written
+            unused.append(new)
+            raise
+        saved.append(structs.replace(pack.ref, name=new))
 
     try:
         settle(write)
