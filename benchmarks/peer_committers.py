@@ -22,13 +22,15 @@ import ray_committer
 from ray_committer import CommitOptions, CommittedTask
 from ray_committer.executors.ray.executor import RayExecutor, RayPool
 from ray_committer.executors.threads import ThreadsExecutor
-from ray_committer.job_files.read_job import read_job_and_manifests
+from ray_committer.job_files.read_job import as_set_up
+from ray_committer.job_files.set_up_here import take
 from ray_committer.options import TEXT_BYTES, TEXT_FILES
 from ray_committer.protocol.manifest import TaskManifest, digest, encode_manifest
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.staging import key_of, token_of
 from ray_committer.protocol.uri import Location
 from ray_committer.stages.setup_job import setup_job
+from ray_committer.stores.base import StoreSpec
 from ray_committer.testing import run_commit
 from ray_committer.work.load_ahead import LoadAhead
 from ray_committer.work.worker import Worker
@@ -82,7 +84,9 @@ class WithManifests(Committer):
 
     def write(self, place: Place, shape: Shape) -> dict[str, float]:
         job = new_job_attempt(place.root, JOB, 0)
-        stamp = setup_job(place.store, job)
+        # What a job that appends will declare is written now, as on a store behind a network.
+        store = harness.AsRemote(StoreSpec("file")) if place.seconds else place.store
+        stamp = setup_job(store, job, writes=(place.root,))
         files = place.write(shape, partial(self.where, job))
         scheme = place.url.removesuffix(place.root)
         directories = len(shape.directories) if shape.files > 1 else 0
@@ -165,10 +169,14 @@ class Ours(WithManifests):
             executor = RayExecutor(opens, self._options, pool=self._pool)
         else:
             executor = ThreadsExecutor(
-                lambda permits: Worker(store, job, permits, in_driver=True), threads=self._in_flight
+                lambda permits: Worker(store, job, permits, in_driver=True),
+                threads=self._in_flight,
+                waits=True,
             )
+        known = take(store, job.destination, job.job_id, 0)
+        assert known is not None, "another process has set it up"
         try:
-            state = read_job_and_manifests(store, job)
+            state = as_set_up(store, *known)
             run_commit(store, job, self._exactly(), executor=executor, state=state, ahead=self.ahead)
         finally:
             executor.close()

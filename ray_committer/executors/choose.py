@@ -106,7 +106,8 @@ def choose_executor(
     if name == "inline":
         return Choice(InlineExecutor(open_here, limit), reason)
     if name == "threads":
-        return Choice(ThreadsExecutor(open_here, limit, threads=options.threads), reason)
+        waits = not renames_are_local
+        return Choice(ThreadsExecutor(open_here, limit, threads=options.threads, waits=waits), reason)
     raise ValueError(f"executor must be auto, inline, threads or ray, not {name!r}")
 
 

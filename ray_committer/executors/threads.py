@@ -28,17 +28,22 @@ class ThreadsExecutor(InlineExecutor):
     One thread does all work until it has waited for a slow store longer than it has computed. Each call
     of `run` is judged by itself, until this was seen once. Threads of one interpreter that only compute
     slow each other down: a commit of 2,000 local files took half as long again with 32 threads as with
-    one.
+    one. If it is known that work `waits`, as on a store behind a network, all threads work at once.
     """
 
     name = "threads"
 
     def __init__(
-        self, open_resources: OpenResources, limit: RateLimit | None = None, *, threads: int
+        self,
+        open_resources: OpenResources,
+        limit: RateLimit | None = None,
+        *,
+        threads: int,
+        waits: bool = False,
     ) -> None:
         super().__init__(open_resources, limit)
         self.threads = self.workers = threads
-        self._pool = self._resources.threads = ThreadPool(threads, apart=True)
+        self._pool = self._resources.threads = ThreadPool(threads, apart=not waits)
 
     def run(self, work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
         waiting, running = iter(items), 0

@@ -14,7 +14,7 @@ from ray_committer.job_files.job_state import Seen, advance
 from ray_committer.job_files.set_up_here import SetUpHere, remember, take
 from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.manifest import digest
-from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.protocol.paths import JobAttempt, new_job_attempt, parent
 from ray_committer.protocol.record import Claim, decode_claim
 from ray_committer.protocol.state import Phase, parse_token
 from ray_committer.stages.setup_job import setup_job
@@ -68,7 +68,7 @@ def remembered(
 def test_nothing_is_looked_for_before_the_manifests(store: MemoryStore):
     options, calls = written(store), list[StoreCall]()
     assert commit(WrappedStore(store, before=calls.append), options) is Outcome.COMMITTED
-    assert (calls[0].operation, calls[0].paths) == ("list_status", (JOB.manifests,))
+    assert (calls[0].operation, parent(calls[0].paths[0])) == ("read", JOB.manifests)
     assert visible_files(store, JOB.destination) == {"a": b"1"}
 
 

@@ -28,6 +28,7 @@ from ray_committer.stages.checks.sources import check_sources_at_once
 from ray_committer.stages.checks.uploads import check_uploads
 from ray_committer.stages.commit_task import commit_task
 from ray_committer.stages.freeze_manifests import are_current
+from ray_committer.stages.load_manifests import save_packs
 from ray_committer.stages.preflight import preflight
 from ray_committer.stages.publish_job import prove_same_store
 from ray_committer.stages.rename_files import reconcile
@@ -121,7 +122,7 @@ def packs_are_written_after_the_record() -> Swaps:
 
     late: list = []
 
-    def save(store, job, pack):
+    def save(store, job, pack, name=""):
         named = structs.replace(pack.ref, name=pack_name("late", pack.ref.digest))
         late.append(lambda: store.write(join(job.packs, named.name), pack.data))
         return Pack(named)
@@ -136,6 +137,16 @@ def packs_are_written_after_the_record() -> Swaps:
     yield save_commit_record, record_first
 
 
+def a_record_names_packs_as_they_were_to_be_saved() -> Swaps:
+    """A pack whose first write had no answer is under another name, and the job cannot be finished."""
+
+    def broken(context, loaded, named=None):
+        saved = save_packs(context, loaded, named)
+        return named or saved
+
+    yield save_packs, broken
+
+
 def a_pack_is_named_for_what_is_in_it() -> Swaps:
     """A second writer of equal entries empties a pack that a record names already."""
     yield pack_name, lambda nonce, digest: digest
@@ -144,8 +155,8 @@ def a_pack_is_named_for_what_is_in_it() -> Swaps:
 def a_pack_is_written_again_under_its_name() -> Swaps:
     """A write that had no answer empties the pack when it is carried out at last."""
 
-    def broken(store, job, pack):
-        ref = structs.replace(pack.ref, name=pack_name(new_nonce(), pack.ref.digest))
+    def broken(store, job, pack, name=""):
+        ref = structs.replace(pack.ref, name=name or pack_name(new_nonce(), pack.ref.digest))
         settle(lambda: store.write_once(join(job.packs, ref.name), pack.data))
         return Pack(ref)
 

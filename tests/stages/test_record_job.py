@@ -7,7 +7,12 @@ from contextlib import suppress
 
 import pytest
 
-from ray_committer.errors import CommitConflictError, CommitRecordExistsError, RayCommitterError
+from ray_committer.errors import (
+    CommitConflictError,
+    CommitRecordExistsError,
+    RayCommitterError,
+    StoreUnavailableError,
+)
 from ray_committer.job_files.commit_record import load_commit_record
 from ray_committer.job_files.job_state import Seen, StateChangedError, advance, read_state
 from ray_committer.job_files.owners import at_work
@@ -127,6 +132,22 @@ def test_the_record_is_made_from_the_very_declaration_that_has_looked(store: Mem
     _, record = decide(WrappedStore(store, after=note))
     assert [one.claim for one in found] == [record.claim]
     assert [one.owner for one in found] == [record.owner]
+
+
+def test_the_record_names_packs_as_they_were_saved(store: MemoryStore, no_pauses):
+    """They are saved at the same time, under names that are known before; one is saved under another."""
+    write(store)
+    lost = iter([StoreUnavailableError("/", "no answer")])
+
+    def lose(call: StoreCall) -> None:
+        if call.paths[0].startswith(JOB.packs):
+            for error in lost:
+                raise error
+
+    _, record = decide(WrappedStore(store, before=lose))
+    names = {status.name for status in store.list_status(JOB.packs)}
+    assert {ref.name for ref in record.packs} == names
+    assert next(lost, None) is None
 
 
 @pytest.mark.parametrize(
