@@ -43,9 +43,11 @@ Answers = Sequence[tuple[Operation, Told]]
 
 @dataclass(slots=True)
 class Ends:
-    """How each job ended: committed or not, None if it is not known; and all answers on the way."""
+    """How each job ended: committed or not, None if it is not known; which could only be given up; and
+    all answers on the way."""
 
     committed: dict[str, bool | None] = field(default_factory=dict)
+    given_up: set[str] = field(default_factory=set)
     said: list[tuple[Operation, Told]] = field(default_factory=list)
 
 
@@ -66,6 +68,7 @@ def judge(
         _crashed(answers),
         _refused(answers),
         _without_end(jobs, ends),
+        _spoilt(jobs, ends, answers),
         _told_wrong(answers, ends) if len(ends.committed) == len(jobs) else None,
         differs(store, table, jobs, old, ends, answers) if len(ends.committed) == len(jobs) else None,
         _left(store, table, jobs),
@@ -120,6 +123,7 @@ def _bring_to_its_end(
             run(abort(job))
         yield _was_told(answers, job)
     elif any(error in text for error in _given_up(job)):
+        ends.given_up.add(job.name)
         run(abort(job))
         yield False
 
@@ -165,6 +169,16 @@ def _refused(answers: Answers) -> str | None:
 def _without_end(jobs: Sequence[Job], ends: Ends) -> str | None:
     without = [job.name for job in jobs if job.name not in ends.committed]
     return f"{without} cannot be brought to an end" if without else None
+
+
+def _spoilt(jobs: Sequence[Job], ends: Ends, answers: Answers) -> str | None:
+    """Find a job whose tasks had all committed, and which nobody could abort, but which had to be."""
+    places = {one.instead_of.place for one, _ in answers if one.instead_of}
+    if any(one.may_abort for one, _ in answers):
+        return None
+    wanted = (job for job in jobs if not job.wants_none and job.place not in places)
+    spoilt = [job.name for job in wanted if job.name in ends.given_up]
+    return f"the tasks of {spoilt} had committed, and it cannot be" if spoilt else None
 
 
 def _told_wrong(answers: Answers, ends: Ends) -> str | None:

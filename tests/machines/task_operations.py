@@ -18,8 +18,7 @@ from ray_committer.places.staged_files import StagedFiles
 from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.record import Claim, encode
 from ray_committer.protocol.state import new_nonce
-from ray_committer.stages.abort_task import abort_task
-from ray_committer.stages.commit_task import commit_task
+from ray_committer.stages import abort_task, commit_task  # where a mutant replaces the functions
 from ray_committer.stages.setup_task import setup_task
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing.harness import commit_attempt, load_ahead, run_commit, write_attempt
@@ -98,7 +97,7 @@ def failed_attempt(job: Job) -> Operation:
 
     def run(store: StoreOperations, table: str) -> str:
         staged, _ = _write(store, job.attempt(table), wanted)
-        abort_task(store, staged.job, staged.task_attempt_id, staged.places)
+        abort_task.abort_task(store, staged.job, staged.task_attempt_id, staged.places)
         return "given up"
 
     return Operation(f"failed attempt of {job.name}", job, run, is_late_task=True)
@@ -127,7 +126,7 @@ def _save(store: StoreOperations, staged: StagedFiles, stamp: str, job: Job) -> 
         commit_attempt(store, staged.job, 0, attempt_id, stamp=stamp, files=job.of_late)
         return
     task_id = attempt_id.replace("attempt_", "task_").rpartition("_")[0]
-    commit_task(
+    commit_task.commit_task(
         store, staged.job, task_id=task_id, task_attempt_id=attempt_id, stamp=stamp, staged=staged
     )
 
