@@ -295,6 +295,10 @@ def _single() -> Iterator[tuple[str, str, str]]:
     yield "driver's memory, ten million files of 100,000 tasks", memory, "ten_million_entries"
     linear = f"{ten['bars']['seconds a file, all over a tenth']['measured']:.2f}"
     yield "time of a file among ten million, times that among a million", linear, "ten_million_entries"
+    costs = result("commit_cpu")
+    files = [one["median"]["microseconds_a_file"] for one in costs["commits"].values()]
+    what = f"processor time of a file in a whole commit by threads, {costs['in_flight']} in flight"
+    yield what, f"{min(files):.0f} to {max(files):.0f} microseconds", "commit_cpu"
     call = f"{ten['runs'][3]['driver_ms_a_shard']:.1f} ms"
     yield "what a call of a worker costs the driver", call, "ten_million_entries"
     memory = f"{result('s3_ten_million')['runs'][1]['peak_mb']:.0f} MB"
