@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from ray_committer.jobs.estimate import LIST, MKDIRS, MOVE, OTHER, READ, WRITE
 from ray_committer.protocol.pack import MOST_ENTRIES
 from ray_committer.protocol.plan import shard_size
-from ray_committer.stages.load_manifests import SMALL_MANIFESTS
 
 from . import costs
 from .inputs import Job, Setup
@@ -65,22 +64,15 @@ def steps(job: Job, setup: Setup, *, moved: float = 0.0) -> list[Step]:
 
 
 def _load(job: Job, setup: Setup) -> Step:
-    store, listings = setup.store, 0
-    each: dict[str, float] = {READ: 1}
-    if store.lists_versions:
-        each[LIST] = job.task_directories + _more_pages(job.files / job.manifests, store)
-    elif not _checks_later(job, store):
-        listings = _listings_a_task(job, store)
-        each[LIST] = listings
+    store = setup.store
+    pages = 1 + _more_pages(job.files, store) if store.lists_versions else 0.0
     return Step(
         LOAD,
-        rounds=store.rounds[LOAD],
+        rounds=store.rounds[LOAD] + pages,
         items=job.manifests,
-        each=each,
-        processor=costs.LOADED_MANIFEST.value
-        + costs.LISTED.value * listings
-        + costs.LOADED_FILE.value * job.files_a_manifest,
-        beside={WRITE: _packs(job)},
+        each={READ: 1},
+        processor=costs.LOADED_MANIFEST.value + costs.LOADED_FILE.value * job.files_a_manifest,
+        beside={WRITE: _packs(job), LIST: pages},
     )
 
 
@@ -89,11 +81,17 @@ def _packs(job: Job) -> int:
 
 
 def _checks(job: Job, setup: Setup) -> list[Step]:
-    """Listings of the tasks' directories, if they were not made before, and one page of the destination,
-    which shows that its directories are new."""
+    """Listings of the tasks' directories, or of all their files by pages, and one page of the
+    destination, which shows that its directories are new."""
     store, found = setup.store, list[Step]()
     listings = job.manifests * _listings_a_task(job, store)
-    if listings and _checks_later(job, store):
+    if not (store.listing_is_cheap or store.lists_uploads):
+        pages = 1 + _more_pages(job.files, store)
+        if job.manifests > pages:
+            found.append(Step(PREPARE, rounds=pages, beside={LIST: pages}))
+        else:
+            found.append(Step(PREPARE, items=job.manifests, each={LIST: 1}))
+    if listings:
         files = costs.LOADED_FILE.value * job.files / listings
         found.append(Step(PREPARE, items=listings, each={LIST: 1}, processor=costs.LISTED.value + files))
     found.append(Step(PREPARE, items=1, each={LIST: 1}, processor=costs.LISTED.value))
@@ -143,12 +141,6 @@ def _listings_a_task(job: Job, store: Store) -> int:
     """Listings of a task's directories, which show whether its files are there."""
     leaves = min(job.task_directories, -(-job.files // job.manifests))
     return leaves if store.listing_is_cheap else 0
-
-
-def _checks_later(job: Job, store: Store) -> bool:
-    """Whether the tasks' directories are listed after the load, beside other requests."""
-    is_small = job.files * costs.MANIFEST_BYTES.value <= SMALL_MANIFESTS
-    return is_small and not (store.lists_versions or store.lists_uploads or store.is_local)
 
 
 def _read_again(job: Job, setup: Setup) -> float:

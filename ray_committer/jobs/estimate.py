@@ -32,7 +32,8 @@ MOST_WORKERS, NEAR = 1024, 1.05
 _ONCE = {READ: 2, LIST: 5, WRITE: 3, OTHER: 10}
 _ROUNDS = 12
 """Requests of the driver that follow one another."""
-_UPLOADS_A_PAGE = 1000
+_PAGE = 1000
+"""Uploads, or files of all directories, in one answer of a store that lists them so."""
 _LAST_SHARDS, _LAST_BATCHES = 10, 4
 """Calls get smaller near the end of a step: so many more per worker than if all were large."""
 _ALONE = "requests that follow one another, which more workers do not make faster"
@@ -123,17 +124,15 @@ def count_requests(
     looks = store.listing_is_cheap if validates is None else validates
     # One page of the parent shows that all are new. One directory alone is asked for by its path.
     checks = int(job.directories == 1 and store.makes_directories and not store.listing_is_cheap)
-    listings = (
-        job.tasks * (store.listing_is_cheap or store.lists_versions)
-        + job.directories * looks
-        + 1
-        - checks
+    pages = -(-job.files // _PAGE)
+    sources = (
+        job.tasks if store.listing_is_cheap else min(job.tasks, pages) + pages * store.lists_versions
     )
-    uploads = -(-job.files // _UPLOADS_A_PAGE) if store.lists_uploads else 0
+    listings = job.directories * looks + 1 - checks + (pages if store.lists_uploads else sources)
     return {
         MOVE: job.files,
         READ: job.tasks + _ONCE[READ],
-        LIST: listings + uploads + above + _ONCE[LIST],
+        LIST: listings + above + _ONCE[LIST],
         WRITE: -(-job.files // MOST_ENTRIES) + _ONCE[WRITE],
         MKDIRS: job.directories * store.makes_directories,
         OTHER: _ONCE[OTHER] + checks,
@@ -149,10 +148,12 @@ def dollars(requests: Mapping[str, float], store: Store) -> float | None:
 def estimate(job: Job, setup: Setup) -> Estimate:
     """The time of a commit: of requests that follow one another, and of the longest other wait."""
     store, request = setup.store, setup.latency + REQUEST_SECONDS * bool(setup.latency)
-    uploads = job.files / _UPLOADS_A_PAGE if store.lists_uploads else 0.0
+    # Where all directories are listed by pages, one page follows another.
+    at_once = 0 if store.listing_is_cheap else int(job.tasks > 1 + job.files // _PAGE)
+    pages = job.files // _PAGE * max(store.lists_uploads, store.lists_versions + at_once)
     # What follows one another cannot be shortened by workers, so it is added to the longest of all other
     # waits.
-    alone = request * (_ROUNDS + int(uploads) + int(job.tasks * store.serial_a_task))
+    alone = request * (_ROUNDS + pages + int(job.tasks * store.serial_a_task))
     alone += START_SECONDS if setup.workers else 0.0
     waits, lanes = {_FLIGHT: 0.0, _DRIVER: 0.0}, setup.in_flight * (setup.workers or 1)
     for items, computes in _steps(job, store):

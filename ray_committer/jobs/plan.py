@@ -30,7 +30,9 @@ from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.state import UNFINISHED, UNSTAMPED, Phase
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_runs import CommittedRun
+from ray_committer.stages.bind_versions import bind_versions
 from ray_committer.stages.checks.attempts import listed_attempts, refuse_unsaved
+from ray_committer.stages.checks.sources import check_sources
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import ends_of, look_around
 from ray_committer.stages.load_manifests import (
@@ -182,6 +184,7 @@ def _plan_renames(job: OpenJob, current: Seen | None, first: int) -> JobPlan:
         refuse_aborted(context, current.phase)
     with listed_attempts(context, job.state.task_attempts) as attempts:
         loaded = load_unchanged(context, partial(_load, job, current, None))
+        loaded = bind_versions(context, loaded, saves=False)
     preflight(context, loaded)
     refuse_unsaved(context, loaded, attempts)
     turn = _turn(job, current, loaded)
@@ -189,6 +192,8 @@ def _plan_renames(job: OpenJob, current: Seen | None, first: int) -> JobPlan:
     old, unfinished = OldFiles(), tuple(_waits(context, outcome))
     if not isinstance(outcome, CommittedRun):
         roots = roots_of_mode(context, loaded, job.replaced_roots)
+        errors = (*loaded.source_errors, *check_sources(context, loaded))
+        loaded = replace(loaded, source_errors=errors)
         old = look_at_data(context, loaded, roots, allowed_roots=job.allowed_roots)
         unfinished = (*_unfinished(job, loaded, roots, old.destinations, turn.run_id), *unfinished)
     stamp = current.state.stamp if current else UNSTAMPED

@@ -100,6 +100,16 @@ class Places(ABC):
         return self.store.capabilities.versions is Versions.LISTED
 
     @property
+    def binds_renames(self) -> bool:
+        """Whether a rename names the version of its source."""
+        return self.store.capabilities.versions is not Versions.NONE
+
+    @property
+    def lists_files_by_pages(self) -> bool:
+        """Whether one request lists the files of many directories."""
+        return self.store.has(StoreOperations.list_files_page)
+
+    @property
     def needs_sync(self) -> bool:
         """Whether a power cut loses what is done and was not forced to disk."""
         return self.store.has(StoreOperations.sync)

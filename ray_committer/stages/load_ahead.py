@@ -16,9 +16,8 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stages.list_manifests import Listed, named_listing
 from ray_committer.stages.load_batch import LoadedBatch, load_named
 from ray_committer.stages.load_manifests import Collected, LoadedManifests, load_batches, ready
-from ray_committer.stages.turns.list_new_files import NewFiles, listed_file, save_new_files
+from ray_committer.stages.turns.list_new_files import list_pack
 from ray_committer.work.load_ahead import Chunk, LoadAhead
-from ray_committer.work.worker import Worker
 
 
 def load_ahead(
@@ -36,14 +35,14 @@ def load_ahead(
     collected = Collected.of(context)
     for number, chunk in enumerate(chunks):
         collected.add(_batch(context, -1 - number, chunk))
-        for files in context.run(_new_files, _packs(chunk)) if for_table else ():
+        for files in context.run(list_pack, _packs(chunk)) if for_table else ():
             collected.new_files.add(files)
     named = [Listed(name, 0) for name in sorted(task.manifest for task in unknown)]
     load = partial(load_named, roots=roots, stamp=ahead.stamp)
     load_batches(context, named, load, collected, for_table=for_table)
     # The sources are looked at later, beside other requests.
     listing = named_listing(collected.manifests)
-    return ready(context, collected.loaded(listing, sources_are_checked=False))
+    return ready(context, collected.loaded(listing))
 
 
 def _batch(context: JobContext, number: int, chunk: Chunk) -> LoadedBatch:
@@ -64,9 +63,3 @@ def _batch(context: JobContext, number: int, chunk: Chunk) -> LoadedBatch:
 
 def _packs(chunk: Chunk) -> list[Pack]:
     return [*chunk.packs, *([chunk.rest.pack()] if chunk.rest.data else [])]
-
-
-def _new_files(worker: Worker, pack: Pack) -> NewFiles:
-    """Work: list the files of a pack for the log of a table."""
-    files = [listed_file(worker.job.destination, entry) for entry in worker.packs.entries(pack)]
-    return save_new_files(worker, files)

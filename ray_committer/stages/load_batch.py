@@ -20,8 +20,6 @@ from ray_committer.stages.list_manifests import Listed
 from ray_committer.stages.turns.list_new_files import NO_NEW_FILES, NewFiles, listed_file, save_new_files
 from ray_committer.work.load_manifest import LoadedManifest, load_manifest, read_manifest
 from ray_committer.work.packs import PackWriter
-from ray_committer.work.sources import WrongSources, check_sources
-from ray_committer.work.versions import add_versions
 from ray_committer.work.worker import Worker
 
 
@@ -36,12 +34,11 @@ class LoadedBatch:
     statistics: IOStatistics = IOStatistics()  # noqa: RUF009 - frozen
     passed_over: PassedOver = PassedOver()  # noqa: RUF009 - frozen
     fills_destination: bool = False
-    wrong_sources: tuple[WrongSources, ...] = ()
     new_files: NewFiles = NO_NEW_FILES
 
 
 Batch = tuple[int, tuple[Listed, ...]]
-Load = Callable[[Worker, Listed], tuple[LoadedManifest, WrongSources | None]]
+Load = Callable[[Worker, Listed], LoadedManifest]
 
 
 def load_batch(
@@ -58,15 +55,14 @@ def load_batch(
     writer = PackWriter(worker.store, worker.job, saves=saves)
     refs, paths, marks = dict[str, ManifestRef](), set[str](), list[bytes]()
     totals, passed_over = Totals(), PassedOver()
-    wrong_sources, files = list[WrongSources](), list[ListedFile]()
-    for loaded, wrong in worker.map(partial(load, worker), batch):
+    files = list[ListedFile]()
+    for loaded in worker.map(partial(load, worker), batch):
         refs[loaded.ref.name] = loaded.ref
         paths.update(loaded.directories)
         marks.append(loaded.marks)
         totals.add(loaded.statistics)
         if loaded.passed_over.number:
             passed_over = passed_over.plus(loaded.passed_over)
-        wrong_sources += [] if wrong is None else [wrong]
         files += (
             (listed_file(worker.job.destination, entry) for entry in loaded.entries) if for_table else ()
         )
@@ -82,7 +78,6 @@ def load_batch(
         statistics=totals.statistics,
         passed_over=passed_over,
         fills_destination=bool(paths & destination),
-        wrong_sources=tuple(wrong_sources),
         new_files=save_new_files(worker, files) if for_table else NO_NEW_FILES,
     )
 
@@ -94,33 +89,21 @@ def load_listed(
     directory: str,
     roots: tuple[str, ...],
     stamp: str,
-    checks: bool,
-) -> tuple[LoadedManifest, WrongSources | None]:
-    """Load one listed manifest of a job, and say which of its sources are wrong, if it `checks` them."""
+) -> LoadedManifest:
+    """Load one listed manifest of a job."""
     path = join(directory, item.name)
     data = read_manifest(worker, path, item.size)
-    loaded = load_manifest(worker, path, data, roots=roots, stamp=stamp)
-    wrong = check_sources(worker, loaded.entries) if checks else None
-    return (loaded, wrong) if wrong else _with_versions(worker, loaded)
+    return load_manifest(worker, path, data, roots=roots, stamp=stamp)
 
 
-def load_named(
-    worker: Worker, item: Listed, *, roots: tuple[str, ...], stamp: str
-) -> tuple[LoadedManifest, WrongSources | None]:
+def load_named(worker: Worker, item: Listed, *, roots: tuple[str, ...], stamp: str) -> LoadedManifest:
     """Load a manifest that the driver has named, frozen or not; its size is not compared."""
     places = places_of(worker.store).manifests(worker.job) if is_name(item.name) else ()
     for path in (join(directory, item.name) for directory in places):
         with suppress(FileNotFoundError, NotADirectoryError):
             data = worker.store.read(path)
-            return _with_versions(worker, load_manifest(worker, path, data, roots=roots, stamp=stamp))
+            return load_manifest(worker, path, data, roots=roots, stamp=stamp)
     raise MissingManifestsError(
         f"{mark(join(worker.job.manifests, item.name))}: was saved by a task that has committed, but is "
         "gone"
     )
-
-
-def _with_versions(worker: Worker, loaded: LoadedManifest) -> tuple[LoadedManifest, WrongSources | None]:
-    with_versions = add_versions(worker, loaded)
-    if isinstance(with_versions, WrongSources):
-        return loaded, with_versions
-    return with_versions, None

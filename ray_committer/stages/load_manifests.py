@@ -16,6 +16,7 @@ from ray_committer.errors import (
     IncompleteJobError,
     ManifestReplacedError,
     MissingManifestsError,
+    RayCommitterError,
     mark,
 )
 from ray_committer.protocol.file_list import NO_FILES, FileSet
@@ -31,13 +32,9 @@ from ray_committer.stages.turns.list_new_files import JoinedFiles
 from ray_committer.stores.base import FileStatus
 from ray_committer.work.batches import batches
 from ray_committer.work.packs import PackWriter, save_pack
-from ray_committer.work.sources import WrongSources
 
 LOADS = 20
 """The number of attempts to load manifests that tasks keep changing during the load."""
-
-SMALL_MANIFESTS = 4 * 1024 * 1024
-"""Up to this size of all manifests, about 15,000 files, one process can hold all entries at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +50,8 @@ class LoadedManifests:
     listing: Listing = field(default_factory=Listing)
     fills_destination: bool = False
     """Whether a file goes directly into the destination, and not into a directory below it."""
-    sources_are_checked: bool = True
-    """False if there are few small manifests: their sources are checked later, beside other requests."""
-    wrong_sources: tuple[WrongSources, ...] = ()
-    """The checked sources that are missing or changed; a job with such sources is not recorded."""
+    source_errors: tuple[RayCommitterError, ...] = ()
+    """What is wrong with the files of the tasks; a job with such files is not recorded."""
     new_files: FileSet = NO_FILES
     """The files of the job as the log of a table names them, if they were listed for it."""
 
@@ -84,21 +79,16 @@ def load_manifests(
     names a bad manifest, `MissingManifestsError` one that is gone, perhaps since they are now frozen.
     After `CoordinatorLostError`, everything must be loaded again."""
     listing, wanted = list_manifests(context, statuses)
-    is_small = sum(item.size for item in wanted) <= SMALL_MANIFESTS
-    # With few files the sources are checked in the freeze, beside the declaration: one round of requests
-    # less.
-    can_wait = is_small and not changes_nothing and context.places.waits_in_freeze
     load = partial(
         load_listed,
         directory=context.job.frozen if listing.is_frozen else context.job.manifests,
         roots=roots,
         stamp=stamp,
-        checks=not can_wait,
     )
     saves = not changes_nothing
     collected = Collected.of(context, saves=saves)
     load_batches(context, wanted, load, collected, saves=saves, for_table=for_table)
-    return ready(context, collected.loaded(listing, sources_are_checked=not can_wait), saves=saves)
+    return ready(context, collected.loaded(listing), saves=saves)
 
 
 def ready(context: JobContext, loaded: LoadedManifests, *, saves: bool = True) -> LoadedManifests:
@@ -144,7 +134,6 @@ class Collected:
     totals: Totals = field(default_factory=Totals)
     passed_over: PassedOver = field(default_factory=PassedOver)
     fills_destination: bool = False
-    wrong_sources: list[WrongSources] = field(default_factory=list)
 
     @staticmethod
     def of(context: JobContext, *, saves: bool = True) -> Collected:
@@ -160,13 +149,12 @@ class Collected:
         self.totals.add(batch.statistics)
         self.passed_over = self.passed_over.plus(batch.passed_over)
         self.fills_destination |= batch.fills_destination
-        self.wrong_sources += batch.wrong_sources
 
     @property
     def manifests(self) -> tuple[ManifestRef, ...]:
         return tuple(ref for number in sorted(self.refs) for ref in self.refs[number])
 
-    def loaded(self, listing: Listing, *, sources_are_checked: bool) -> LoadedManifests:
+    def loaded(self, listing: Listing) -> LoadedManifests:
         """All of it, after the last batch."""
         manifests = self.manifests
         rest = self.writer.rest()
@@ -178,9 +166,7 @@ class Collected:
             manifests,
             listing,
             self.fills_destination,
-            sources_are_checked,
-            tuple(self.wrong_sources),
-            self.new_files.file_set(),
+            new_files=self.new_files.file_set(),
         )
 
 

@@ -40,7 +40,6 @@ from ray_committer.stages.checks.places import (
     is_taken,
     refuse_linked_directories,
 )
-from ray_committer.stages.checks.sources import sources_error
 from ray_committer.stages.checks.uploads import check_uploads
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.list_manifests import replaced_manifest
@@ -91,10 +90,10 @@ def look_at_data(
     are the claims of other jobs in flight before the job's own. One error names all obstacles, also the
     wrong sources in `loaded`: a `ManifestError`, `PreflightError` or `CommitConflictError`. An old file
     in the place of a new directory is one, since old data is removed last."""
-    destination, wrong = context.job.destination, loaded.wrong_sources
+    destination = context.job.destination
     # Collected and not raised one by one: after each repair a job of hours would find the next obstacle
     # (D5).
-    errors: list[RayCommitterError] = [sources_error(context.job, wrong)] if wrong else []
+    errors: list[RayCommitterError] = [*loaded.source_errors]
     directories = context.executor.directories.share(0, 1)
     written_to = [*([destination] if loaded.fills_destination else []), *directories]
     known = know_directories(context, directories, roots)

@@ -21,7 +21,7 @@ from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.claims import Obstacle
 from ray_committer.protocol.record import Claim, CommitRecord, ReplacedFile
 from ray_committer.protocol.state import Phase, new_nonce
-from ray_committer.stages.checks.sources import check_sources_at_once
+from ray_committer.stages.checks.sources import check_sources
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import declare_job, give_way, look_around
 from ray_committer.stages.freeze_manifests import are_as_loaded, are_current, freeze_manifests
@@ -43,7 +43,6 @@ from ray_committer.stages.sync_to_disk import sync_packs
 from ray_committer.stages.turns.claim_table import begin_turn
 from ray_committer.stages.turns.turn import Turn
 from ray_committer.tables.other_tables import refuse_partitions_of_tables
-from ray_committer.work.sources import WrongSources
 
 T = TypeVar("T")
 
@@ -96,10 +95,10 @@ def _prepare(run: CommitRun, last: Seen, loaded: LoadedManifests) -> _Decision:
     claim = with_coordinator(context, claims, load)
     _warn_of_network(context, claim)
     decision = _Decision(run, loaded, load, roots, claim, run.turn, run_id)
-    if loaded.wrong_sources:
+    if loaded.source_errors:
         if not are_as_loaded(context, loaded):  # the sources belong to an earlier manifest
             raise ManifestsChangedError
-        _refuse_wrong_sources(decision, loaded.wrong_sources)
+        _refuse_sources(decision, loaded.source_errors)
     begin = partial(begin_turn, context, last.state, loaded, roots, run.name, run_id)
     run.turn = with_coordinator(context, begin, load)
     return replace(decision, turn=run.turn)
@@ -226,10 +225,10 @@ def _save(decision: _Decision, planned: LoadedManifests) -> LoadedManifests:
     return saved
 
 
-def _refuse_wrong_sources(decision: _Decision, wrong: tuple[WrongSources, ...]) -> None:
-    """Name missing or changed sources, and all other obstacles, in one error."""
+def _refuse_sources(decision: _Decision, errors: Sequence[RayCommitterError]) -> None:
+    """Say what is wrong with the files of the tasks, and all other obstacles, in one error."""
     context = decision.run.context
-    known = replace(decision.loaded, wrong_sources=wrong)
+    known = replace(decision.loaded, source_errors=tuple(errors))
     allowed = decision.run.allowed_roots
     look = partial(look_at_data, context, known, decision.roots, allowed_roots=allowed)
     with_coordinator(context, look, decision.load)
@@ -244,15 +243,15 @@ def _check(decision: _Decision) -> OldFiles | Exception:
         # certain that the manifests are the frozen ones: it may be about a file of an earlier one.
         is_current, *checked = context.do_at_once(
             partial(_is_still_alone, context, loaded),
-            *(partial(_tried, decision, check) for check in (_list_old_files, _success, _wrong_sources)),
+            *(partial(_tried, decision, check) for check in (_list_old_files, _success, _check_sources)),
         )
         if not is_current:
             return ManifestsChangedError()
+        old, success, wrong = checked
+        if wrong and not isinstance(wrong, Exception):
+            _refuse_sources(decision, wrong)
         if error := next((result for result in checked if isinstance(result, Exception)), None):
             return error
-        old, success, wrong = checked
-        if wrong:
-            _refuse_wrong_sources(decision, wrong)
         return replace(cast("OldFiles", old), success=cast("ReplacedFile | None", success))
     except (OSError, RayCommitterError) as e:
         return e
@@ -269,9 +268,8 @@ def _success(decision: _Decision) -> ReplacedFile | None:
     return find_old_success(decision.run.context, decision.roots.replaced)
 
 
-def _wrong_sources(decision: _Decision) -> tuple[WrongSources, ...]:
-    context, loaded = decision.run.context, decision.loaded
-    return () if loaded.sources_are_checked else check_sources_at_once(context, loaded)
+def _check_sources(decision: _Decision) -> list[RayCommitterError]:
+    return check_sources(decision.run.context, decision.loaded)
 
 
 def _is_still_alone(context: JobContext, loaded: LoadedManifests) -> bool:

@@ -22,7 +22,6 @@ from ray_committer.protocol.paths import is_name, is_within, join
 from ray_committer.stores.at_once import streamed
 from ray_committer.work.load_manifest import LoadedManifest, Where, load_manifest
 from ray_committer.work.packs import PackWriter, save_pack
-from ray_committer.work.versions import has_versions
 
 _log = logging.getLogger(__name__)
 
@@ -152,7 +151,7 @@ class LoadAhead:
             task.digest,
             task.task_attempt_id,
         )
-        if not is_meant or not has_versions(where.store, loaded.entries):
+        if not is_meant:
             return
         if self._open is not None and self._open.files + ref.files > MOST_ENTRIES:
             self._end(where, saves=True)

@@ -5,15 +5,13 @@ It makes one listing per directory, where a listing is cheap. The rename finds w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ray_committer.errors import SHOWN, mark
 from ray_committer.protocol.pack import Entry
-from ray_committer.protocol.paths import parent
 from ray_committer.protocol.recovery import prove
-from ray_committer.stores.base import FileStatus, StoreOperations, Versions
-from ray_committer.work.worker import Worker
+from ray_committer.stores.base import FileStatus, StoreOperations
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,26 +29,6 @@ def wrong_sources(described: Sequence[tuple[Entry, str | None]]) -> WrongSources
     return WrongSources(len(wrong), named) if wrong else None
 
 
-def check_sources(worker: Worker, loaded: Sequence[Entry]) -> WrongSources | None:
-    """Find the files of a manifest that are missing or changed, where a listing is cheap."""
-    directories = directories_to_list(worker.store, loaded)
-    return compare(loaded, [list_directory(worker.store, path, anew=True) for path in directories])
-
-
-def directories_to_list(store: StoreOperations, loaded: Iterable[Entry]) -> set[str]:
-    """The directories of a manifest's files, however few these are; none if a listing is not cheap."""
-    is_cheap = store.capabilities.versions is Versions.NONE and store.capabilities.listing_is_cheap
-    return {parent(entry.source) for entry in loaded} if is_cheap else set()
-
-
-def compare(loaded: Sequence[Entry], listings: Sequence[list[FileStatus]]) -> WrongSources | None:
-    """What is wrong with some files, if anything was listed."""
-    if not listings:
-        return None
-    statuses = {status.path: status for listing in listings for status in listing}
-    return wrong_sources([(entry, _is_wrong(entry, statuses.get(entry.source))) for entry in loaded])
-
-
 def has_another_size(entry: Entry, status: FileStatus | None) -> str | None:
     """Describe a file that is missing, or that is longer or shorter than its manifest says."""
     if status is None:
@@ -64,7 +42,8 @@ def has_another_size(entry: Entry, status: FileStatus | None) -> str | None:
     return None
 
 
-def _is_wrong(entry: Entry, status: FileStatus | None) -> str | None:
+def what_is_wrong(entry: Entry, status: FileStatus | None) -> str | None:
+    """Describe a file that is missing, or that is not what its manifest says."""
     what = has_another_size(entry, status)
     if what is not None or status is None:
         return what

@@ -7,6 +7,7 @@ directory above the destination.
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 
 import pytest
@@ -16,7 +17,9 @@ from ray_committer import CommitOptions, ConflictMode
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore, run_commit
 from ray_committer.testing import write_job as memory_job
+from ray_committer.testing.harness import commit_attempt, load_ahead, set_up_attempt, write_attempt
 from tests.opening import opening
+from tests.stages.support import staged_name
 
 MOST_FIXED = 21
 """Changes of state, declaration, pack, record, freeze, ``_SUCCESS``, listings of other jobs."""
@@ -74,12 +77,13 @@ def test_a_commit_on_an_object_store_keeps_its_budget(tasks: int, files: int, di
     memory_job(store, job, {task: dict.fromkeys(one, b"x") for task, one in written.items()})
     found = calls_of(store, job, CommitOptions())
     deletes = found["delete_directory"] + found["delete_file"] + found["delete_version"]
-    looks = tasks  # for the versions of its files
-    above = min(files, directories)  # for other jobs
+    looks = 2  # of all files of tasks: for their versions, and before the record
+    above = 1  # all directories are new
     by_size = tasks * files + tasks + deletes + looks + above
     looks_for_success = 1
     most = MOST_FIXED + looks_for_success + job.destination.count("/")
     assert by_size < found.total() <= by_size + most
+    assert found["list_files_page"] in (1, looks)  # or of one directory
     assert deletes <= 8
     assert found["get_status"] == looks_for_success
     assert found["mkdirs"] == 0
@@ -151,3 +155,48 @@ def test_a_job_that_must_be_looked_for_costs_two_listings_more(store, write_job,
         ray_committer.commit_job(str(dest), executor="inline", options=without)
     found = Counter(call.operation for call in calls)
     assert found - named == Counter(list_status=2)
+
+
+KNOWN = {
+    "directories": lambda: MemoryStore(),
+    "etags": lambda: MemoryStore(identity=Identity.ETAG, listing_is_cheap=False),
+    "generations": lambda: MemoryStore(
+        identity=Identity.GENERATION, real_directories=False, listing_is_cheap=False
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KNOWN)
+@pytest.mark.parametrize(
+    ("tasks", "files", "directories", "most"), [(500, 1, 0, 600), (20, 100, 10, 2060)]
+)
+def test_of_tasks_that_the_driver_knows_a_commit_asks_little_but_the_renames(
+    kind: str, tasks: int, files: int, directories: int, most: int
+):
+    """Their manifests are loaded ahead, and their files lie side by side: nothing is asked per task.
+    Directories of tasks are deleted by one request, as on file systems."""
+    store, job = KNOWN[kind](), new_job_attempt("/bucket/table", "job_1", 0)
+    memory_job(store, job, {})
+    results = [write_known(store, job, task, files, directories) for task in range(tasks)]
+    options = CommitOptions(committed_tasks=tuple(results), validate=False)
+    calls: list[StoreCall] = []
+    counted = WrappedStore(store, before=calls.append)
+    counted.capabilities = dataclasses.replace(counted.capabilities, deletes_trees=True)
+    report = run_commit(counted, job, options, ahead=load_ahead(store, job, results))
+    assert report.moved == tasks * files
+    found = Counter(call.operation for call in calls)
+    assert found["read"] <= 1
+    assert found.total() <= most
+
+
+def write_known(store: MemoryStore, job: JobAttempt, task: int, files: int, directories: int):
+    """Write the files of a task, and return the result of its commit."""
+    names = [
+        f"p={number % directories}/{staged_name(f'f{number}', task)}"
+        if directories
+        else staged_name(f"f{number}", task)
+        for number in range(files)
+    ]
+    attempt_id = set_up_attempt(store, job, task, 0)
+    write_attempt(store, job, attempt_id, dict.fromkeys(names, b"x"))
+    return commit_attempt(store, job, task, attempt_id, files=names)

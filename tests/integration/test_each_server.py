@@ -15,7 +15,7 @@ from _pytest.mark.structures import ParameterSet
 
 import ray_committer
 from ray_committer import CommitOptions, ConflictMode, Outcome
-from ray_committer.errors import IncompleteJobError, JobGoneError
+from ray_committer.errors import IncompleteJobError, JobGoneError, ManifestError
 from ray_committer.jobs.destination_status import destination_status
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt, parent
 from ray_committer.protocol.staging import is_staged
@@ -29,7 +29,7 @@ from ray_committer.testing import (
     run_commit,
     visible_files,
 )
-from ray_committer.testing.harness import set_up_attempt, write_attempt
+from ray_committer.testing.harness import put_file, set_up_attempt, source_of, write_attempt
 from ray_committer.testing.harness import write_job as write_any_job
 from ray_committer.writers import job as arrow_job
 from ray_committer.writers.files import FileLayout
@@ -341,3 +341,48 @@ def test_one_page_shows_which_partitions_are_new_and_each_other_one_costs_one_re
     assert sum(call.operation == "find_names" for call in calls) == 1
     left = {"p=0/old", "p=1/old", "p=2/old"} if mode is ConflictMode.APPEND else set()
     assert visible_files(store, place.directory).keys() == left | {f"p={n}/new" for n in range(6)}
+
+
+@pytest.mark.parametrize("place", on("adls", "gcs", "hdfs", "webhdfs"), indirect=True)
+def test_files_that_are_missing_changed_or_named_by_no_manifest_stop_a_commit(place: Place):
+    store, job = place.opened(), new_job_attempt(place.directory, "job_1", 0)
+    tasks = {task: {f"p={n}/{staged_name(f'f{n}', task)}": b"x" for n in range(4)} for task in range(3)}
+    write_any_job(store, job, tasks)
+
+    def path(name: str, task: int, attempt: int = 0) -> str:
+        attempt_id = f"attempt_{job.job_id}_m_{task:06d}_{attempt}"
+        return source_of(job, attempt_id, f"p=1/{staged_name(name, task, attempt)}")
+
+    leftover = path("dead", 1, attempt=1)
+    put_file(store, leftover, b"of an attempt that does not count")
+    put_file(store, path("late", 2), b"of one that does")
+    with pytest.raises(IncompleteJobError, match=r"1 files of task attempts that count are named by no"):
+        run_commit(store, job)
+    store.delete_file(path("late", 2))
+    store.delete_file(path("f1", 0))
+    put_file(store, path("f1", 1), b"longer")
+    with pytest.raises(ManifestError, match="names 2 files that are missing or changed"):
+        run_commit(store, job)
+    assert visible_files(store, place.directory) == {}
+    assert store.get_status(leftover) is not None
+
+
+@pytest.mark.parametrize(
+    ("place", "listings"),
+    [
+        pytest.param(*param.values, listings, marks=param.marks)
+        for param, listings in zip(on("adls", "gcs", "hdfs", "webhdfs"), (1, 2, 6, 6), strict=True)
+    ],
+    indirect=["place"],
+)
+def test_the_files_of_many_tasks_are_listed_at_once(place: Place, listings: int):
+    """On Azure by pages, on Google also for their versions, and elsewhere by shared directories."""
+    store, calls = place.opened(), list[StoreCall]()
+    job = new_job_attempt(place.directory, "job_1", 0)
+    names = {task: [f"p={n}/{staged_name(f'f{n}', task)}" for n in range(4)] for task in range(8)}
+    write_any_job(store, job, {task: dict.fromkeys(one, b"x") for task, one in names.items()})
+    run_commit(WrappedStore(store, before=calls.append), job, CommitOptions(expected_tasks=8))
+    kinds = ("list_status", "list_files", "list_files_page", "get_status")
+    looks = [call for call in calls if call.operation in kinds and call.paths[0].startswith(job.tasks)]
+    assert len(looks) == listings
+    assert len(visible_files(store, place.directory)) == 32

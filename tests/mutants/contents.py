@@ -24,7 +24,7 @@ from ray_committer.stages.checks.attempts import refuse_unsaved
 from ray_committer.stages.checks.obstacles import refuse
 from ray_committer.stages.checks.permissions import check_links
 from ray_committer.stages.checks.places import refuse_linked_directories
-from ray_committer.stages.checks.sources import check_sources_at_once
+from ray_committer.stages.checks.sources import check_sources, is_of_attempt
 from ray_committer.stages.checks.uploads import check_uploads
 from ray_committer.stages.commit_task import commit_task
 from ray_committer.stages.freeze_manifests import are_current
@@ -44,7 +44,6 @@ from ray_committer.work.check_pack import check_pack
 from ray_committer.work.entries import check_entry
 from ray_committer.work.load_ahead import Chunk
 from ray_committer.work.packs import save_pack
-from ray_committer.work.sources import check_sources
 from tests.mutants.swap import Swaps
 
 
@@ -214,8 +213,17 @@ def uploads_are_not_looked_at_before_the_record() -> Swaps:
 
 def sources_are_not_looked_at_before_the_record() -> Swaps:
     """A job is recorded of which a file is missing, so it can never be finished."""
-    yield check_sources, lambda worker, loaded: None
-    yield check_sources_at_once, lambda context, loaded: ()
+    yield check_sources, lambda context, loaded: []
+
+
+def files_that_no_manifest_names_are_left_behind() -> Swaps:
+    """A task's rows are lost without a word: its manifest lacks one of its files."""
+    yield is_of_attempt, lambda status, tasks, tokens: False
+
+
+def a_leftover_of_a_dead_attempt_counts() -> Swaps:
+    """A job cannot be committed because an attempt that died has left a file beside the others."""
+    yield is_of_attempt, lambda status, tasks, tokens: True
 
 
 def a_task_whose_job_is_over_is_not_committed() -> Swaps:

@@ -30,7 +30,7 @@ ACTIONS = {
     "jobs/survey_jobs.py": "how much of a job is left",
     "protocol/pack.py": "how an entry is packed",
     "testing/faults.py": "how a call is shown",
-    "work/versions.py": "which entries have a version",
+    "stages/bind_versions.py": "which entries have a version",
 }
 """The modules that ask which type of action an entry is, and for what."""
 

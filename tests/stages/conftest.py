@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from ray_committer.stages import load_manifests
+from ray_committer.stages import bind_versions
+from ray_committer.stages.checks import sources
 
 
 @pytest.fixture(params=["small", "large"])
 def small_and_large_jobs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sources of a large job are looked at while it is loaded, of a small one before it is frozen."""
+    """Of a large job, sources are looked at in many parts, of a small one all at once."""
     if request.param == "large":
-        monkeypatch.setattr(load_manifests, "SMALL_MANIFESTS", 0)
+        monkeypatch.setattr(sources, "FILES_AT_ONCE", 1)
+        monkeypatch.setattr(bind_versions, "FILES_AT_ONCE", 1)

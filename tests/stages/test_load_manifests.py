@@ -22,9 +22,8 @@ from ray_committer.executors.inline import InlineExecutor
 from ray_committer.job_files.job_state import adopt_state
 from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.protocol.manifest import STAMP, digest
-from ray_committer.stages import load_manifests as load_manifests_module
 from ray_committer.stages.load_manifests import LoadedManifests, load_manifests, save_packs
-from ray_committer.testing import Identity, MemoryStore, WrappedStore, write_job
+from ray_committer.testing import MemoryStore, WrappedStore, write_job
 from ray_committer.work import packs as packs_module
 from ray_committer.work.packs import PackReader
 from ray_committer.work.worker import Worker
@@ -102,13 +101,8 @@ def test_manifests_are_loaded_in_the_order_of_their_names(tasks: int):
 
 
 @pytest.mark.parametrize("tasks", [0, 1, 30])
-def test_loading_costs_one_listing_and_per_manifest_one_read_and_one_look_at_its_files(
-    tasks: int, monkeypatch: pytest.MonkeyPatch
-):
-    assert cost(with_tasks(tasks)) == Counter(list_status=1, read=tasks)  # it is looked at later
-    monkeypatch.setattr(load_manifests_module, "SMALL_MANIFESTS", 0)
-    with_files = max(0, tasks - 1)
-    assert cost(with_tasks(tasks)) == Counter(list_status=1 + with_files, read=tasks)
+def test_loading_costs_one_listing_and_one_read_per_manifest(tasks: int):
+    assert cost(with_tasks(tasks)) == Counter(list_status=1, read=tasks)
 
 
 def test_where_a_listing_is_not_cheap_no_source_is_looked_at():
@@ -145,17 +139,6 @@ def test_in_a_job_that_hadoop_set_up_only_unstamped_manifests_are_right():
     assert len(load(without_state(None)).manifests) == 3
     with pytest.raises(ManifestError, match="was not written for this job"):
         load(without_state("of_an_ended_job"))
-
-
-@pytest.mark.parametrize("looks_only", [False, True])
-def test_a_store_with_versions_costs_a_listing_per_manifest_with_files(looks_only: bool):
-    store = with_tasks(4, store=MemoryStore(identity=Identity.GENERATION))
-    stamp = stamp_of_job(store)
-
-    def run(one) -> None:
-        load_manifests(context(one), ("/table",), stamp=stamp, changes_nothing=looks_only)
-
-    assert requests(store, run) == Counter(list_status=1, read=4, list_files=3)
 
 
 @pytest.fixture

@@ -1,19 +1,49 @@
-"""Check, before the record, the files of all tasks at once: none can be missing or changed."""
+"""Check, before the record, the files of all tasks at once: none can be missing, changed, or unnamed.
+
+One listing per directory, or of all where a store lists files of many directories at once. The files of
+each directory are summed up, and compared with what the packs name. Where the sums differ, a second
+pass compares the files, some directories at a time: so the driver holds few files, however many the job
+has. The rename finds what changes later.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 
-from ray_committer.errors import CommitStateUnknownError, ManifestError, mark, some_of
-from ray_committer.protocol.pack import Pack
-from ray_committer.protocol.paths import JobAttempt
+from ray_committer.errors import (
+    CommitStateUnknownError,
+    IncompleteJobError,
+    ManifestError,
+    RayCommitterError,
+    mark,
+    some_of,
+)
+from ray_committer.protocol.pack import Entry, Pack
+from ray_committer.protocol.paths import STAGED, STAGED_ROOT, JobAttempt, join, parent
+from ray_committer.protocol.staging import is_staged, token_of, tokens_in
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import LoadedManifests
-from ray_committer.stores.base import FileStatus
-from ray_committer.work.batches import batches
-from ray_committer.work.sources import WrongSources, compare, directories_to_list, list_directory
+from ray_committer.stores.base import FileStatus, file_pages
+from ray_committer.work.source_tallies import (
+    NOTHING,
+    Proof,
+    Tally,
+    entries_in,
+    is_file,
+    listed_tallies,
+    packed_tallies,
+    tally_of,
+)
+from ray_committer.work.sources import WrongSources, list_directory, what_is_wrong, wrong_sources
 from ray_committer.work.worker import Worker
+
+FILES_AT_ONCE = 200_000
+"""About so many files are listed, or compared, at the same time: each takes some hundred bytes."""
+PAGE_FILES = 1000
+"""The fewest files in a page of a store that lists the files of many directories at once."""
 
 
 def sources_error(job: JobAttempt, wrong: Sequence[WrongSources]) -> ManifestError:
@@ -26,33 +56,155 @@ def sources_error(job: JobAttempt, wrong: Sequence[WrongSources]) -> ManifestErr
     )
 
 
-def check_sources_at_once(context: JobContext, loaded: LoadedManifests) -> tuple[WrongSources, ...]:
-    """`check_sources` for a few manifests that were loaded before, each directory listed once."""
-    executor = context.executor
-    directories = {path for paths in executor.run(_directories, loaded.packs) for path in paths}
-    if not directories:
-        return ()
-    listed: dict[str, list[FileStatus]] = {}
-    for listings in executor.run(_list, batches(executor, sorted(directories))):
-        listed |= listings
-    if len(listed) < len(directories):
+def check_sources(context: JobContext, loaded: LoadedManifests) -> list[RayCommitterError]:
+    """The errors, if any, that name the files of tasks that are missing or changed, and those that a
+    task attempt that counts has written and no manifest names. Nothing is looked at where a store
+    lists neither cheaply nor many directories at once, or where tasks upload their files."""
+    lists_all = context.places.lists_files_by_pages
+    if not (lists_all or context.store.capabilities.listing_is_cheap):
+        return []
+    packed: defaultdict[str, Tally] = defaultdict(Tally)
+    counted = 0
+    for tallies in context.run(packed_tallies, loaded.packs):
+        counted += 1
+        for directory, tally in tallies.items():
+            packed[directory] = packed[directory].plus(tally)
+    _require_all(context, counted, len(loaded.packs), "packs were read")
+    if not packed:
+        return []
+    is_less = len(packed) > 1 + loaded.files // PAGE_FILES
+    listed = _list_all(context, packed) if lists_all and is_less else _list_each(context, packed)
+    suspects = {
+        directory: max(tally.files, packed.get(directory, NOTHING).files)
+        for directory, tally in listed
+        if tally != packed.get(directory, NOTHING)
+    }
+    return _compare(context, loaded, suspects) if suspects else []
+
+
+def _list_all(context: JobContext, packed: dict[str, Tally]) -> Iterator[tuple[str, Tally]]:
+    """The files in all directories, those with files in `packed` and others, from one listing."""
+    tallies: dict[str, Tally] = {}
+    for page in file_pages(context.store, context.job.tasks):
+        context.check_cancelled()
+        by_directory: defaultdict[str, list[FileStatus]] = defaultdict(list)
+        for status in page:
+            by_directory[_relative(context.job, parent(status.path))].append(status)
+        for directory, statuses in by_directory.items():
+            tally = tally_of(statuses, packed.get(directory, NOTHING).proof)
+            tallies[directory] = tallies.get(directory, NOTHING).plus(tally)
+    for directory in packed.keys() | tallies.keys():
+        if directory in packed or is_staged(join(context.job.tasks, directory), context.job.tasks):
+            yield directory, tallies.get(directory, Tally(proof=packed[directory].proof))
+
+
+def _list_each(context: JobContext, packed: dict[str, Tally]) -> Iterator[tuple[str, Tally]]:
+    """The files in the directories of `packed`, and in others that tasks share."""
+    tasks = context.job.tasks
+    above = [STAGED, STAGED_ROOT] if any(is_staged(join(tasks, path), tasks) for path in packed) else []
+
+    def list_known() -> list[tuple[str, Tally]]:
+        groups = _some_at_once((path, tally.files) for path, tally in packed.items())
+        wanted = ([(path, packed[path].proof) for path in paths] for paths in groups)
+        parts = (part for some in wanted for part in context.run_batches(listed_tallies, some))
+        return [*chain.from_iterable(parts)]
+
+    def list_names() -> set[str]:
+        return {*chain.from_iterable(context.run_batches(_list_names, above))}
+
+    known, names = context.do_at_once(list_known, list_names)
+    _require_all(context, len(known), len(packed), "directories were listed")
+    yield from known
+    unnamed = sorted((path, Proof.NONE) for path in names - packed.keys())
+    yield from chain.from_iterable(context.run_batches(listed_tallies, unnamed))
+
+
+def _require_all(context: JobContext, number: int, wanted: int, what: str) -> None:
+    if number < wanted:
         raise CommitStateUnknownError(
-            f"{mark(context.job.tasks)}: {len(listed)} of {len(directories)} directories were listed",
+            f"{mark(context.job.tasks)}: {number} of {wanted} {what}",
             "nothing was changed: run the same command again",
         )
-    compared = executor.run(partial(_compare, listed=list(listed.values())), loaded.packs)
-    return tuple(wrong for wrong in compared if wrong is not None)
 
 
-def _directories(worker: Worker, pack: Pack) -> set[str]:
-    return directories_to_list(worker.store, worker.packs.entries(pack))
+def _list_names(worker: Worker, directories: tuple[str, ...]) -> list[str]:
+    """Work: the directories that tasks share, in some places below the directory of the tasks."""
+    tasks = worker.job.tasks
+    listings = worker.map(
+        lambda above: list_directory(worker.store, join(tasks, above), anew=True), directories
+    )
+    paths = (status.path for statuses in listings for status in statuses if status.is_directory)
+    return [_relative(worker.job, path) for path in paths if is_staged(path, tasks)]
 
 
-def _list(worker: Worker, directories: tuple[str, ...]) -> dict[str, list[FileStatus]]:
-    return dict(
-        worker.map(lambda path: (path, list_directory(worker.store, path, anew=True)), directories)
+def _compare(
+    context: JobContext, loaded: LoadedManifests, suspects: dict[str, int]
+) -> list[RayCommitterError]:
+    """The second pass: compare the files in some directories, each with its number of files."""
+    tokens = frozenset(token_of(ref.task_attempt_id or "") for ref in loaded.manifests)
+    wrong: list[WrongSources] = []
+    unnamed: list[str] = []
+    for directories in _some_at_once(suspects.items()):
+        statuses = {
+            status.path: status
+            for part in context.run_batches(_list_files, directories)
+            for status in part
+        }
+        for entries in _entries(context, loaded.packs, directories):
+            pairs = [(entry, statuses.pop(entry.source, None)) for entry in entries]
+            described = [(entry, what_is_wrong(entry, status)) for entry, status in pairs]
+            if missing := wrong_sources(described):
+                wrong.append(missing)
+        left = (status for status in statuses.values() if is_file(status))
+        unnamed += (status.path for status in left if is_of_attempt(status, context.job.tasks, tokens))
+    errors: list[RayCommitterError] = [sources_error(context.job, wrong)] if wrong else []
+    return [*errors, *([_unnamed_error(unnamed)] if unnamed else [])]
+
+
+def is_of_attempt(status: FileStatus, tasks: str, tokens: Collection[str | None]) -> bool:
+    """Whether a file lies in a directory that task attempts share, and has the token of one of them."""
+    return is_staged(parent(status.path), tasks) and any(
+        token in tokens for token in tokens_in(status.name)
     )
 
 
-def _compare(worker: Worker, pack: Pack, *, listed: Sequence[list[FileStatus]]) -> WrongSources | None:
-    return compare(list(worker.packs.entries(pack)), listed)
+def _entries(
+    context: JobContext, packs: Sequence[Pack], directories: Sequence[str]
+) -> Iterator[list[Entry]]:
+    return context.run(partial(entries_in, directories=frozenset(directories)), packs)
+
+
+def _list_files(worker: Worker, directories: tuple[str, ...]) -> list[FileStatus]:
+    """Work: what is in some directories below the directory of the tasks."""
+    tasks = worker.job.tasks
+    listings = worker.map(
+        lambda path: list_directory(worker.store, join(tasks, path), anew=True), directories
+    )
+    return [status for statuses in listings for status in statuses]
+
+
+def _unnamed_error(paths: Sequence[str]) -> IncompleteJobError:
+    named = some_of([*map(mark, sorted(paths))], len(paths))
+    return IncompleteJobError(
+        f"{named}: {len(paths)} files of task attempts that count are named by no manifest, so their "
+        "rows would be lost",
+        "nothing was changed: abort the job and run it again; only if these files are no output, remove "
+        "them and run the same command",
+    )
+
+
+def _some_at_once(directories: Iterable[tuple[str, int]]) -> Iterator[list[str]]:
+    """Groups of directories, each with about `FILES_AT_ONCE` files, or of one directory with more."""
+    some, files = list[str](), 0
+    for directory, count in directories:
+        if some and files + count > FILES_AT_ONCE:
+            yield some
+            some, files = [], 0
+        some.append(directory)
+        files += count
+    if some:
+        yield some
+
+
+def _relative(job: JobAttempt, path: str) -> str:
+    return path[len(job.tasks) + 1 :]

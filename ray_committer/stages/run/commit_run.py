@@ -18,6 +18,7 @@ from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.commit_result import CommitResult, Outcome
 from ray_committer.protocol.record import CommitRecord, Declaration
 from ray_committer.protocol.state import UNDECIDED, JobState, Phase, new_nonce
+from ray_committer.stages.bind_versions import bind_versions
 from ray_committer.stages.checks.attempts import listed_attempts, refuse_unsaved
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import Patience, wait_for_committer
@@ -246,6 +247,7 @@ def load_open_job(run: CommitRun, current: Seen) -> LoadedManifests:
     listing = listed_attempts(context, run.task_attempts)
     with context.stage(names.LOAD_MANIFESTS), listing as attempts:
         loaded = load_unchanged(context, lambda: load_with_coordinator(context, load))
+        loaded = bind_versions(context, loaded)
     with context.stage(names.PREFLIGHT):
         check = partial(preflight, context, loaded, run.allowed_roots)
         with_coordinator(context, check, partial(run.collect, loaded))

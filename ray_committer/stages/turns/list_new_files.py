@@ -25,7 +25,7 @@ from ray_committer.protocol.file_list import (
     unpack,
 )
 from ray_committer.protocol.hidden_names import is_hidden
-from ray_committer.protocol.pack import Entry
+from ray_committer.protocol.pack import Entry, Pack
 from ray_committer.protocol.paths import ancestors, is_inside, parent
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.table_paths import TablePlaces
@@ -92,6 +92,12 @@ def save_new_files(worker: Worker, files: Sequence[ListedFile]) -> NewFiles:
         job_attempt=job.number,
     )
     return NewFiles(tuple(lists), pack(files[full:]))
+
+
+def list_pack(worker: Worker, pack: Pack) -> NewFiles:
+    """Work: list the files of a pack for the log of a table."""
+    entries = worker.packs.entries(pack)
+    return save_new_files(worker, [listed_file(worker.job.destination, entry) for entry in entries])
 
 
 def relative(destination: str, path: str) -> str:

@@ -21,14 +21,17 @@ from ray_committer.testing import (
     SimulatedCrash,
     StoreCall,
     WrappedStore,
+    harness,
     run_abort,
     run_commit,
     visible_files,
 )
+from ray_committer.testing.harness import commit_attempt, load_ahead, set_up_attempt, write_attempt
 from tests.integration.gcs.jobs import write_hadoop_job
 from tests.integration.store_jobs import all_of, tasks_of, write_job
 from tests.servers.gcs import BATCH, GcsServer, decode_calls
 from tests.servers.proxy import Request
+from tests.stages.support import staged_name
 
 pytestmark = pytest.mark.xdist_group("gcs")
 
@@ -206,11 +209,12 @@ def test_a_commit_without_faults_keeps_its_budget(
     assert found["read"] == tasks + 2 + 3 * is_hadoops
     # A pack, the record, _SUCCESS; three changes of state: one holds the declaration.
     assert found["write"] == 3 + 3 + is_hadoops
-    # The tasks' files, and no directory of the output: all are new. Before it: other attempts twice,
-    # manifests twice, other jobs at the destination. In it: other attempts, four directories to delete
+    # All files of tasks twice, by pages: for their versions, and before the record. No directory of the
+    # output: all are new. Before it: other attempts twice, manifests twice, other jobs at the
+    # destination. In it: other attempts, four directories to delete
     # and four that are empty afterwards. Without a state: the attempt, what is in it twice, and the
     # manifests once more. Without an earlier _SUCCESS: whether that is a folder.
-    assert found["list"] == tasks + above + 5 + 9 + 5 * is_hadoops + 1
+    assert found["list"] == 2 + above + 5 + 9 + 5 * is_hadoops + 1
     # The pack, manifests and the marks of attempts; the mark of one directory, or of two; the record,
     # the state.
     objects = 1 + (tasks + 2 if is_hadoops else 2 * tasks + 1)
@@ -252,7 +256,7 @@ def test_an_append_sees_the_overwrite_of_a_partition_that_is_a_table_of_its_own(
     refused: list[str] = []
 
     def append(call: StoreCall) -> None:
-        if call.operation == "list_status" and call.paths[0] == other.destination and not refused:
+        if call.operation == "list_page" and call.paths[0] == other.destination and not refused:
             with pytest.raises(CommitConflictError) as caught:
                 run_commit(store, job, CommitOptions(conflict_wait_seconds=0))
             refused.append(str(caught.value))
@@ -264,3 +268,25 @@ def test_an_append_sees_the_overwrite_of_a_partition_that_is_a_table_of_its_own(
     found = visible_files(store, job.destination)
     assert found.pop(f"{place}/_SUCCESS")
     assert found == {**data, f"{place}/new": b"new"}
+
+
+def test_of_tasks_that_the_driver_knows_a_commit_asks_little_but_the_renames(
+    store: GcsStore, server: GcsServer, job: JobAttempt
+):
+    """Two listings of all files by pages; manifests and directories of tasks are deleted in batches."""
+    harness.write_job(store, job, {})
+    results = []
+    for task in range(60):
+        names = [f"p={task % 3}/{staged_name('f', task)}"]
+        attempt_id = set_up_attempt(store, job, task, 0)
+        write_attempt(store, job, attempt_id, dict.fromkeys(names, b"x"))
+        results.append(commit_attempt(store, job, task, attempt_id, files=names))
+    ahead = load_ahead(store, job, results)
+    server.proxy.requests.clear()
+    report = run_commit(store, job, CommitOptions(committed_tasks=tuple(results)), ahead=ahead)
+    asked = [request for request in server.proxy.requests if "moveTo" not in request.path]
+    assert report.moved == 60
+    assert len(server.proxy.requests) - len(asked) == 60 + 1  # _SUCCESS
+    assert len(asked) <= 50
+    listings = [one for one in asked if one.method == "GET" and "tasks%2F" in one.path]
+    assert len(listings) <= 2 + 1  # and one of the clean-up

@@ -9,12 +9,13 @@ from collections.abc import Callable
 import pytest
 from msgspec import structs
 
-from ray_committer.errors import SHOWN, ManifestError, shown
+from ray_committer.errors import SHOWN, IncompleteJobError, ManifestError, shown
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.executors.threads import ThreadsExecutor
 from ray_committer.protocol.manifest import decode_manifest, encode_manifest
 from ray_committer.protocol.state import Phase
-from ray_committer.stages.checks.sources import check_sources_at_once
+from ray_committer.stages.bind_versions import bind_versions
+from ray_committer.stages.checks.sources import check_sources
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import (
     Identity,
@@ -25,6 +26,7 @@ from ray_committer.testing import (
     visible_files,
     write_job,
 )
+from ray_committer.testing.harness import put_file, source_of
 from ray_committer.work.worker import Worker
 from tests.stages.support import (
     JOB,
@@ -58,9 +60,7 @@ def written(store: MemoryStore, *tasks: dict[str, bytes]) -> MemoryStore:
 
 def look_at_sources(store: StoreOperations) -> None:
     found = context(store)
-    manifests = loaded(found)
-    if not manifests.sources_are_checked:
-        check_sources_at_once(found, manifests)
+    assert check_sources(found, bind_versions(found, loaded(found))) == []
 
 
 def refused(store: MemoryStore) -> str:
@@ -183,11 +183,117 @@ def test_a_listing_that_fails_is_an_error_and_not_a_missing_source(error: type[O
         look_at_sources(WrappedStore(store, before=at("list_status", error("simulated"), "_0")))
 
 
+# Files of all tasks beside each other
+
+
+def staged(*tasks: list[str]) -> list[dict[str, bytes]]:
+    """Files of some tasks, each named for the first attempt of its task."""
+    return [{staged_name(name, task): b"x" for name in names} for task, names in enumerate(tasks)]
+
+
+def write_late(store: MemoryStore, name: str, task: int, attempt: int, data: bytes = b"late") -> str:
+    """A file that an attempt writes beside others, and that is in no manifest."""
+    attempt_id = f"attempt_{JOB.job_id}_m_{task:06d}_{attempt}"
+    path = source_of(JOB, attempt_id, staged_name(name, task, attempt))
+    put_file(store, path, data)
+    return path
+
+
+PLACES = [[f"p={n % 4}/f{n}" for n in range(8)] for _ in range(20)]
+
+
 @of_each_size
-def test_where_a_rename_is_bound_to_the_version_sources_are_not_looked_at():
-    store = written(MemoryStore(identity=Identity.ETAG))
+def test_a_directory_that_tasks_share_is_listed_once():
+    store = written(MemoryStore(), *staged(*PLACES))
     calls = calls_of(store, look_at_sources)
-    assert [call for call in calls if call.paths[0].startswith(JOB.tasks)] == []
+    paths = [call.paths[0] for call in calls if call.operation == "list_status"]
+    listed = [path.removeprefix(JOB.tasks) for path in paths if path.startswith(JOB.tasks)]
+    # The directories of the files, and two listings of the directories that there are.
+    assert Counter(path.count("/") for path in listed) == {2: 4, 1: 2}
+
+
+@pytest.mark.parametrize("kind", ["generations", "generations in folders"])
+def test_where_versions_are_listed_all_files_cost_two_listings_by_pages(kind: str):
+    store = written(LOOK[kind](), *staged(*PLACES))
+    store.page_names = 100
+    counted = Counter(call.operation for call in calls_of(store, look_at_sources))
+    assert counted["list_files_page"] == 2 + 2  # for the versions, and for the look
+    assert counted["list_files"] == 0
+    run_commit(store, JOB)
+    assert len(visible_files(store, JOB.destination)) == 160
+
+
+def test_where_the_manifests_have_etags_all_files_cost_one_listing():
+    store = written(MemoryStore(identity=Identity.ETAG, listing_is_cheap=False), *staged(*PLACES))
+    counted = Counter(call.operation for call in calls_of(store, look_at_sources))
+    assert (counted["list_files_page"], counted["list_files"]) == (1, 0)
+    store.delete_file(source_of(JOB, f"attempt_{JOB.job_id}_m_000003_0", staged_name("p=3/f3", 3)))
+    assert "names 1 files that are missing or changed" in refused(store)
+
+
+@of_each_size
+@pytest.mark.parametrize("kind", LOOK)
+def test_a_file_that_no_manifest_names_stops_the_commit_if_its_attempt_counts(kind: str):
+    store = written(LOOK[kind](), *staged(["p=1/a"], ["p=1/b", "p=2/c"]))
+    late = [write_late(store, name, task, 0) for name, task in (("p=1/late", 0), ("p=2/late", 1))]
+    with pytest.raises(IncompleteJobError) as caught:
+        run_commit(store, JOB)
+    assert "2 files of task attempts that count are named by no manifest" in str(caught.value)
+    assert all(path in str(caught.value) for path in late)
+    assert visible_files(store, JOB.destination) == {}
+    assert state_of(store).phase is Phase.OPEN
+    for path in late:
+        store.delete_file(path)
+    assert run_commit(store, JOB).moved == 3
+
+
+@of_each_size
+@pytest.mark.parametrize("kind", LOOK)
+def test_such_a_file_is_found_also_in_a_directory_that_no_manifest_names(kind: str):
+    store = written(LOOK[kind](), *staged(["p=1/a"]))
+    late = write_late(store, "p=9/late", 0, 0)
+    with pytest.raises(IncompleteJobError, match=late):
+        run_commit(store, JOB)
+
+
+@of_each_size
+@pytest.mark.parametrize("kind", LOOK)
+def test_files_of_attempts_that_do_not_count_are_leftovers_and_stay_until_the_clean_up(kind: str):
+    store = written(LOOK[kind](), *staged(["p=1/a"], ["p=1/b"]))
+    late = [write_late(store, name, 0, 1) for name in ("p=1/late", "p=9/late")]
+    late.append(write_late(store, "p=1/.hidden", 0, 0))  # no task commits such a name
+
+    def look(call: StoreCall) -> None:
+        if call.operation == "rename" and "/tasks/" in call.paths[0]:
+            there.append(all(store.get_status(path) is not None for path in late))
+
+    there: list[bool] = []
+    assert run_commit(WrappedStore(store, before=look), JOB).moved == 2
+    assert there == [True, True]
+    assert sorted(visible_files(store, JOB.destination)) == sorted(
+        f"p=1/{staged_name(name, task)}" for task, name in enumerate("ab")
+    )
+    assert store.get_status(JOB.directory) is None
+
+
+@of_each_size
+@pytest.mark.parametrize("kind", LOOK)
+def test_what_is_wrong_beside_leftovers_is_named(kind: str):
+    store = written(LOOK[kind](), *staged(["p=1/a"], ["p=1/b"]))
+    write_late(store, "p=1/late", 0, 1)
+    path = source_of(JOB, f"attempt_{JOB.job_id}_m_000001_0", staged_name("p=1/b", 1))
+    store.write(path, b"longer")
+    text = refused(store)
+    assert "names 1 files that are missing or changed" in text
+    assert f"{path}: has 6 bytes, not 1" in text
+
+
+def test_with_leftovers_only_their_directory_is_listed_again():
+    store = written(MemoryStore(), *staged(*PLACES))
+    write_late(store, "p=1/late", 0, 1)
+    before = len(calls_of(store, look_at_sources))
+    store.delete_file(write_late(store, "p=1/late", 0, 1))
+    assert before - len(calls_of(store, look_at_sources)) == 1
 
 
 OF_FOUR_THREADS = {
@@ -214,7 +320,7 @@ def test_the_directories_of_one_task_are_listed_at_once(threads: str):
         lambda permits, width: Worker(waiting, JOB, permits, width, in_driver=True)
     )
     executor.threads = 4 // executor.width
-    assert check_sources_at_once(context(store, executor=executor), manifests) == ()
+    assert check_sources(context(store, executor=executor), manifests) == []
     executor.close()
 
 
@@ -228,9 +334,8 @@ def test_a_worker_reads_one_pack_and_no_manifest_that_another_one_has_loaded(fil
         return OfWorkers(lambda permits: Worker(counted, JOB, permits, 4, in_driver=False))
 
     manifests = loaded(context(store, executor=worker()))
-    assert not manifests.sources_are_checked
     calls.clear()
-    assert check_sources_at_once(context(store, executor=worker()), manifests) == ()
+    assert check_sources(context(store, executor=worker()), manifests) == []
     assert Counter(call.operation for call in calls) == Counter(list_status=1, read=1)
 
 
@@ -241,11 +346,11 @@ def test_threads_that_are_more_than_the_tasks_report_what_is_wrong_with_each_of_
     store.delete_file(source_path(0, "p=1/f0-1"))
     store.write(source_path(2, "p=0/f2-0"), b"longer")
     executor = ThreadsExecutor(lambda permits: Worker(store, JOB, permits, in_driver=True), threads=4)
-    (wrong,) = check_sources_at_once(context(store, executor=executor), manifests)
+    (error,) = check_sources(context(store, executor=executor), manifests)
     executor.close()
-    assert wrong.files == 2
-    assert "p=1/f0-1: is not there" in shown(wrong.named[0])
-    assert "p=0/f2-0: has 6 bytes, not 1" in shown(wrong.named[1])
+    assert "names 2 files" in str(error)
+    assert "p=1/f0-1: is not there" in shown(str(error))
+    assert "p=0/f2-0: has 6 bytes, not 1" in shown(str(error))
 
 
 @of_each_size
