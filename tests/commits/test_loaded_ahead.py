@@ -89,7 +89,9 @@ def reads(store: StoreOperations, tasks: Sequence[CommittedTask], ahead: LoadAhe
     )
 
 
-@pytest.mark.parametrize(("kind", "tasks"), [("directories", 200), ("etags", 40), ("flat", 40)])
+@pytest.mark.parametrize(
+    ("kind", "tasks"), [("directories", 200), ("etags", 40), ("flat", 40), ("generations", 40)]
+)
 def test_a_manifest_that_the_driver_knows_is_not_read(kind: str, tasks: int):
     store = KINDS[kind]()
     write_job(store, JOB, {n: {f"part-{n}": b"x"} for n in range(tasks)})
