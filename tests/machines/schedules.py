@@ -152,12 +152,14 @@ def _any_three(random: Random, found: list[tuple[Operation, Operation]]) -> tupl
     """Draw three operations from two of some pairs that share one, so that each can meet the next.
 
     A set-up does not meet the vacuum, which has no minimum age here and removes what was just created.
-    Only one operation sets up a job: with two, it would not be known whose files are whose.
+    Only one operation sets up a job, and one is a late attempt of its task: with two, it would not be
+    known whose files are whose.
     """
     first, second = random.choice(found)
     third = random.choice([other for one, other in found if one.name == second.name] or [first])
     three = (first, second, third)
-    once = [one.name for one in three if one.is_late_task or one.must_end_well]
+    once = [one.name for one in three if one.must_end_well]
+    once += [f"late {one.job.name}" for one in three if one.job and one.is_late_task]
     once += [one.job.name for one in three if one.job and one.instead_of]
     is_swept = VACUUM in three and any(one.must_end_well for one in three)
     return (first, second) if is_swept or len(once) > len(set(once)) else three

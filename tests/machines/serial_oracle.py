@@ -172,8 +172,10 @@ def _without_end(jobs: Sequence[Job], ends: Ends) -> str | None:
 
 
 def _spoilt(jobs: Sequence[Job], ends: Ends, answers: Answers) -> str | None:
-    """Find a job whose tasks had all committed, and which nobody could abort, but which had to be."""
-    places = {one.instead_of.place for one, _ in answers if one.instead_of}
+    """Find a job whose tasks had all committed, and which nobody could abort, but which had to be. None
+    that an operation sets up itself: it can die while tasks run."""
+    again = [(one.instead_of, one.job) for one, _ in answers if one.instead_of]
+    places = {job.place for pair in again for job in pair if job}
     if any(one.may_abort for one, _ in answers):
         return None
     wanted = (job for job in jobs if not job.wants_none and job.place not in places)
@@ -188,7 +190,9 @@ def _told_wrong(answers: Answers, ends: Ends) -> str | None:
         is_committed = ends.committed[operation.job.name]
         if told.text in COMMITTED and is_committed is False:
             return f"{operation.name} was told {told}, but the job is aborted"
-        others = [other for one, other in answers if one.is_of(operation.job) and other is not told]
+        # A driver may refuse what tasks have saved since, before another commit takes it.
+        since = answers[: answers.index((operation, told))] if operation.knows_tasks else answers
+        others = [other for one, other in since if one.is_of(operation.job) and other is not told]
         is_refused = operation.is_commit and told.exit_code == 1
         was_wrong = is_refused and any(other.text in COMMITTED for other in others)
         if is_committed and (told.text in (ABORTED, BY_ANOTHER_RUN) or was_wrong):
