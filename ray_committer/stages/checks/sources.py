@@ -70,8 +70,6 @@ def check_sources(context: JobContext, loaded: LoadedManifests) -> list[RayCommi
         for directory, tally in tallies.items():
             packed[directory] = packed[directory].plus(tally)
     _require_all(context, counted, len(loaded.packs), "packs were read")
-    if not packed:
-        return []
     is_less = len(packed) > 1 + loaded.files // PAGE_FILES
     listed = _list_all(context, packed) if lists_all and is_less else _list_each(context, packed)
     suspects = {
@@ -95,13 +93,15 @@ def _list_all(context: JobContext, packed: dict[str, Tally]) -> Iterator[tuple[s
             tallies[directory] = tallies.get(directory, NOTHING).plus(tally)
     for directory in packed.keys() | tallies.keys():
         if directory in packed or is_staged(join(context.job.tasks, directory), context.job.tasks):
-            yield directory, tallies.get(directory, Tally(proof=packed[directory].proof))
+            yield directory, tallies.get(directory, Tally(proof=packed.get(directory, NOTHING).proof))
 
 
 def _list_each(context: JobContext, packed: dict[str, Tally]) -> Iterator[tuple[str, Tally]]:
     """The files in the directories of `packed`, and in others that tasks share."""
     tasks = context.job.tasks
-    above = [STAGED, STAGED_ROOT] if any(is_staged(join(tasks, path), tasks) for path in packed) else []
+    # If all files are in directories of the tasks' own, their writers choose no names.
+    may_share = not packed or any(is_staged(join(tasks, path), tasks) for path in packed)
+    above = [STAGED, STAGED_ROOT] if may_share else []
 
     def list_known() -> list[tuple[str, Tally]]:
         groups = _some_at_once((path, tally.files) for path, tally in packed.items())

@@ -256,6 +256,16 @@ def test_such_a_file_is_found_also_in_a_directory_that_no_manifest_names(kind: s
         run_commit(store, JOB)
 
 
+@pytest.mark.parametrize("kind", LOOK)
+def test_such_a_file_is_found_also_if_no_manifest_names_any_file(kind: str):
+    store = written(LOOK[kind](), {}, {})
+    late = write_late(store, "p=1/late", 1, 0)
+    with pytest.raises(IncompleteJobError, match=late):
+        run_commit(store, JOB)
+    store.delete_file(late)
+    assert run_commit(store, JOB).moved == 0
+
+
 @of_each_size
 @pytest.mark.parametrize("kind", LOOK)
 def test_files_of_attempts_that_do_not_count_are_leftovers_and_stay_until_the_clean_up(kind: str):
