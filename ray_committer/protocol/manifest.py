@@ -74,7 +74,8 @@ class TaskManifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 class ManifestRef(msgspec.Struct, frozen=True, gc=False):
     """One manifest of a job: its file `name`, `size` in bytes and `digest`, and how many files it names.
-    `task_attempt_directory` is None if it follows from the task attempt's id."""
+    `task_attempt_directory` is None if it follows from the task attempt's id. `mark` stands for what a
+    listing showed before it was read."""
 
     name: str
     size: int
@@ -82,6 +83,7 @@ class ManifestRef(msgspec.Struct, frozen=True, gc=False):
     files: int
     task_attempt_id: str | None = None
     task_attempt_directory: str | None = None
+    mark: int = 0
 
 
 STAMP = "ray_committer.stamp"

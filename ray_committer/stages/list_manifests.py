@@ -18,6 +18,8 @@ from ray_committer.stores.base import FileStatus
 
 MANY_MANIFESTS = 10_000
 """From this number of manifests, a listing takes megabytes."""
+MARKS = 1 << 64
+"""The number of marks: eight bytes of a manifest stay in memory to compare it with a later listing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +35,12 @@ class Listing:
 
 
 class Listed(msgspec.Struct, frozen=True, gc=False):
-    """A manifest in a listing: its file `name`, and its `size` in bytes."""
+    """A manifest in a listing: its file `name`, its `size` in bytes, and the `mark` of all that the
+    listing shows of it; no mark if the driver has named it."""
 
     name: str
     size: int
+    mark: int = 0
 
 
 def list_manifests(
@@ -56,7 +60,7 @@ def list_manifests(
     del files
     while counted:  # memory holds each manifest once
         status = counted.pop()
-        listed.append(Listed(status.name, status.size))
+        listed.append(Listed(status.name, status.size, _number_of(status) % MARKS))
     return listing, sorted(listed, key=attrgetter("name"))
 
 
@@ -83,8 +87,7 @@ def listing_of(job: JobAttempt, counted: Iterable[FileStatus], *, is_named: bool
     """Summarise listed manifests, which can be in any order."""
     total, is_frozen = 0, True
     for status in counted:
-        times = (status.modified_milliseconds, status.etag, status.file_id, status.version)
-        total += _number(status.name, status.size, *(() if is_named else times))
+        total += _number(status.name, status.size) if is_named else _number_of(status)
         is_frozen = is_frozen and is_inside(status.path, job.frozen)
     return Listing(total, is_frozen, is_named)
 
@@ -93,6 +96,11 @@ def named_listing(manifests: Iterable[ManifestRef]) -> Listing:
     """What a listing of manifests must show that the driver has named, wherever they are."""
     total = sum(_number(ref.name, ref.size) for ref in manifests)
     return Listing(total, is_frozen=False, is_named=True)
+
+
+def _number_of(status: FileStatus) -> int:
+    times = (status.modified_milliseconds, status.etag, status.file_id, status.version)
+    return _number(status.name, status.size, *times)
 
 
 def _number(*facts: object) -> int:

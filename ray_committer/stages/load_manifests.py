@@ -79,6 +79,32 @@ def load_manifests(
     names a bad manifest, `MissingManifestsError` one that is gone, perhaps since they are now frozen.
     After `CoordinatorLostError`, everything must be loaded again."""
     listing, wanted = list_manifests(context, statuses)
+    collected = Collected.of(context, saves=not changes_nothing)
+    return load_listing(
+        context,
+        listing,
+        wanted,
+        collected,
+        roots,
+        stamp=stamp,
+        changes_nothing=changes_nothing,
+        for_table=for_table,
+    )
+
+
+def load_listing(
+    context: JobContext,
+    listing: Listing,
+    wanted: list[Listed],
+    collected: Collected,
+    roots: tuple[str, ...],
+    *,
+    stamp: str,
+    changes_nothing: bool = False,
+    for_table: bool = False,
+) -> LoadedManifests:
+    """Load the `wanted` manifests of a listing, beside what is `collected` of the others; errors as
+    `load_manifests`."""
     load = partial(
         load_listed,
         directory=context.job.frozen if listing.is_frozen else context.job.manifests,
@@ -86,7 +112,6 @@ def load_manifests(
         stamp=stamp,
     )
     saves = not changes_nothing
-    collected = Collected.of(context, saves=saves)
     load_batches(context, wanted, load, collected, saves=saves, for_table=for_table)
     return ready(context, collected.loaded(listing), saves=saves)
 
@@ -149,6 +174,21 @@ class Collected:
         self.totals.add(batch.statistics)
         self.passed_over = self.passed_over.plus(batch.passed_over)
         self.fills_destination |= batch.fills_destination
+
+    def keep(
+        self,
+        before: LoadedManifests,
+        packs: Sequence[Pack],
+        manifests: tuple[ManifestRef, ...],
+        *,
+        fills_destination: bool,
+    ) -> None:
+        """Keep what was loaded `before` of some manifests, whose entries are in `packs`."""
+        self.refs[-1] = manifests
+        self.writer.packs += packs
+        self.totals.add(before.statistics)
+        self.passed_over = before.passed_over
+        self.fills_destination = fills_destination
 
     @property
     def manifests(self) -> tuple[ManifestRef, ...]:
@@ -226,7 +266,7 @@ def _joined(
     if [ref.name for ref in refs] != [entry.name for entry in wanted]:
         raise _not_all(context, len(wanted), len(refs))
     pairs = zip(refs, wanted, strict=True)
-    return tuple(structs.replace(ref, name=entry.name) for ref, entry in pairs)
+    return tuple(structs.replace(ref, name=entry.name, mark=entry.mark) for ref, entry in pairs)
 
 
 def _not_all(context: JobContext, listed: int, loaded: int) -> MissingManifestsError:

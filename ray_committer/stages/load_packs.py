@@ -25,19 +25,22 @@ def load_packs(context: JobContext, record: CommitRecord, roots: tuple[str, ...]
     return LoadedManifests(record.tasks, packs, record.statistics, record.passed_over)
 
 
-def collect_packs(context: JobContext, packs: Sequence[Pack], roots: tuple[str, ...]) -> None:
-    """Tell the coordinator what the packs name, after it was lost with what it knew."""
+def collect_packs(context: JobContext, packs: Sequence[Pack], roots: tuple[str, ...]) -> bool:
+    """Tell the coordinator, which is empty, what the packs name. Return whether a file of these goes
+    directly into the destination."""
     work = partial(_collect, directories=context.executor.directories, roots=roots)
-    for _ in context.run(work, enumerate(packs)):
-        pass
+    return any([*context.run(work, enumerate(packs))])
 
 
 def _collect(
     worker: Worker, numbered: tuple[int, Pack], *, directories: Directories, roots: tuple[str, ...]
-) -> None:
+) -> bool:
     """Work: check a pack, and collect its directories and files; idempotent."""
     number, pack = numbered
     check_pack(worker, pack, roots)
     paths = {path for section in worker.packs.sections(pack) for path in section.directories}
     marks = fingerprints(entry.dest for entry in worker.packs.entries(pack))
-    directories.collect(number, list(paths - {worker.job.destination}), marks)
+    destination = worker.job.destination
+    # Of manifests that are loaded beside the packs, the numbers of batches are not negative.
+    directories.collect(-1 - number, list(paths - {destination}), marks)
+    return destination in paths

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import re
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
 
 from ray_committer.errors import PreflightError, mark
@@ -89,6 +90,16 @@ def check_entry(
             )
         attempt = job.tasks
     _check_rename(entry, job, attempt, roots, store)
+
+
+def is_of_attempts(entry: Entry, tasks: str, ids: AbstractSet[str], tokens: AbstractSet[str]) -> bool:
+    """Whether `check_entry` allows an entry for one of the task attempts with these `ids`, and `tokens`."""
+    if isinstance(entry, CompleteUpload):
+        return entry.task in ids
+    place, _, name = entry.source.rpartition("/")
+    if is_staged(place, tasks):
+        return not tokens.isdisjoint(tokens_in(name))
+    return entry.source[len(tasks) + 1 :].partition("/")[0] in ids
 
 
 def check_packed(entry: Entry, job: JobAttempt, roots: tuple[str, ...], store: StoreOperations) -> None:

@@ -28,6 +28,8 @@ from ray_committer.stages.checks.sources import check_sources, is_of_attempt
 from ray_committer.stages.checks.uploads import check_uploads
 from ray_committer.stages.commit_task import commit_task
 from ray_committer.stages.freeze_manifests import are_current
+from ray_committer.stages.list_manifests import list_manifests
+from ray_committer.stages.load_again import load_again
 from ray_committer.stages.load_manifests import save_packs
 from ray_committer.stages.preflight import preflight
 from ray_committer.stages.publish_job import prove_same_store
@@ -109,6 +111,27 @@ def what_the_driver_names_is_not_compared_with_what_is_frozen() -> Swaps:
         return loaded.listing.is_named or are_current(context, loaded, tree)
 
     yield are_current, broken
+
+
+def what_was_replaced_stays_in_its_pack() -> Swaps:
+    """Rows of an attempt are committed beside those of the one that has replaced its manifest."""
+
+    def broken(context, before, roots, *, stamp, statuses=None):
+        again = load_again(context, before, roots, stamp=stamp, statuses=statuses)
+        new = [pack for pack in again.packs if pack not in before.packs]
+        return dataclasses.replace(again, packs=(*before.packs, *new))
+
+    yield load_again, broken
+
+
+def a_replaced_manifest_is_known_by_its_name_and_size() -> Swaps:
+    """Rows of an attempt are committed whose manifest another one has replaced."""
+
+    def broken(context, statuses):
+        listing, listed = list_manifests(context, statuses)
+        return listing, [structs.replace(item, mark=0) for item in listed]
+
+    yield list_manifests, broken
 
 
 def a_recorded_pack_is_read_without_its_digest() -> Swaps:

@@ -22,6 +22,7 @@ from ray_committer.stages.bind_versions import bind_versions
 from ray_committer.stages.checks.attempts import listed_attempts, refuse_unsaved
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import Patience, wait_for_committer
+from ray_committer.stages.load_again import load_again
 from ray_committer.stages.load_ahead import load_ahead
 from ray_committer.stages.load_manifests import LoadedManifests, load_manifests, load_unchanged
 from ray_committer.stages.load_packs import collect_packs, load_packs
@@ -142,6 +143,8 @@ class CommitRun:
     patience: Patience = field(init=False)
     """The limit of the wait for other jobs, over the whole run."""
     turn: Turn = field(init=False)
+    before: dict[str, LoadedManifests] = field(default_factory=dict)
+    """What this run has loaded of the manifests, which can have changed since; by the job's stamp."""
     loads: int = 0
     """How often the manifests have changed while this run loaded them."""
     loaded: LoadedManifests | None = None
@@ -188,12 +191,11 @@ class CommitRun:
         if tasks is not None:
             roots, for_table = self._roots(self.allowed_roots), state.table is not None
             return load_ahead(self.context, self._ahead(state), tasks, roots, for_table=for_table)
+        roots, stamp, before = self._roots(self.allowed_roots), state.stamp, self.before.get(state.stamp)
+        if before is not None and state.table is None:
+            return load_again(self.context, before, roots, stamp=stamp, statuses=statuses)
         return load_manifests(
-            self.context,
-            self._roots(self.allowed_roots),
-            stamp=state.stamp,
-            statuses=statuses,
-            for_table=state.table is not None,
+            self.context, roots, stamp=stamp, statuses=statuses, for_table=state.table is not None
         )
 
     def collect(self, loaded: LoadedManifests) -> None:
@@ -247,6 +249,7 @@ def load_open_job(run: CommitRun, current: Seen) -> LoadedManifests:
     listing = listed_attempts(context, run.task_attempts)
     with context.stage(names.LOAD_MANIFESTS), listing as attempts:
         loaded = load_unchanged(context, lambda: load_with_coordinator(context, load))
+        run.before = {current.state.stamp: loaded}
         loaded = bind_versions(context, loaded)
     with context.stage(names.PREFLIGHT):
         check = partial(preflight, context, loaded, run.allowed_roots)

@@ -1,0 +1,110 @@
+"""Load again what has changed since manifests were loaded: only new and replaced ones are read.
+
+Each manifest counts as it was listed before it was read. The entries of the others stay in their packs;
+a pack with entries of a manifest that was replaced, or is gone, is written again without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from ray_committer.protocol.manifest import ManifestRef
+from ray_committer.protocol.pack import Entry, Pack
+from ray_committer.protocol.paths import ancestors, parent
+from ray_committer.protocol.staging import token_of
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.list_manifests import list_manifests
+from ray_committer.stages.load_manifests import (
+    Collected,
+    LoadedManifests,
+    load_listing,
+    load_manifests,
+)
+from ray_committer.stages.load_packs import collect_packs
+from ray_committer.stores.base import FileStatus
+from ray_committer.work.entries import is_of_attempts
+from ray_committer.work.packs import PackWriter
+from ray_committer.work.worker import Worker
+
+
+def load_again(
+    context: JobContext,
+    before: LoadedManifests,
+    roots: tuple[str, ...],
+    *,
+    stamp: str,
+    statuses: Iterable[FileStatus] | None = None,
+) -> LoadedManifests:
+    """Load the listed manifests of an open job, of which some were loaded `before`, with the same
+    `roots` and `stamp`. The sums of statistics keep what a replaced manifest has added. `statuses` and
+    errors as `load_manifests`."""
+    listing, wanted = list_manifests(context, statuses)
+    marks = {item.name: item.mark for item in wanted}
+    kept = tuple(ref for ref in before.manifests if marks.get(ref.name) == ref.mark)
+    gone = [ref for ref in before.manifests if marks.get(ref.name) != ref.mark]
+    packs = _packs_without(context, before.packs, gone) if gone else before.packs
+    if packs is None or not kept:
+        return load_manifests(context, roots, stamp=stamp)
+    names = {ref.name for ref in kept}
+    collected = Collected.of(context)
+    collected.keep(before, packs, kept, fills_destination=collect_packs(context, packs, roots))
+    changed = [item for item in wanted if item.name not in names]
+    return load_listing(context, listing, changed, collected, roots, stamp=stamp)
+
+
+def _packs_without(
+    context: JobContext, packs: Sequence[Pack], gone: Sequence[ManifestRef]
+) -> tuple[Pack, ...] | None:
+    """The `packs` without the entries of the manifests that are `gone`. None if it cannot be told from
+    the entries alone which these are."""
+    ids = frozenset(ref.task_attempt_id or "" for ref in gone)
+    if not all(ref.files and ref.task_attempt_directory is None for ref in gone) or "" in ids:
+        return None
+    tokens = frozenset(filter(None, map(token_of, ids)))
+    work = partial(_without, ids=ids, tokens=tokens)
+    rest = {part.number: part for part in context.run(work, enumerate(packs))}
+    # All that an attempt could have written is left out. It is what these manifests named if it is as
+    # much: an attempt with two manifests would have more.
+    left_out = sum(part.left_out for part in rest.values())
+    is_clear = len(rest) == len(packs) and all(part.is_clear for part in rest.values())
+    if not is_clear or left_out != sum(ref.files for ref in gone):
+        return None
+    written = (rest[number].pack or pack for number, pack in enumerate(packs))
+    return tuple(pack for pack in written if pack.files)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rest:
+    """What stays of the pack with this `number`: all, or another `pack`. It `is_clear` if no directory
+    is left of which it is not known whose it is."""
+
+    number: int
+    left_out: int = 0
+    pack: Pack | None = None
+    is_clear: bool = True
+
+
+def _without(
+    worker: Worker, numbered: tuple[int, Pack], *, ids: frozenset[str], tokens: frozenset[str]
+) -> _Rest:
+    """Work: leave out the entries of some task attempts, which have these `ids` and `tokens`."""
+    number, pack = numbered
+    entries = list(worker.packs.entries(pack))
+    tasks = worker.job.tasks
+    kept = [entry for entry in entries if not is_of_attempts(entry, tasks, ids, tokens)]
+    if len(kept) == len(entries):
+        return _Rest(number)
+    # A directory without a file of its own in a section is above a file of its task, or was empty.
+    alone = {path for section in worker.packs.sections(pack) for path in section.alone}
+    writer = PackWriter(worker.store, worker.job, saves=False)
+    writer.add(kept, sorted(alone & _above(kept)))
+    left_out, is_clear = len(entries) - len(kept), alone <= _above(entries)
+    return _Rest(number, left_out, writer.rest().pack(), is_clear)
+
+
+def _above(entries: Iterable[Entry]) -> set[str]:
+    """The directories of some files, and all above them."""
+    nearest = {parent(entry.dest) for entry in entries}
+    return nearest.union(*(ancestors(path, "/") for path in nearest))
