@@ -93,11 +93,11 @@ def check_entry(
 
 
 def is_of_attempts(entry: Entry, tasks: str, ids: AbstractSet[str], tokens: AbstractSet[str]) -> bool:
-    """Whether `check_entry` allows an entry for one of the task attempts with these `ids`, and `tokens`."""
+    """Whether `check_entry` allows an entry for a task attempt with one of these `ids` and `tokens`."""
     if isinstance(entry, CompleteUpload):
         return entry.task in ids
     place, _, name = entry.source.rpartition("/")
-    if is_staged(place, tasks):
+    if _is_staged(place, tasks):
         return not tokens.isdisjoint(tokens_in(name))
     return entry.source[len(tasks) + 1 :].partition("/")[0] in ids
 
