@@ -14,6 +14,7 @@ from ray_committer.cli.print import count_text, print_result
 from ray_committer.jobs import estimate as formulas
 from ray_committer.jobs.estimate import Estimate, Job, Limit, Setup
 from ray_committer.options.settings import Group
+from ray_committer.protocol.paths import ROOTS
 from ray_committer.report.amounts import seconds_text
 
 
@@ -31,6 +32,11 @@ from ray_committer.report.amounts import seconds_text
     "--tasks",
     type=click.IntRange(min=1),
     help="Tasks of the job; by default each has one file for each partition.",
+)
+@click.option(
+    "--reads-manifests",
+    is_flag=True,
+    help="The commit is by a process without the results of the tasks, as by `ray-committer commit`.",
 )
 @shared.option(
     "--latency-ms",
@@ -52,6 +58,7 @@ def estimate(
     files: int,
     partitions: int,
     tasks: int | None,
+    reads_manifests: bool,
     latency_ms: float | None,
     output: str,
     **_settings: Any,
@@ -74,7 +81,10 @@ def estimate(
         in_flight=options.worker_threads if options.workers else 1 if kind.is_local else options.threads,
         workers=options.workers,
     )
-    job = Job(files, tasks or -(-files // partitions), partitions)
+    tasks = tasks or -(-files // partitions)
+    # Files of the destination itself are in so many directories.
+    sources = partitions if partitions > 1 else min(tasks, ROOTS)
+    job = Job(files, tasks, partitions, sources, has_results=not reads_manifests)
     value = _value(job, setup)
     print_result(output, value, _lines(job, setup, value, is_assumed=latency_ms is None))
 

@@ -34,6 +34,8 @@ _ROUNDS = 12
 """Requests of the driver that follow one another."""
 _PAGE = 1000
 """Uploads, or files of all directories, in one answer of a store that lists them so."""
+_FIND_SHARED = 2
+"""Listings that show which directories tasks have shared."""
 _LAST_SHARDS, _LAST_BATCHES = 10, 4
 """Calls get smaller near the end of a step: so many more per worker than if all were large."""
 _ALONE = "requests that follow one another, which more workers do not make faster"
@@ -91,11 +93,16 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The output of a job: `files` of `tasks`, each with its files in one of the leaf `directories`."""
+    """The output of a job: `files` of `tasks`, each with its files in one of the leaf `directories`.
+    Before they are moved, they are in `sources` directories that tasks share, or, by default, in one of
+    each task; none is looked at if there are 0. Manifests are read unless the driver `has_results` of
+    its tasks."""
 
     files: int
     tasks: int
     directories: int = 1
+    sources: int | None = None
+    has_results: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,18 +132,24 @@ def count_requests(
     # One page of the parent shows that all are new. One directory alone is asked for by its path.
     checks = int(job.directories == 1 and store.makes_directories and not store.listing_is_cheap)
     pages = -(-job.files // _PAGE)
-    sources = (
-        job.tasks if store.listing_is_cheap else min(job.tasks, pages) + pages * store.lists_versions
-    )
+    sources = job.tasks if job.sources is None else job.sources and job.sources + _FIND_SHARED
+    if not store.listing_is_cheap:
+        sources = (pages if _lists_pages(job, store) else sources) + pages * store.lists_versions
     listings = job.directories * looks + 1 - checks + (pages if store.lists_uploads else sources)
     return {
         MOVE: job.files,
-        READ: job.tasks + _ONCE[READ],
-        LIST: listings + above + _ONCE[LIST],
+        READ: job.tasks * (not job.has_results) + _ONCE[READ],
+        LIST: listings + above + _ONCE[LIST] - job.has_results,
         WRITE: -(-job.files // MOST_ENTRIES) + _ONCE[WRITE],
         MKDIRS: job.directories * store.makes_directories,
         OTHER: _ONCE[OTHER] + checks,
     }
+
+
+def _lists_pages(job: Job, store: Store) -> bool:
+    """Whether the files of all tasks are listed by pages, which is less than each directory."""
+    directories = job.tasks if job.sources is None else job.sources
+    return not store.listing_is_cheap and directories > 1 + job.files // _PAGE
 
 
 def dollars(requests: Mapping[str, float], store: Store) -> float | None:
@@ -149,11 +162,11 @@ def estimate(job: Job, setup: Setup) -> Estimate:
     """The time of a commit: of requests that follow one another, and of the longest other wait."""
     store, request = setup.store, setup.latency + REQUEST_SECONDS * bool(setup.latency)
     # Where all directories are listed by pages, one page follows another.
-    at_once = 0 if store.listing_is_cheap else int(job.tasks > 1 + job.files // _PAGE)
-    pages = job.files // _PAGE * max(store.lists_uploads, store.lists_versions + at_once)
+    listings = store.lists_versions + _lists_pages(job, store)
+    pages = job.files // _PAGE * max(store.lists_uploads, listings)
     # What follows one another cannot be shortened by workers, so it is added to the longest of all other
     # waits.
-    alone = request * (_ROUNDS + pages + int(job.tasks * store.serial_a_task))
+    alone = request * (_ROUNDS - job.has_results + pages + int(job.tasks * store.serial_a_task))
     alone += START_SECONDS if setup.workers else 0.0
     waits, lanes = {_FLIGHT: 0.0, _DRIVER: 0.0}, setup.in_flight * (setup.workers or 1)
     for items, computes in _steps(job, store):
@@ -191,13 +204,14 @@ def _steps(job: Job, store: Store) -> Iterator[tuple[int, float]]:
     """What workers share: numbers of items of which each takes a request, and its processor time."""
     rename = LOCAL_RENAME_SECONDS if store.is_local else RENAME_SECONDS + store.client
     yield job.files, rename + FILE_SECONDS
-    yield job.tasks, MANIFEST_SECONDS + FILE_SECONDS * job.files / job.tasks
+    if not job.has_results:
+        yield job.tasks, MANIFEST_SECONDS + FILE_SECONDS * job.files / job.tasks
     if store.lists_versions:
         yield job.tasks, 0.0
     if store.makes_directories:
         yield job.directories, 0.0
     if store.listing_is_cheap:
-        yield job.tasks, LISTING_SECONDS
+        yield job.tasks if job.sources is None else job.sources, LISTING_SECONDS
         yield -(-job.files // MOST_ENTRIES), PACK_SECONDS * min(job.files, MOST_ENTRIES)
         yield job.directories, LISTING_SECONDS + FILE_SECONDS * job.files / job.directories
 

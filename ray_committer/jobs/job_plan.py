@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from ray_committer.jobs.estimate import Job, Store, count_requests
 from ray_committer.places.choose import needed
-from ray_committer.protocol.pack import Entry, PackRef
+from ray_committer.protocol.pack import Entry, Pack, PackRef
+from ray_committer.protocol.paths import join
+from ray_committer.protocol.staging import is_staged
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.registry import shown_url
+from ray_committer.work.source_tallies import packed_tallies
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +83,7 @@ def new_plan(
     )
 
 
-def planned_requests(
-    context: JobContext, manifests: int, files: int, directories: int, replaced: int
-) -> int:
+def planned_requests(context: JobContext, job: Job, replaced: int = 0) -> int:
     """The requests of the commit by the formula of an estimate, and one per replaced file."""
     place = (context.job.destination,)
     store = Store(
@@ -93,11 +95,18 @@ def planned_requests(
     )
     requests = count_requests(
         store,
-        Job(files, manifests, directories),
+        job,
         validates=context.options.validate,
         above=context.job.destination.count("/"),
     )
     return sum(requests.values()) + replaced
+
+
+def shared_sources(context: JobContext, packs: Sequence[Pack]) -> int | None:
+    """The number of directories in which tasks have written side by side; None if each has its own."""
+    tasks = context.job.tasks
+    sources = {*chain.from_iterable(context.run(packed_tallies, packs))}
+    return len(sources) if any(is_staged(join(tasks, path), tasks) for path in sources) else None
 
 
 def planned_rename(spec: StoreSpec, entry: Entry) -> PlannedRename:

@@ -13,12 +13,14 @@ from ray_committer.job_files.commit_record import load_commit_record
 from ray_committer.job_files.job_state import Seen, StateChangedError, read_state
 from ray_committer.job_files.read_job import read_job_and_manifests
 from ray_committer.job_files.success import is_noted
+from ray_committer.jobs.estimate import Job
 from ray_committer.jobs.job_plan import (
     JobPlan,
     PlannedRename,
     new_plan,
     planned_rename,
     planned_requests,
+    shared_sources,
 )
 from ray_committer.jobs.open_job import OpenJob, StorageOptions, existing_state, open_job
 from ray_committer.jobs.survey_jobs import entries_left, pending_marks
@@ -121,7 +123,7 @@ def _plan_cleanup(context: JobContext, current: Seen) -> JobPlan:
     with suppress(RecordGoneError):  # an earlier clean-up has deleted it
         record = load_commit_record(context.store, context.job, current.state)
         tasks, packs = record.tasks, record.packs
-    plan = new_plan(context, "committed", tasks, packs, requests=planned_requests(context, 0, 0, 0, 0))
+    plan = new_plan(context, "committed", tasks, packs, requests=planned_requests(context, Job(0, 0, 0)))
     return replace(plan, moved=plan.files, moved_bytes=plan.bytes)
 
 
@@ -151,7 +153,9 @@ def _plan_rest(job: OpenJob, current: Seen, record: CommitRecord, first: int) ->
     removed = len(record.replaced)
     in_log = read_jobs_in_log(context.store, context.job.destination)
     logged = in_log.of(context.job, current.state.stamp)
-    requests = planned_requests(context, record.tasks, left, len(leaves), removed)
+    # No manifest is read, and no file of a task is looked at again.
+    rest = Job(left, record.tasks, len(leaves), sources=0, has_results=True)
+    requests = planned_requests(context, rest, removed)
     return replace(
         new_plan(context, current.phase.value, record.tasks, record.packs, requests=requests),
         directories=len(leaves),
@@ -201,7 +205,8 @@ def _plan_renames(job: OpenJob, current: Seen | None, first: int) -> JobPlan:
     removed = len(old.replaced)
     directories = context.executor.directories.plan()
     first_directories = context.executor.directories.claim(first)
-    requests = planned_requests(context, loaded.tasks, loaded.files, directories, removed)
+    job_size = Job(loaded.files, loaded.tasks, directories, shared_sources(context, loaded.packs))
+    requests = planned_requests(context, job_size, removed)
     return replace(
         new_plan(
             context,

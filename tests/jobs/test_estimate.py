@@ -40,6 +40,7 @@ from ray_committer.testing import (
     run_commit,
     write_job,
 )
+from tests.results import results_of
 from tests.servers.fake_s3 import FakeS3, direct_store
 
 KIND_OF = {
@@ -73,20 +74,38 @@ def requests(job: Job, store: Store) -> dict[str, int]:
     return count_requests(store, job)
 
 
-def real_requests(store: StoreOperations, tasks: int, files: int, directories: int) -> Counter[str]:
+def real_requests(
+    store: StoreOperations, tasks: int, files: int, directories: int, *, has_results: bool = False
+) -> Counter[str]:
+    """The requests of a commit by a driver that `has_results`, of files in directories that tasks share;
+    or by a command, of files in the directories of their tasks."""
     job = new_job_attempt("/bucket/table", "job_1", 0)
+    tokens = {task: f"-{task:08x}{0:08x}" if has_results else "" for task in range(tasks)}
     written = {
-        task: {f"p={task % directories}/f-{task}-{n}": b"x" for n in range(files)}
+        task: {f"p={task % directories}/f-{task}-{n}{tokens[task]}": b"x" for n in range(files)}
         for task in range(tasks)
     }
     write_job(store, job, written)
+    results = tuple(results_of(store, job)) if has_results else None
     calls: list[StoreCall] = []
     wrapped = WrappedStore(store, before=calls.append)
     wrapped.capabilities = replace(wrapped.capabilities, deletes_trees=True)  # the double deletes names
-    run_commit(wrapped, job, CommitOptions(expected_tasks=tasks))
+    run_commit(wrapped, job, CommitOptions(expected_tasks=tasks, committed_tasks=results))
     operations = [call.operation for call in calls]
     lists = ("list", "find_names")
     return Counter(LIST if one.startswith(lists) else KIND_OF.get(one, OTHER) for one in operations)
+
+
+@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize(("tasks", "files", "directories"), SHAPES)
+def test_an_estimate_names_the_requests_of_a_driver_that_has_the_results_of_its_tasks(
+    name: str, tasks: int, files: int, directories: int
+):
+    real = real_requests(REAL[name](), tasks, files, directories, has_results=True)
+    job = Job(tasks * files, tasks, directories, sources=directories, has_results=True)
+    found = requests(job, STORES[name])
+    off = {kind: found[kind] - real[kind] for kind in found}
+    assert sum(map(abs, off.values())) == OFF[name], (off, real)
 
 
 @pytest.mark.parametrize("name", REAL)
