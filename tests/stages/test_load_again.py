@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec import structs
 
+from ray_committer.errors import CoordinatorLostError, PreflightError
+from ray_committer.executors.directories import DirectoryCoordinator
+from ray_committer.executors.inline import InlineExecutor
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.manifest import decode_manifest, encode_manifest
 from ray_committer.protocol.pack import MOST_ENTRIES, SECTION_ENTRIES
@@ -294,7 +297,7 @@ def test_a_manifest_that_was_replaced_by_one_of_its_size_is_read_again(store: Me
     before = loaded(context(store))
     path = manifest_path(1)
     text = store.read(path)
-    store.write(path, text.replace(b"f1", b"g1"))
+    store.write(path, text.replace(b"/f1", b"/g1"))
     assert store.read(path) != text
     assert changed(store, before)[0] == 1
 
@@ -320,3 +323,34 @@ def test_a_commit_that_dies_after_it_has_loaded_again_is_finished_by_the_next(st
         run_commit(WrappedStore(WrappedStore(store, before=change), before=die), JOB)
     run_commit(store, JOB)
     assert visible_files(store, JOB.destination).keys() == {"f0", "again", "f2", "f3", "f4"}
+
+
+class LostWithPacks(DirectoryCoordinator):
+    """A coordinator that is lost once, while it is told what packs name that stay."""
+
+    is_lost = was_lost = False
+
+    def renew(self) -> None:
+        self.is_lost = False
+        self.forget()
+
+    def collect(self, batch: int, directories: Sequence[str], files: bytes) -> None:
+        if batch < 0 and not self.was_lost:
+            self.is_lost = self.was_lost = True
+        if self.is_lost:
+            raise CoordinatorLostError("the coordinator was lost")
+        super().collect(batch, directories, files)
+
+
+def test_a_coordinator_that_is_lost_meanwhile_is_told_all_of_it_again(store: MemoryStore):
+    write_job(store, JOB, {task: {f"f{task}": b"x"} for task in range(5)})
+    executor = InlineExecutor(lambda permits: Worker(store, JOB, permits, in_driver=True))
+    executor.directories = coordinator = LostWithPacks()
+
+    def change() -> None:
+        save(store, 1, 1, {"again": b"x"})
+        save(store, 5, 0, {"f0": b"of another task"})
+
+    with pytest.raises(PreflightError, match="f0: would be written more than once"):
+        commit(store, change, at_the_freeze(store), executor=executor)
+    assert coordinator.was_lost
