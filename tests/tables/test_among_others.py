@@ -6,7 +6,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -250,7 +249,7 @@ def test_a_draft_that_lies_there_for_long_is_passed_over():
     class Aged(WrappedStore):
         def list_status(self, path: str):
             return [
-                replace(one, modified_milliseconds=times.get(one.name.split("-")[1], now))
+                structs.replace(one, modified_milliseconds=times.get(one.name.split("-")[1], now))
                 if "-" in one.name
                 else one
                 for one in super().list_status(path)
