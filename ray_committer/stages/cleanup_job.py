@@ -45,6 +45,8 @@ def cleanup_job(context: JobContext, committed: Seen, record: CommitRecord | Non
             delete = partial(_delete, context, gone, committed, most)
             above = partial(store.remove_empty_directory, context.job.job_directory)
             context.do_at_once(delete, *([above] if gone != context.job else []))
+        else:  # another process has removed the job, before this one wrote ``_SUCCESS`` in it
+            remove_husk(store, context.job)
         remove_empty_parents(context, is_moved=gone not in (None, context.job))
     except (OSError, RayCommitterError) as e:
         _note_failure(context, context.job.directory, e)

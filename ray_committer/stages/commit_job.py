@@ -192,10 +192,10 @@ def _alone(run: CommitRun, first: Seen) -> AbstractContextManager[None]:
 def _say_what_became(run: CommitRun, last: Seen) -> Outcome:
     """The outcome for a job that other processes have ended since it was in the state `last`."""
     record = run.progress.record
-    if last is run.remembered:  # which was not read: it may have been gone from the start
-        outcome, run.progress.table_version = finish_remnant(run.context)
-        return outcome
     try:
+        if last is run.remembered:  # which was not read: it may have been gone from the start
+            outcome, run.progress.table_version = finish_remnant(run.context)
+            return outcome
         return say_what_became(run.context, last, record.nonce if record else last.state.record)
     except CommitAbortedError:
         run.turn = Turn(run.context)  # who has aborted the job has ended its claim

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+from collections.abc import Callable
 
 import pytest
 
 import ray_committer
 from ray_committer import CommitOptions, CommittedTask, ConflictMode
 from ray_committer.errors import CommitAbortedError, JobGoneError, RayCommitterError
-from ray_committer.job_files import set_up_here
+from ray_committer.job_files import owners, set_up_here
 from ray_committer.job_files.job_state import Seen, advance
 from ray_committer.job_files.set_up_here import SetUpHere, remember, take
 from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.manifest import digest
-from ray_committer.protocol.paths import JobAttempt, new_job_attempt, parent
+from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt, parent
 from ray_committer.protocol.record import Claim, decode_claim
 from ray_committer.protocol.state import Phase, parse_token
 from ray_committer.stages.setup_job import setup_job
@@ -28,9 +30,9 @@ from ray_committer.testing import (
     visible_files,
     write_job,
 )
-from ray_committer.testing.harness import commit_attempt, set_up_attempt, write_attempt
+from ray_committer.testing.harness import commit_attempt, put_file, set_up_attempt, write_attempt
 from tests.opening import opening
-from tests.stages.support import KINDS, each_of, phase_of, seen_in
+from tests.stages.support import KINDS, MakesParentsOfWrites, each_of, phase_of, seen_in
 
 store = each_of()
 URL = "s3://bucket/here"
@@ -208,3 +210,36 @@ def test_a_job_that_was_set_up_again_under_its_id_is_left_alone(store: MemorySto
         commit(store, options)
     assert phase_of(store, JOB) is Phase.OPEN
     assert visible_files(store, JOB.destination) == {}
+
+
+@pytest.mark.parametrize("mode", [ConflictMode.APPEND, ConflictMode.OVERWRITE])
+@pytest.mark.parametrize("kind", [*KINDS.values(), MakesParentsOfWrites])
+def test_a_job_that_another_process_ends_before_any_request_leaves_nothing_behind(
+    kind: Callable[[], MemoryStore], mode: ConflictMode
+):
+    for number in itertools.count(1):
+        store, ended = kind(), list[StoreCall]()
+        put_file(store, join(JOB.destination, "old"), b"0")
+        (result,) = write_job(store, JOB, FILES, mode=mode)
+        known = CommitOptions(expected_tasks=1, committed_tasks=(result,), job_attempt=0, mode=mode)
+
+        def end(
+            call: StoreCall,
+            *,
+            store: MemoryStore = store,
+            ended: list[StoreCall] = ended,
+            number: int = number,
+        ) -> None:
+            if call.number == number:
+                ended.append(call)
+                with pytest.MonkeyPatch.context() as patch:
+                    patch.setattr(owners, "DEAD_SECONDS", -1.0)
+                    run_commit(store, JOB, CommitOptions(expected_tasks=1, mode=mode))
+
+        outcome = commit(WrappedStore(store, before=end), known)
+        if not ended:
+            break
+        assert outcome in (Outcome.COMMITTED, Outcome.ALREADY_COMMITTED)
+        assert visible_files(store, JOB.destination)["a"] == b"1"
+        assert store.get_status(JOB.temporary) is None, ended
+    assert number > 20
