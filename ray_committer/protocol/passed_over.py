@@ -36,6 +36,7 @@ class PassedOver(msgspec.Struct, frozen=True, gc=False):
 
 
 prepare(PassedOver)
+NOTHING = PassedOver()
 
 
 def extra_data_of(passed: PassedOver) -> dict[str, str]:
@@ -47,6 +48,6 @@ def passed_over_by(manifest: TaskManifest) -> PassedOver:
     """What the task attempt of a manifest has passed over; a text of another form is ignored."""
     text = (manifest.extra_data or {}).get(PASSED_OVER)
     try:
-        return msgspec.json.decode(text, type=PassedOver) if isinstance(text, str) else PassedOver()
+        return msgspec.json.decode(text, type=PassedOver) if isinstance(text, str) else NOTHING
     except msgspec.MsgspecError:
-        return PassedOver()
+        return NOTHING

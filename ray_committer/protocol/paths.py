@@ -8,7 +8,7 @@ Source: Hadoop ``ManifestCommitterSupport`` and ``ManifestCommitterConstants``.
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ray_committer.errors import PathError
 
@@ -39,12 +39,17 @@ ANY_PARTITION = "_"
 
 @dataclass(frozen=True, slots=True)
 class JobAttempt:
-    """One attempt of one job: `directory` is its place on the store, `number` is Hadoop's attempt."""
+    """One attempt of one job: `directory` is its place on the store, `number` is Hadoop's attempt.
+    `tasks` is asked for several times per file, so it is computed once."""
 
     destination: str
     job_id: str
     number: int
     directory: str
+    tasks: str = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tasks", join(self.directory, TASKS))
 
     @property
     def job_directory(self) -> str:
@@ -62,10 +67,6 @@ class JobAttempt:
     @property
     def manifests(self) -> str:
         return join(self.directory, MANIFESTS)
-
-    @property
-    def tasks(self) -> str:
-        return join(self.directory, TASKS)
 
     @property
     def frozen(self) -> str:

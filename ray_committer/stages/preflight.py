@@ -224,8 +224,9 @@ def _pairs(
     manifests: Sequence[ManifestRef], key: Callable[[ManifestRef], str]
 ) -> Iterator[tuple[ManifestRef, ManifestRef]]:
     """Neighbours with one `key`, unless that is empty. To sort takes less memory than a dictionary."""
-    for first, second in pairwise(sorted(manifests, key=key)):
-        if first.name != second.name and (shared := key(first)) and shared == key(second):
+    ordered = sorted(manifests, key=key)
+    for (first, shared), (second, following) in pairwise(zip(ordered, map(key, ordered), strict=True)):
+        if shared and shared == following and first.name != second.name:
             yield first, second
 
 

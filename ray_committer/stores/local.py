@@ -35,6 +35,8 @@ PAGE_BYTES = 32_768
 """The bytes of names that one request to the kernel returns: glibc's ``readdir`` asks for at least so
 many, and the kernel holds the directory's lock meanwhile."""
 
+_USUAL = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
+
 Rename = Callable[[str, str], None]
 
 
@@ -312,7 +314,7 @@ def _statuses(path: str, names: list[str], directory: int) -> list[FileStatus]:
     statuses = []
     while names:  # a name is no longer held once its status is
         name = names.pop()
-        if name in checksums or name.startswith(LOOK_PREFIX):
+        if name in hidden and (name in checksums or name.startswith(LOOK_PREFIX)):
             continue
         if (status := _listed(path, name, directory)) is not None:
             statuses.append(status)
@@ -322,7 +324,8 @@ def _statuses(path: str, names: list[str], directory: int) -> list[FileStatus]:
 def _listed(path: str, name: str, directory: int) -> FileStatus | None:
     """Return the status of a name in the open `directory`, which is at `path`; None if it is gone."""
     try:
-        return _status(os.path.join(path, name), os.stat(name, dir_fd=directory, follow_symlinks=False))
+        stated = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        return _status(f"{path.rstrip('/')}/{name}", stated)
     except FileNotFoundError:
         return None
     except PermissionError as e:  # the error has only the name
@@ -330,18 +333,19 @@ def _listed(path: str, name: str, directory: int) -> FileStatus | None:
 
 
 def _status(path: str, stated: os.stat_result) -> FileStatus:
-    is_link, mode = stat.S_ISLNK(stated.st_mode), stated.st_mode
+    kind = stat.S_IFMT(stated.st_mode)
+    is_link = kind == stat.S_IFLNK
     if is_link:
         with suppress(OSError):  # it leads nowhere
-            mode = os.stat(path).st_mode
+            kind = stat.S_IFMT(os.stat(path).st_mode)
     return FileStatus(
         path=path,
-        is_directory=stat.S_ISDIR(mode),
+        is_directory=kind == stat.S_IFDIR,
         is_link=is_link,
         size=stated.st_size,
         modified_milliseconds=stated.st_mtime_ns // 1_000_000,
         file_id=f"{stated.st_dev}:{stated.st_ino}",
-        is_special=not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)),
+        is_special=kind not in _USUAL,
     )
 
 
@@ -367,7 +371,8 @@ def _remove_checksum(path: str) -> None:
 def _remove_stale_checksum(dest: str) -> None:
     """Remove the checksum of a file that was deleted without it; an existing file keeps its own."""
     checksum = _checksum_path(dest)
-    if not os.path.isfile(checksum) or os.path.lexists(dest):
+    # Asked first, since there is hardly ever one: an answer takes half the time of an exception.
+    if not os.access(checksum, os.F_OK) or not os.path.isfile(checksum) or os.path.lexists(dest):
         return
     try:
         _unlink(checksum)

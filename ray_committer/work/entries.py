@@ -118,7 +118,11 @@ def _check_rename(
             f"{mark(entry.source)}: is a file to be renamed, and S3 has no rename",
             "write it as an upload: with attempt.open(), a writer of this package, or a magic committer",
         )
-    if _are_usual(parent(entry.source), parent(entry.dest), job, attempt, roots):
+    directory, _, name = entry.dest.rpartition("/")
+    # Names that a commit needs begin with an underline, and are in the destination itself.
+    is_own = name[:1] == "_" and (directory or "/") == job.destination
+    is_any = not is_own and not store.capabilities.refused_characters
+    if is_any and _are_usual(parent(entry.source), directory or "/", job, attempt, roots):
         _check_length(entry.dest, store)
         return
     if not is_inside(entry.source, job.tasks):
@@ -171,7 +175,6 @@ def _are_usual(source: str, dest: str, job: JobAttempt, attempt: str, roots: tup
             for root_of_task in (job.tasks, attempt)
         )
         and any(dest == root or is_inside(dest, root) for root in roots)
-        and dest != job.destination
         and not _is_reserved(dest, job)
     )
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from ray_committer.errors import (
     ManifestError,
@@ -32,6 +33,8 @@ from ray_committer.stores.guarded import GuardedStore
 from ray_committer.stores.links import refuse_links
 from ray_committer.work.entries import check_directory, check_entry, entries, store_path
 
+_NO_STATISTICS = IOStatistics()
+
 
 class Where(Protocol):
     """A job and its store, in the driver or in a worker."""
@@ -43,8 +46,7 @@ class Where(Protocol):
     def job(self) -> JobAttempt: ...
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedManifest:
+class LoadedManifest(msgspec.Struct, frozen=True):
     """One manifest, read and checked. `attempt` is the directory of its task attempt; `marks` are the
     fingerprints of its destinations, in the order of its entries."""
 
@@ -94,7 +96,7 @@ def load_manifest(
         entries=loaded,
         directories=list(directories),
         marks=fingerprints(entry.dest for entry in loaded),
-        statistics=manifest.iostatistics or IOStatistics(),
+        statistics=manifest.iostatistics or _NO_STATISTICS,
         passed_over=passed_over_by(manifest),
     )
 

@@ -60,7 +60,8 @@ class PackWriter:
         """Add the entries of a task, and the `directories` of the output that it names."""
         self._entries += entries
         self._directories |= dict.fromkeys(directories)
-        self._encode(len(self._entries) - len(self._entries) % SECTION_ENTRIES)
+        if len(self._entries) >= SECTION_ENTRIES:
+            self._encode(len(self._entries) - len(self._entries) % SECTION_ENTRIES)
 
     def join(self, sections: Sections) -> None:
         """Add what another writer has left."""

@@ -8,7 +8,7 @@ these and holds nothing per file. Where they differ, the files themselves are co
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from enum import Flag
 from hashlib import blake2b
 from typing import NamedTuple
@@ -49,7 +49,7 @@ def packed_tallies(worker: Worker, pack: Pack) -> dict[str, Tally]:
     has_etags = worker.store.capabilities.versions is not Versions.NONE
     tallies: defaultdict[str, Tally] = defaultdict(Tally)
     for section in worker.packs.sections(pack):
-        for directory, tally in _of_section(section, has_etags=has_etags):
+        for directory, tally in zip(section.sources, _of_section(section, has_etags), strict=True):
             tallies[directory] = tallies[directory].plus(tally)
     return dict(tallies)
 
@@ -89,17 +89,20 @@ def entries_in(worker: Worker, pack: Pack, *, directories: frozenset[str]) -> li
     return selected
 
 
-def _of_section(section: Section, *, has_etags: bool) -> Iterator[tuple[str, Tally]]:
-    names = section.source_names or section.names
-    etags = section.etags if has_etags else ()
-    times = () if has_etags else section.modified
-    for index, place in enumerate(section.source_of):
-        etag = etags[index] if etags else None
-        time = times[index] if times else None
-        proof = Proof.ETAG if etag else Proof.SIZE if time is None else Proof.TIME
-        identity = etag or ("" if time is None else str(time))
-        number = _number(names[index], section.sizes[index], identity)
-        yield section.sources[place], Tally(1, number, proof)
+def _of_section(section: Section, has_etags: bool) -> Iterable[Tally]:
+    """The files in each of the `sources` of a section."""
+    files, totals = [0] * len(section.sources), [0] * len(section.sources)
+    proofs = [0] * len(section.sources)  # as numbers: flags are slow
+    size_only, by_time, by_etag = Proof.SIZE.value, Proof.TIME.value, Proof.ETAG.value
+    names, absent = section.source_names or section.names, [None] * len(section.source_of)
+    etags = (section.etags if has_etags else ()) or absent
+    times = (() if has_etags else section.modified) or absent
+    columns = zip(section.source_of, names, section.sizes, etags, times, strict=True)
+    for place, name, size, etag, time in columns:
+        files[place] += 1
+        totals[place] += _number(name, size, etag or ("" if time is None else str(time)))
+        proofs[place] |= by_etag if etag else size_only if time is None else by_time
+    return map(Tally, files, totals, map(Proof, proofs))
 
 
 def _identity(status: FileStatus, proof: Proof) -> str:
