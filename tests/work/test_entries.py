@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -192,3 +193,13 @@ def test_only_directories_below_the_roots_can_be_made(path: str, is_allowed: boo
     else:
         with pytest.raises(PreflightError, match=path[:20]):
             check_directory(path, JOB, ROOTS, MemoryStore())
+
+
+@pytest.mark.parametrize("directory", ["", "p=1/"])
+def test_a_name_that_the_store_cannot_have_is_refused_in_each_directory(directory: str):
+    no_lines = MemoryStore()
+    no_lines.capabilities = replace(no_lines.capabilities, refused_characters="\r\n")
+    entry = Rename(f"{ATTEMPT}/{directory}a", f"/table/{directory}a\nb", Expectation(1))
+    check_entry(entry, JOB, ATTEMPT, ROOTS, MemoryStore(), token=None)
+    with pytest.raises(PreflightError, match="which the store refuses in a name"):
+        check_entry(entry, JOB, ATTEMPT, ROOTS, no_lines, token=None)
