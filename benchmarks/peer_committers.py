@@ -41,7 +41,7 @@ V1, V2 = "FileOutputCommitter v1", "FileOutputCommitter v2"
 TASKS_AT_ONCE = 32
 
 ROOT = Path(__file__).parents[1]
-JOB = "job_1"
+JOB = "5f0c1e7a-7b1f-4c35-9a51-0d8f3c2b6a10"
 _TRACKER = "202401011200"
 _JARS = ".venv-spark4/lib/python3*/site-packages/pyspark/jars"
 _METERED = ROOT / "tests" / "integration" / "spark" / "java" / "MeteredFileSystem.java"

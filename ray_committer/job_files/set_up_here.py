@@ -2,7 +2,8 @@
 
 A state that has changed since then does no harm: a change consumes the state that it names, so it fails,
 and the commit then reads the job (D1). Of the other attempts of the job it learns once it has declared
-itself (D8).
+itself (D8). Only manifests are frozen by name. So a job is remembered only if its id is random: nobody
+sets up a second job with such an id.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
+from uuid import UUID
 
 from ray_committer.job_files.job_state import Seen
 from ray_committer.job_files.owners import owner_of
@@ -34,6 +36,14 @@ class SetUpHere:
 _Key = tuple[int, StoreSpec, JobAttempt]
 _jobs: OrderedDict[_Key, SetUpHere] = OrderedDict()
 _lock = threading.Lock()
+
+
+def is_random(job_id: str) -> bool:
+    """Whether an id is a UUID, as those are that set-up or Spark has made."""
+    try:
+        return str(UUID(job_id)) == job_id
+    except ValueError:
+        return False
 
 
 def remember(

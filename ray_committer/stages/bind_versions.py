@@ -12,13 +12,11 @@ from dataclasses import replace
 from itertools import chain
 
 from ray_committer.protocol.actions import CompleteUpload, Rename
-from ray_committer.protocol.file_list import NO_FILES, FileSet
 from ray_committer.protocol.pack import Entry, Pack
 from ray_committer.protocol.recovery import Expectation
 from ray_committer.stages.checks.sources import sources_error
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import LoadedManifests, save_packs
-from ray_committer.stages.turns.list_new_files import JoinedFiles, list_pack
 from ray_committer.stores.base import FileStatus, file_pages
 from ray_committer.work.packs import PackReader, PackWriter
 from ray_committer.work.sources import WrongSources, has_another_size, wrong_sources
@@ -50,18 +48,9 @@ def bind_versions(
         return replace(loaded, source_errors=(sources_error(context.job, wrong),))
     rest = writer.rest()
     made = (*writer.packs, *([rest.pack()] if rest.data else []))
-    new_files = loaded.new_files if loaded.new_files == NO_FILES else _list_again(context, made)
-    ready = replace(loaded, packs=made, new_files=new_files)
+    ready = replace(loaded, packs=made)
     # Workers of other processes read packs; this one saves the last one beside the declaration.
     return save_packs(context, ready) if saves and context.executor.starts_workers else ready
-
-
-def _list_again(context: JobContext, packs: Sequence[Pack]) -> FileSet:
-    """The files of the job for the log of its table, with their checksums."""
-    listed = JoinedFiles(context)
-    for files in context.run(list_pack, packs):
-        listed.add(files)
-    return listed.file_set()
 
 
 def _is_bound(worker: Worker, pack: Pack) -> bool:

@@ -11,12 +11,10 @@ from collections.abc import Sequence
 from functools import partial
 
 from ray_committer.options import CommittedTask
-from ray_committer.protocol.pack import Pack
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.list_manifests import Listed, named_listing
 from ray_committer.stages.load_batch import LoadedBatch, load_named
 from ray_committer.stages.load_manifests import Collected, LoadedManifests, load_batches, ready
-from ray_committer.stages.turns.list_new_files import list_pack
 from ray_committer.work.load_ahead import Chunk, LoadAhead
 
 
@@ -25,21 +23,16 @@ def load_ahead(
     ahead: LoadAhead,
     tasks: Sequence[CommittedTask],
     roots: tuple[str, ...],
-    *,
-    for_table: bool = False,
 ) -> LoadedManifests:
     """Load the manifests of `tasks`, beside what is loaded `ahead`. `roots` are the directories that the
-    job can write to. `for_table`, lists of the job's files are saved in the log. Errors, and what
-    follows after `CoordinatorLostError`, as `load_manifests`."""
+    job can write to. Errors, and what follows after `CoordinatorLostError`, as `load_manifests`."""
     chunks, unknown = ahead.of(context, tasks, roots)
     collected = Collected.of(context)
     for number, chunk in enumerate(chunks):
         collected.add(_batch(context, -1 - number, chunk))
-        for files in context.run(list_pack, _packs(chunk)) if for_table else ():
-            collected.new_files.add(files)
     named = [Listed(name, 0) for name in sorted(task.manifest for task in unknown)]
     load = partial(load_named, roots=roots, stamp=ahead.stamp)
-    load_batches(context, named, load, collected, for_table=for_table)
+    load_batches(context, named, load, collected)
     # The sources are looked at later, beside other requests.
     listing = named_listing(collected.manifests)
     return ready(context, collected.loaded(listing))
@@ -59,7 +52,3 @@ def _batch(context: JobContext, number: int, chunk: Chunk) -> LoadedBatch:
         passed_over=chunk.passed_over,
         fills_destination=destination in chunk.directories,
     )
-
-
-def _packs(chunk: Chunk) -> list[Pack]:
-    return [*chunk.packs, *([chunk.rest.pack()] if chunk.rest.data else [])]

@@ -10,14 +10,12 @@ from functools import partial
 from ray_committer.errors import MissingManifestsError, mark
 from ray_committer.executors.directories import Directories
 from ray_committer.places.choose import places_of
-from ray_committer.protocol.file_list import ListedFile
 from ray_committer.protocol.iostatistics import IOStatistics, Totals
 from ray_committer.protocol.manifest import ManifestRef
 from ray_committer.protocol.pack import NO_SECTIONS, Pack, Sections
 from ray_committer.protocol.passed_over import PassedOver
 from ray_committer.protocol.paths import is_name, join
 from ray_committer.stages.list_manifests import Listed
-from ray_committer.stages.turns.list_new_files import NO_NEW_FILES, NewFiles, listed_file, save_new_files
 from ray_committer.work.load_manifest import LoadedManifest, load_manifest, read_manifest
 from ray_committer.work.packs import PackWriter
 from ray_committer.work.worker import Worker
@@ -34,7 +32,6 @@ class LoadedBatch:
     statistics: IOStatistics = IOStatistics()  # noqa: RUF009 - frozen
     passed_over: PassedOver = PassedOver()  # noqa: RUF009 - frozen
     fills_destination: bool = False
-    new_files: NewFiles = NO_NEW_FILES
 
 
 Batch = tuple[int, tuple[Listed, ...]]
@@ -48,14 +45,12 @@ def load_batch(
     directories: Directories,
     load: Load,
     saves: bool,
-    for_table: bool,
 ) -> LoadedBatch:
     """Work: load some manifests; idempotent. Entries are in packs as soon as a manifest is loaded."""
     number, batch = numbered
     writer = PackWriter(worker.store, worker.job, saves=saves)
     refs, paths, marks = dict[str, ManifestRef](), set[str](), list[bytes]()
     totals, passed_over = Totals(), PassedOver()
-    files = list[ListedFile]()
     for loaded in worker.map(partial(load, worker), batch):
         refs[loaded.ref.name] = loaded.ref
         paths.update(loaded.directories)
@@ -63,9 +58,6 @@ def load_batch(
         totals.add(loaded.statistics)
         if loaded.passed_over.number:
             passed_over = passed_over.plus(loaded.passed_over)
-        files += (
-            (listed_file(worker.job.destination, entry) for entry in loaded.entries) if for_table else ()
-        )
         writer.add(loaded.entries, loaded.directories)
     destination = {worker.job.destination}
     directories.collect(number, list(paths - destination), b"".join(marks))
@@ -78,7 +70,6 @@ def load_batch(
         statistics=totals.statistics,
         passed_over=passed_over,
         fills_destination=bool(paths & destination),
-        new_files=save_new_files(worker, files) if for_table else NO_NEW_FILES,
     )
 
 

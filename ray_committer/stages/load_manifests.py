@@ -28,7 +28,6 @@ from ray_committer.protocol.state import UNSTAMPED, new_nonce
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.list_manifests import Listed, Listing, list_manifests
 from ray_committer.stages.load_batch import Load, LoadedBatch, load_batch, load_listed
-from ray_committer.stages.turns.list_new_files import JoinedFiles
 from ray_committer.stores.base import FileStatus
 from ray_committer.work.batches import batches
 from ray_committer.work.packs import PackWriter, save_pack
@@ -53,7 +52,7 @@ class LoadedManifests:
     source_errors: tuple[RayCommitterError, ...] = ()
     """What is wrong with the files of the tasks; a job with such files is not recorded."""
     new_files: FileSet = NO_FILES
-    """The files of the job as the log of a table names them, if they were listed for it."""
+    """The files of the job as the log of a table names them, once they are listed for it."""
 
     @property
     def files(self) -> int:
@@ -71,13 +70,11 @@ def load_manifests(
     stamp: str = UNSTAMPED,
     changes_nothing: bool = False,
     statuses: Iterable[FileStatus] | None = None,
-    for_table: bool = False,
 ) -> LoadedManifests:
     """Load the listed manifests of an open job. `roots` are the directories that the job with this
     `stamp` can write to. Full packs are saved, unless it `changes_nothing`. `statuses` are the listing,
-    if there is one. `for_table`, the workers save lists of the job's files in the log. `ManifestError`
-    names a bad manifest, `MissingManifestsError` one that is gone, perhaps since they are now frozen.
-    After `CoordinatorLostError`, everything must be loaded again."""
+    if there is one. `ManifestError` names a bad manifest, `MissingManifestsError` one that is gone,
+    perhaps since they are now frozen. After `CoordinatorLostError`, everything must be loaded again."""
     listing, wanted = list_manifests(context, statuses)
     collected = Collected.of(context, saves=not changes_nothing)
     return load_listing(
@@ -88,7 +85,6 @@ def load_manifests(
         roots,
         stamp=stamp,
         changes_nothing=changes_nothing,
-        for_table=for_table,
     )
 
 
@@ -101,7 +97,6 @@ def load_listing(
     *,
     stamp: str,
     changes_nothing: bool = False,
-    for_table: bool = False,
 ) -> LoadedManifests:
     """Load the `wanted` manifests of a listing, beside what is `collected` of the others; errors as
     `load_manifests`."""
@@ -112,7 +107,7 @@ def load_listing(
         stamp=stamp,
     )
     saves = not changes_nothing
-    load_batches(context, wanted, load, collected, saves=saves, for_table=for_table)
+    load_batches(context, wanted, load, collected, saves=saves)
     return ready(context, collected.loaded(listing), saves=saves)
 
 
@@ -130,11 +125,10 @@ def load_batches(
     collected: Collected,
     *,
     saves: bool = True,
-    for_table: bool = False,
 ) -> None:
     """Load the `wanted` manifests, of which none is kept, and add them to what is `collected`."""
     directories = context.executor.directories
-    work = partial(load_batch, directories=directories, load=load, saves=saves, for_table=for_table)
+    work = partial(load_batch, directories=directories, load=load, saves=saves)
     # Batches leave `waiting` as they come back, so that a lost one is named, and memory holds each
     # manifest once.
     waiting = dict(enumerate(batches(context.executor, wanted)))
@@ -153,7 +147,6 @@ def load_batches(
 class Collected:
     """What was loaded so far: the entries are in packs, or go to the one that `writer` fills."""
 
-    new_files: JoinedFiles
     writer: PackWriter
     refs: dict[int, tuple[ManifestRef, ...]] = field(default_factory=dict)
     totals: Totals = field(default_factory=Totals)
@@ -163,12 +156,11 @@ class Collected:
     @staticmethod
     def of(context: JobContext, *, saves: bool = True) -> Collected:
         """Nothing yet."""
-        return Collected(JoinedFiles(context), PackWriter(context.store, context.job, saves=saves))
+        return Collected(PackWriter(context.store, context.job, saves=saves))
 
     def add(self, batch: LoadedBatch) -> None:
         """Add the result for a batch."""
         self.refs[batch.number] = batch.refs
-        self.new_files.add(batch.new_files)
         self.writer.packs += batch.packs
         self.writer.join(batch.rest)
         self.totals.add(batch.statistics)
@@ -206,7 +198,6 @@ class Collected:
             manifests,
             listing,
             self.fills_destination,
-            new_files=self.new_files.file_set(),
         )
 
 

@@ -17,7 +17,7 @@ from ray_committer.job_files.job_status import JobStatus
 from ray_committer.job_files.listing import not_read
 from ray_committer.job_files.others import other_jobs, until_certain
 from ray_committer.job_files.read_job import read_job
-from ray_committer.job_files.set_up_here import new_declaration, remember
+from ray_committer.job_files.set_up_here import is_random, new_declaration, remember
 from ray_committer.options import Unfinished
 from ray_committer.places.choose import output_of, places_of
 from ray_committer.protocol.hidden_names import first_visible
@@ -116,7 +116,8 @@ def setup_job(
         # After the checks: until here a refused job has changed nothing, except the jobs that it has
         # ended.
         first = _begin(store, job, intent, needs_table=needs_table, run_id=run_id)
-        remember(store, job, first, _prepare(store, job, intent, writes, run_id))
+        if is_random(job.job_id):
+            remember(store, job, first, _prepare(store, job, intent, writes, run_id))
     stopped = ["; ".join(finish_first(store, rival)) for rival in rivals if _has_stopped(rival)]
     links = [
         f"{not_read(rival.closed, rival.job.directory)}; a job there may have begun its commit"

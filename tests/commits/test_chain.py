@@ -18,6 +18,7 @@ from tests.rounds import Rounds, shown
 from tests.threads import running_threads
 
 TABLE = "/chain"
+JOB_ID = "5f0c1e7a-7b1f-4c35-9a51-0d8f3c2b6a10"
 """A destination of no other test: a process remembers the jobs that it has set up."""
 FILES = ("a", "b")
 IN_PARTITIONS = ("p=1/a", "p=2/b")
@@ -33,14 +34,14 @@ def rounds_of(
 ) -> list[list[StoreCall]]:
     """The rounds of the commit of a job with these files per task, by the process that set it up, which
     may have the results of the tasks."""
-    rounds, job = Rounds(store), new_job_attempt(TABLE, "job_1", 0)
+    rounds, job = Rounds(store), new_job_attempt(TABLE, JOB_ID, 0)
     known = CommitOptions(expected_tasks=tasks, **options)
     results: list[CommittedTask] = []
 
     def commit() -> None:
         report = ray_committer.commit_job(
             TABLE,
-            "job_1",
+            JOB_ID,
             committed=results if has_results else None,
             executor="threads",
             options=known,
@@ -48,7 +49,7 @@ def rounds_of(
         assert report.moved == tasks * len(files)
 
     with opening(rounds.store):
-        ray_committer.setup_job(TABLE, "job_1", options=known)
+        ray_committer.setup_job(TABLE, JOB_ID, options=known)
         for task in range(tasks):
             attempt = set_up_attempt(rounds.store, job, task, 0)
             write_attempt(rounds.store, job, attempt, {f"{name}-{task}": b"x" for name in files})

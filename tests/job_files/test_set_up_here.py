@@ -37,7 +37,7 @@ from tests.stages.support import KINDS, MakesParentsOfWrites, each_of, phase_of,
 store = each_of()
 URL = "s3://bucket/here"
 """Any URL: the store is that of the test."""
-JOB = new_job_attempt("/here", "job_1", 0)
+JOB = new_job_attempt("/here", "5f0c1e7a-7b1f-4c35-9a51-0d8f3c2b6a10", 0)
 """At a destination of no other test of this process."""
 FILES = {0: {"a": b"1"}}
 
@@ -62,7 +62,7 @@ def remembered(
     authority: str = "here", *, number: int = 0, destination: str = "/remembered"
 ) -> tuple[StoreOperations, JobAttempt, Seen]:
     store = MemoryStore(authority=authority)
-    job = new_job_attempt(destination, "job_1", number)
+    job = new_job_attempt(destination, "5f0c1e7a-7b1f-4c35-9a51-0d8f3c2b6a10", number)
     setup_job(store, job)
     return store, job, seen_in(store, job)
 
@@ -77,6 +77,13 @@ def test_nothing_is_looked_for_before_the_manifests(store: MemoryStore):
 def test_what_is_known_is_used_once():
     store, job, first = remembered()
     assert take(store, job.destination, job.job_id, None) == (job, SetUpHere(first))
+    assert take(store, job.destination, job.job_id, None) is None
+
+
+def test_a_job_whose_id_its_caller_has_chosen_is_looked_for_since_another_can_have_that_id():
+    store = MemoryStore(authority="here")
+    job = new_job_attempt("/remembered", "nightly", 0)
+    setup_job(store, job)
     assert take(store, job.destination, job.job_id, None) is None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from ray_committer.errors import CommitStateUnknownError, JobGoneError, RayCommitterError
@@ -34,6 +34,7 @@ from ray_committer.stages.run.heartbeat import heartbeat
 from ray_committer.stages.save_commit_record import refuse_foreign_paths
 from ray_committer.stages.save_success_file import WrittenSuccess
 from ray_committer.stages.turns.commit_in_table import turn_of
+from ray_committer.stages.turns.list_new_files import list_new_files
 from ray_committer.stages.turns.turn import Turn
 from ray_committer.stores.base import FileStatus
 from ray_committer.work.load_ahead import LoadAhead
@@ -189,14 +190,12 @@ class CommitRun:
         statuses, self.listed = self.listed, None
         tasks = self.context.options.committed_tasks
         if tasks is not None:
-            roots, for_table = self._roots(self.allowed_roots), state.table is not None
-            return load_ahead(self.context, self._ahead(state), tasks, roots, for_table=for_table)
+            roots = self._roots(self.allowed_roots)
+            return load_ahead(self.context, self._ahead(state), tasks, roots)
         roots, stamp, before = self._roots(self.allowed_roots), state.stamp, self.before.get(state.stamp)
-        if before is not None and state.table is None:
+        if before is not None:
             return load_again(self.context, before, roots, stamp=stamp, statuses=statuses)
-        return load_manifests(
-            self.context, roots, stamp=stamp, statuses=statuses, for_table=state.table is not None
-        )
+        return load_manifests(self.context, roots, stamp=stamp, statuses=statuses)
 
     def collect(self, loaded: LoadedManifests) -> None:
         """Tell a new coordinator what was loaded of an open job."""
@@ -251,6 +250,8 @@ def load_open_job(run: CommitRun, current: Seen) -> LoadedManifests:
         loaded = load_unchanged(context, lambda: load_with_coordinator(context, load))
         run.before = {current.state.stamp: loaded}
         loaded = bind_versions(context, loaded)
+        if current.state.table is not None:
+            loaded = replace(loaded, new_files=list_new_files(context, loaded.packs))
     with context.stage(names.PREFLIGHT):
         check = partial(preflight, context, loaded, run.allowed_roots)
         with_coordinator(context, check, partial(run.collect, loaded))

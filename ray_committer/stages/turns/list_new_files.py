@@ -1,7 +1,7 @@
 """List the new files of a job for the log of its table.
 
-Each worker saves a list of each 10,000 files of the manifests that it loads. The driver joins the rests:
-it holds one, which is less than a megabyte, and a name per list.
+They are listed from the packs that the record will name, with what proves each. Workers save lists of
+10,000 files. The driver joins the rests: it holds one, of less than a megabyte, and a name per list.
 """
 
 from __future__ import annotations
@@ -36,32 +36,37 @@ from ray_committer.work.worker import Worker
 
 @dataclass(frozen=True, slots=True)
 class NewFiles:
-    """The files of one batch of manifests: the lists that are saved, and the rest."""
+    """The files of one pack: the lists that are saved, and the rest."""
 
     lists: tuple[FileList, ...] = ()
     rest: PackedFiles = NO_PACKED
 
 
-NO_NEW_FILES = NewFiles()
+def list_new_files(context: JobContext, packs: Sequence[Pack]) -> FileSet:
+    """Save lists of the files in all `packs` of a job in the log of its table; errors as `relative`."""
+    joined = JoinedFiles(context)
+    for files in context.run(_list_pack, packs):
+        joined.add(files)
+    return joined.file_set()
 
 
 @dataclass(slots=True)
 class JoinedFiles:
-    """The files of all batches so far; the driver saves the rests of several batches as one list."""
+    """The files of all packs so far; the driver saves the rests of several as one list."""
 
     context: JobContext
     lists: list[FileList] = field(default_factory=list)
     rest: PackedFiles = NO_PACKED
 
-    def add(self, batch: NewFiles) -> None:
-        """Add the files of a batch."""
-        self.lists += batch.lists
-        self.rest += batch.rest
+    def add(self, files: NewFiles) -> None:
+        """Add the files of a pack."""
+        self.lists += files.lists
+        self.rest += files.rest
         if self.rest.files >= file_list.MOST_FILES:
             self._save_rest()
 
     def file_set(self) -> FileSet:
-        """All files, after the last batch was added."""
+        """All files, after the last pack was added."""
         if not self.lists and are_inline(self.rest.files):
             return inline_set(unpack(self.rest))
         if self.rest.files:
@@ -80,9 +85,10 @@ class JoinedFiles:
         self.rest = NO_PACKED
 
 
-def save_new_files(worker: Worker, files: Sequence[ListedFile]) -> NewFiles:
-    """List the files of one batch of loaded manifests; save each list that is full."""
+def _list_pack(worker: Worker, entries: Pack) -> NewFiles:
+    """Work: list the files of one pack; save each list that is full."""
     job = worker.job
+    files = [listed_file(job.destination, entry) for entry in worker.packs.entries(entries)]
     full = len(files) - len(files) % file_list.MOST_FILES
     lists = save_file_lists(
         worker.store,
@@ -92,12 +98,6 @@ def save_new_files(worker: Worker, files: Sequence[ListedFile]) -> NewFiles:
         job_attempt=job.number,
     )
     return NewFiles(tuple(lists), pack(files[full:]))
-
-
-def list_pack(worker: Worker, pack: Pack) -> NewFiles:
-    """Work: list the files of a pack for the log of a table."""
-    entries = worker.packs.entries(pack)
-    return save_new_files(worker, [listed_file(worker.job.destination, entry) for entry in entries])
 
 
 def relative(destination: str, path: str) -> str:
