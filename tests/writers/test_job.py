@@ -395,7 +395,7 @@ def test_all_tasks_write_side_by_side_and_the_names_are_final(start, dest: Path)
     assert [directory.partition("/")[0] for directory in files] == ["in", "in"]
     tokens = [token_of(str(result.task_attempt_id)) for result in results]
     for names in files.values():
-        assert [name.partition("-c")[0] for name in names] == [
+        assert [name.rpartition("-c")[0] for name in names] == [
             f"part-{task:05d}-{job.job_id}-{token}" for task, token in enumerate(tokens)
         ]
     commit(job, *results)

@@ -210,11 +210,11 @@ def test_a_commit_without_faults_keeps_its_budget(
     # A pack, the record, _SUCCESS; three changes of state: one holds the declaration.
     assert found["write"] == 3 + 3 + is_hadoops
     # All files of tasks twice, by pages: for their versions, and before the record. No directory of the
-    # output: all are new. Before it: other attempts twice, manifests twice, other jobs at the
-    # destination. In it: other attempts, four directories to delete
-    # and four that are empty afterwards. Without a state: the attempt, what is in it twice, and the
-    # manifests once more. Without an earlier _SUCCESS: whether that is a folder.
-    assert found["list"] == 2 + above + 5 + 9 + 5 * is_hadoops + 1
+    # output: all are new. Before it: the attempts of the job, other attempts twice, manifests twice,
+    # other jobs at the destination. In it: other attempts, four directories to delete and four that are
+    # empty afterwards. Without a state: what is in the attempt twice, the attempt and the manifests once
+    # more. Without an earlier _SUCCESS: whether that is a folder.
+    assert found["list"] == 2 + above + 6 + 9 + 4 * is_hadoops + 1
     # The pack, manifests and the marks of attempts; the mark of one directory, or of two; the record,
     # the state.
     objects = 1 + (tasks + 2 if is_hadoops else 2 * tasks + 1)
