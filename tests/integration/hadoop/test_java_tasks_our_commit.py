@@ -177,6 +177,10 @@ def test_the_directory_form_of_the_documentation_is_committed(
     assert not (job.destination / "_temporary").exists()
 
 
+def is_frozen(job: HadoopJob, task: int) -> bool:
+    return (job.directory / "frozen" / job.manifest(task).name).exists()
+
+
 def test_a_missing_source_stops_the_commit_and_nothing_is_deleted(job: HadoopJob) -> None:
     files = {f"d/part-{number:03}": f"{number}".encode() for number in range(40)}
     for task in range(4):
@@ -190,7 +194,7 @@ def test_a_missing_source_stops_the_commit_and_nothing_is_deleted(job: HadoopJob
     assert sorted(data for data in left if data) == sorted(
         data for name, data in files.items() if name != "d/part-021"
     )
-    assert all(job.manifest(task).exists() for task in range(4))
+    assert all(is_frozen(job, task) for task in range(4))
     assert not (job.destination / "_SUCCESS").exists()
 
     lost.write_bytes(files["d/part-021"])
@@ -204,7 +208,7 @@ def test_a_source_that_shrank_since_its_manifest_is_not_published(job: HadoopJob
     with pytest.raises(RayCommitterError, match=r"/a: has 4 bytes, not 5"):
         commit(job)
     assert not (job.destination / "_SUCCESS").exists()
-    assert job.manifest(0).exists()
+    assert is_frozen(job, 0)
 
 
 def test_two_java_tasks_with_one_destination_are_refused_before_anything_moves(job: HadoopJob) -> None:
@@ -215,9 +219,7 @@ def test_two_java_tasks_with_one_destination_are_refused_before_anything_moves(j
     with pytest.raises(PreflightError, match="d/same é: would be written more than once") as caught:
         commit(job)
     assert caught.value.exit_code == 1
-    assert job.manifest(0).name in str(caught.value)
-    assert job.manifest(2).name in str(caught.value)
-    assert job.manifest(1).name not in str(caught.value)
+    assert [number for number in range(3) if f"_m_00000{number}_0/" in str(caught.value)] == [0, 2]
     assert without_state(read_tree(job.destination)) == before
 
 
