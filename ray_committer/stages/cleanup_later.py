@@ -41,8 +41,8 @@ def _clean_up(context: JobContext, committed: Seen, record: CommitRecord) -> Non
     try:
         cleanup_job(later, committed, record)
     except Exception:  # noqa: BLE001 - nobody waits for this thread
-        _log.warning("%s: the job is committed but was not cleaned up", job.directory, exc_info=True)
+        _log.warning("%s: the clean-up of the committed job has failed", context.url, exc_info=True)
     finally:
         executor.close()
-    for text in later.journal.notices:
-        _log.warning("%s", text)
+    for notice in later.journal.notices:
+        _log.warning("%s", notice)

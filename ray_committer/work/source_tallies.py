@@ -59,9 +59,9 @@ def listed_tallies(worker: Worker, wanted: tuple[tuple[str, Proof], ...]) -> lis
 
     def list_one(item: tuple[str, Proof]) -> tuple[str, Tally]:
         directory, proof = item
-        return directory, tally_of(
-            list_directory(worker.store, join(worker.job.tasks, directory)), proof
-        )
+        # Past each cache: a task on this machine may have listed it before others wrote there.
+        listed = list_directory(worker.store, join(worker.job.tasks, directory), anew=True)
+        return directory, tally_of(listed, proof)
 
     return list(worker.map(list_one, wanted))
 

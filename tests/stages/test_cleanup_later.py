@@ -14,7 +14,7 @@ import pytest
 
 import ray_committer
 from ray_committer import CommitOptions, ConflictMode
-from ray_committer.errors import CommitRecordExistsError
+from ray_committer.errors import CommitRecordExistsError, shown
 from ray_committer.protocol.commit_result import CommitResult, Outcome
 from ray_committer.protocol.state import Phase
 from ray_committer.testing import (
@@ -128,6 +128,8 @@ def test_a_failure_is_logged_and_a_later_run_finishes(
             thread.join()
     assert result.outcome is Outcome.COMMITTED
     assert "the job is committed but was not cleaned up" in caplog.text
+    assert "memory://" in caplog.text
+    assert shown(caplog.text) == caplog.text
     assert run_commit(store, JOB).outcome is Outcome.COMMITTED
     assert store.get_status(JOB.temporary) is None
 
