@@ -154,6 +154,8 @@ def give_way(
     the directories whose files the job replaces. `CommitConflictError`, with the declaration withdrawn,
     if one must not be ended or there is no patience left."""
     rivals = [patience.watch.judge(rival) for rival in _last_signs(context, rivals)]
+    if not rivals:  # each has ended and been removed since the look
+        return declared
     for rival in rivals:
         is_dead = rival.phase is Phase.DECLARED and not rival.is_alive
         if is_dead and _withdraw_dead(context, rival):

@@ -24,6 +24,7 @@ TOOLS = [
     "pytest>=8,<9.2",
     "pytest-timeout>=2.3",
     "pytest-xdist>=3.6",
+    "trustme>=1.2",
 ]
 QUICK = "not (wide or slow or server or ray or spark or hadoop)"
 QUICK_TESTS = [

@@ -425,6 +425,15 @@ def test_a_dead_declaration_that_is_recorded_just_then_is_not_withdrawn():
     assert seen_in(store, OTHER_JOB) == recorded
 
 
+@pytest.mark.parametrize("options", [NEVER, CommitOptions()], ids=["without patience", "with"])
+def test_a_recorded_job_that_is_removed_just_then_is_in_nobodys_way(options: CommitOptions):
+    store = beside(Phase.RECORDED, REPLACE)
+    found, declared, others = meet(store, REPLACE, options)
+    store.delete_directory(OTHER_JOB.directory)
+    assert give_way(found, declared, REPLACE, others, Patience.of(found)) == declared
+    assert seen_in(store) == declared
+
+
 @pytest.mark.parametrize("phase", [Phase.DECLARED, Phase.RECORDED])
 def test_without_patience_a_job_that_is_at_work_is_a_conflict_and_the_job_is_open(phase: Phase):
     store = beside(phase, REPLACE)
