@@ -18,6 +18,8 @@ from ray_committer.executors.thread_pool import ThreadPool
 from ray_committer.limits.permits import Permits
 from ray_committer.limits.ratelimit import LimitStatistics
 
+DRIVER_THREADS = 16
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Work = Callable[..., Result]  # type: ignore[explicit-any]  # of the resources and an item, which differ
@@ -81,6 +83,8 @@ class WorkExecutor(Protocol):
     """True if workers are processes, so that a commit may have to wait for their start."""
     permits: Permits
     """The permits for the driver's own requests."""
+    driver: ThreadPool
+    """The threads for the few requests that the driver makes at the same time."""
 
     @property
     def dashboard(self) -> str:

@@ -6,8 +6,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from ray_committer.events import EventSink
-from ray_committer.executors.base import Item, OpenResources, Result, ResultRef, Work, call
+from ray_committer.executors.base import (
+    DRIVER_THREADS,
+    Item,
+    OpenResources,
+    Result,
+    ResultRef,
+    Work,
+    call,
+)
 from ray_committer.executors.directories import Directories, DirectoryCoordinator
+from ray_committer.executors.thread_pool import ThreadPool
 from ray_committer.limits.permits import Permits
 from ray_committer.limits.ratelimit import LimitStatistics, RateLimit
 
@@ -26,6 +35,7 @@ class InlineExecutor:
         self.directories: Directories = DirectoryCoordinator()
         self._limit = limit or RateLimit()
         self.permits = Permits(self._limit, "here", is_here=True)
+        self.driver = ThreadPool(DRIVER_THREADS)
         self._resources = open_resources(self.permits)
 
     def listen(self, sink: EventSink) -> None:
@@ -53,5 +63,6 @@ class InlineExecutor:
         self._resources.cancel()
 
     def close(self) -> None:
+        self.driver.close()
         self._resources.close()
         self.permits.close()

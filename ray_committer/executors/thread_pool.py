@@ -9,8 +9,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
 from queue import SimpleQueue
 from typing import Generic, Protocol, TypeVar
 
@@ -58,6 +59,34 @@ class ThreadPool:
         if is_own:
             batch.work()
         return iter(batch.wait())
+
+    def each(self, function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+        """Apply `function` to all items, some in the calling thread; results in order. After all have
+        ended, the first exception, in this order, is raised."""
+        with self.beside(function, items, most=len(items) - 1) as ended:
+            pass
+        return ended
+
+    @contextmanager
+    def beside(
+        self, function: Callable[[Item], Result], items: Sequence[Item], *, most: int | None = None
+    ) -> Iterator[list[Result]]:
+        """Apply `function` to all items while the block runs, `most` at once. The calling thread
+        does after it what no other has begun; then the list has the results, or it raises as `each`."""
+        calls = [Call(partial(function, item)) for item in items]
+        batch = _Batch(Call.__call__, deque(calls))
+        self._share(batch, len(calls) if most is None else most)
+        results: list[Result] = []
+        try:
+            yield results
+        finally:
+            batch.work()
+            try:
+                batch.wait()
+            except BaseException:  # an interrupt: what has begun may be in the middle of a request
+                batch.wait()
+                raise
+        results += [call.result() for call in calls]
 
     def join(self) -> None:
         """From now on let threads help each other; idempotent."""
@@ -128,6 +157,26 @@ class ThreadPool:
                 del batch  # no result is kept while the thread waits
             elif not self._wake.get():
                 return
+
+
+class Call(Generic[Result]):
+    """A call of a function, whose result or exception is kept for who waits for it."""
+
+    def __init__(self, function: Callable[[], Result]) -> None:
+        self._function = function
+        self._result: Result | None = None
+        self._failure: BaseException | None = None
+
+    def __call__(self) -> None:
+        try:
+            self._result = self._function()
+        except BaseException as e:  # noqa: BLE001 - raised where it is waited for
+            self._failure = e
+
+    def result(self) -> Result:
+        if self._failure is not None:
+            raise self._failure
+        return self._result  # type: ignore[return-value]
 
 
 class _Shared(Protocol):

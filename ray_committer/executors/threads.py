@@ -6,11 +6,10 @@ import time
 from collections.abc import Iterable, Iterator
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Generic
 
 from ray_committer.executors.base import Item, OpenResources, Result, Work, call
 from ray_committer.executors.inline import InlineExecutor
-from ray_committer.executors.thread_pool import ThreadPool
+from ray_committer.executors.thread_pool import Call, ThreadPool
 from ray_committer.limits.ratelimit import RateLimit
 
 AT_ONCE = 3
@@ -47,13 +46,18 @@ class ThreadsExecutor(InlineExecutor):
 
     def run(self, work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
         waiting, running = iter(items), 0
-        ended: SimpleQueue[_Call[Result]] = SimpleQueue()
+        ended: SimpleQueue[Call[Result]] = SimpleQueue()
+
+        def work_on(this: Call[Result]) -> None:
+            this()
+            ended.put(this)
+
         waited, computed = 0.0, self._pool.computed()
         try:
             while True:
                 at_once = 1 if self._pool.is_apart else AT_ONCE
                 while running < at_once and (item := next(waiting, _END)) is not _END:
-                    self._pool.begin(_Call(partial(call, work, self._resources, item), ended))
+                    self._pool.begin(partial(work_on, Call(partial(call, work, self._resources, item))))
                     running += 1
                 if not running:
                     return
@@ -79,29 +83,7 @@ class ThreadsExecutor(InlineExecutor):
         super().close()
 
 
-class _Call(Generic[Result]):
-    """A call of work, which is put into `ended` when it has ended."""
-
-    def __init__(self, function: partial[Result], ended: SimpleQueue[_Call[Result]]) -> None:
-        self._function = function
-        self._ended = ended
-        self._result: Result | None = None
-        self._failure: BaseException | None = None
-
-    def __call__(self) -> None:
-        try:
-            self._result = self._function()
-        except BaseException as e:  # noqa: BLE001 - raised where it is waited for
-            self._failure = e
-        self._ended.put(self)
-
-    def result(self) -> Result:
-        if self._failure is not None:
-            raise self._failure
-        return self._result  # type: ignore[return-value]
-
-
-def _next(ended: SimpleQueue[_Call[Result]], seconds: float | None) -> _Call[Result] | None:
+def _next(ended: SimpleQueue[Call[Result]], seconds: float | None) -> Call[Result] | None:
     try:
         return ended.get(timeout=seconds)
     except Empty:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -35,14 +34,12 @@ _log = logging.getLogger(__name__)
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-DRIVER_THREADS = 16
-
 
 @dataclass(frozen=True, slots=True)
 class JobContext:
     """One run of a job-level operation; frozen, except for `journal`. `executor_reason`: why this
-    executor. `began`: by `time.monotonic`. `driver_threads`: for the few requests of this process.
-    `end_other`: ends a stopped job in the way. `is_adopted`: Hadoop's S3A committer left it."""
+    executor. `began`: by `time.monotonic`. `is_sequential`: no two requests of this process at the same
+    time. `end_other`: ends a stopped job in the way. `is_adopted`: Hadoop's S3A committer left it."""
 
     store: GuardedStore
     job: JobAttempt
@@ -52,7 +49,7 @@ class JobContext:
     now_milliseconds: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     cancelled: CancelToken = field(default_factory=CancelToken)
     journal: Journal = field(default_factory=lambda: Journal())
-    driver_threads: int = DRIVER_THREADS
+    is_sequential: bool = False
     executor_reason: str = ""
     began: float = field(default_factory=time.monotonic)
     end_other: EndJob = cannot_end
@@ -135,13 +132,16 @@ class JobContext:
         """Apply `function` to a few items in this process; in parallel where requests wait."""
         if self._is_alone or len(items) < 2:
             return list(map(function, items))
-        with ThreadPoolExecutor(min(self.driver_threads, len(items))) as pool:
-            return list(pool.map(function, items))
+        return self.executor.driver.each(function, items)
 
     @property
     def _is_alone(self) -> bool:
-        is_alone = self.driver_threads == 1 or self.executor.width * self.executor.threads == 1
-        return is_alone or self.store.capabilities.renames_are_local
+        return self.is_sequential or not self.moves_at_once(2)
+
+    def moves_at_once(self, files: int) -> bool:
+        """Whether the requests that move so many files wait for a store, all at the same time."""
+        in_flight = self.executor.width * self.executor.threads
+        return files <= in_flight and not self.store.capabilities.renames_are_local
 
     def do_at_once(self, *steps: Callable[[], Any]) -> list[Any]:
         """`at_once` for steps that differ; return their results."""
@@ -151,15 +151,11 @@ class JobContext:
     def beside(self, *steps: Callable[[], Any]) -> Iterator[list[Any]]:
         """Take `steps` while the block runs, where requests wait, else before it; their results are in
         the list after it."""
-        results: list[Any] = []
         if self._is_alone:
-            results += [step() for step in steps]
-            yield results
-            return
-        with ThreadPoolExecutor(len(steps)) as pool:
-            running = [pool.submit(step) for step in steps]
-            yield results
-            results += [each.result() for each in running]
+            yield [step() for step in steps]
+        else:
+            with self.executor.driver.beside(lambda step: step(), steps) as results:
+                yield results
 
     def notice(self, text: str) -> None:
         """Send a text for a person as an event, and add it to the report, with URLs for its paths."""

@@ -23,7 +23,7 @@ from ray_committer.protocol.state import UNSTAMPED, Phase
 from ray_committer.stages.abort_job import abort_job
 from ray_committer.stages.commit_job import commit_job
 from ray_committer.stages.commit_task import commit_task
-from ray_committer.stages.context import DRIVER_THREADS, JobContext
+from ray_committer.stages.context import JobContext
 from ray_committer.stages.other_jobs.end_others import End, EndJob
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stages.setup_task import setup_task
@@ -241,12 +241,12 @@ def _context(
 ) -> JobContext:
     executor = executor or InlineExecutor(lambda permits: Worker(store, job, permits, in_driver=True))
     # Chaos comes from a seed alone: the driver makes its requests one after another.
-    driver_threads = 1 if isinstance(executor, ChaosExecutor) else DRIVER_THREADS
+    is_sequential = isinstance(executor, ChaosExecutor)
     return JobContext(
         GuardedStore(store, executor.permits),
         job,
         options,
         executor,
-        driver_threads=driver_threads,
+        is_sequential=is_sequential,
         end_other=ending(store),
     )

@@ -133,6 +133,80 @@ def test_the_failure_of_one_caller_is_not_that_of_another():
     pool.close()
 
 
+def test_each_result_is_in_the_place_of_its_item_and_the_caller_works_too():
+    pool, together = ThreadPool(2), threading.Barrier(3, timeout=10)
+
+    def work(item: int) -> int:
+        together.wait()  # two threads would break it
+        return 2 * item
+
+    assert pool.each(work, [1, 2, 3]) == [2, 4, 6]
+    assert pool.each(work, []) == []
+    pool.close()
+
+
+def test_each_item_has_ended_before_the_first_exception_in_their_order_is_raised():
+    pool, failed, ended = ThreadPool(2), threading.Event(), list[str]()
+
+    def work(item: str) -> None:
+        if item == "last":
+            failed.set()
+        else:
+            assert failed.wait(10)
+        ended.append(item)
+        if item != "second":
+            raise ValueError(item)
+
+    with pytest.raises(ValueError, match="first"):
+        pool.each(work, ["first", "second", "last"])
+    assert sorted(ended) == ["first", "last", "second"]
+    pool.close()
+
+
+def test_calls_within_calls_wait_for_no_thread_that_waits():
+    pool = ThreadPool(2)
+
+    def below(depth: int) -> int:
+        return 1 if depth == 0 else sum(pool.each(below, [depth - 1] * 3))
+
+    assert below(4) == 3**4
+    pool.close()
+
+
+def test_what_is_beside_a_block_is_done_by_its_end():
+    pool, begun, over = ThreadPool(1), threading.Event(), threading.Event()
+
+    def work(item: int) -> int:
+        begun.set()
+        assert over.wait(10)
+        return item
+
+    with pool.beside(work, [1, 2]) as ended:
+        assert begun.wait(10)
+        assert ended == []
+        over.set()
+    assert ended == [1, 2]
+    pool.close()
+
+
+def test_what_is_beside_a_block_that_fails_has_ended_when_that_is_known():
+    pool, begun, ended = ThreadPool(1), threading.Event(), list[int]()
+
+    def work(item: int) -> None:
+        begun.set()
+        ended.append(item)
+
+    def fail() -> None:
+        with pool.beside(work, [1, 2]):
+            assert begun.wait(10)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert sorted(ended) == [1, 2]
+    pool.close()
+
+
 def test_on_a_machine_without_room_for_more_threads_those_that_there_are_do_the_work():
     pool, before = ThreadPool(4), threading.stack_size()
     assert list(pool.map(str, [0])) == ["0"]

@@ -13,7 +13,15 @@ import ray
 
 from ray_committer.errors import RayNotAvailableError
 from ray_committer.events import EventSink, ignore
-from ray_committer.executors.base import Item, OpenResources, Readiness, Result, ResultRef, Work
+from ray_committer.executors.base import (
+    DRIVER_THREADS,
+    Item,
+    OpenResources,
+    Readiness,
+    Result,
+    ResultRef,
+    Work,
+)
 from ray_committer.executors.directories import Directories
 from ray_committer.executors.ray import cluster
 from ray_committer.executors.ray.cluster import calls, connect, dashboard_url, disconnect, worker_nodes
@@ -21,6 +29,7 @@ from ray_committer.executors.ray.host import DriverLimit, HostedDirectories, Hos
 from ray_committer.executors.ray.pool import WorkerPool
 from ray_committer.executors.ray.pool_job import PoolJob
 from ray_committer.executors.ray.shared_pool import SharedWorkerPool
+from ray_committer.executors.thread_pool import ThreadPool
 from ray_committer.limits.permits import Permits
 from ray_committer.limits.ratelimit import LimitStatistics
 from ray_committer.options import CommitOptions
@@ -130,6 +139,7 @@ class RayExecutor:
         # The driver asks the store before any worker exists: its own limit is first, and shared later.
         self._limit = DriverLimit(options)
         self.permits = Permits(self._limit, f"driver-{self._key}")
+        self.driver = ThreadPool(DRIVER_THREADS)
 
     @property
     def dashboard(self) -> str:
@@ -171,7 +181,8 @@ class RayExecutor:
             self._job.cancel()
 
     def close(self) -> None:
-        # First: the thread that renews permits calls the host, which ends with the pool.
+        self.driver.close()
+        # The thread that renews permits calls the host, which ends with the pool.
         self.permits.close()
         if ray.is_initialized():
             if self._own_pool is not None:
