@@ -28,17 +28,20 @@ FEW_DIRECTORIES = 32
 """On any store, one deletion can include this many directories of tasks, which are empty by now."""
 
 
-def cleanup_job(context: JobContext, committed: Seen, record: CommitRecord | None) -> bool:
+def cleanup_job(
+    context: JobContext, committed: Seen, record: CommitRecord | None, *, has_random_id: bool = False
+) -> bool:
     """Remove the directory of a committed job attempt, after `end_other_attempts` has succeeded; False,
     with a notice, if the store refused to. `record` is None if an earlier clean-up has removed it. A
-    failure here does not fail the job, which is committed; the same command finishes the clean-up."""
+    failure here does not fail the job, which is committed; the same command finishes the clean-up.
+    `has_random_id` says that this process has set the job up, with an id that nobody uses again."""
     store = context.store
     try:
         _remove_adopted(context)
         if (tree := list_tree(store, context.job.job_directory)) is not None:
             _delete_tree(context, tree, committed, record.digests if record else ())
             return True
-        gone = take_away(store, context.job, committed)
+        gone = take_away(store, context.job, committed, has_random_id=has_random_id)
         if gone is not None:
             sync_taken_away(context)
             most = record.tasks + record.files if record else 0

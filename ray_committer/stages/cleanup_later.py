@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from functools import partial
 
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.job_files.job_state import Seen
@@ -22,14 +23,17 @@ LATER = "later"
 _log = logging.getLogger(__name__)
 
 
-def cleanup_later(context: JobContext, committed: Seen, record: CommitRecord) -> None:
+def cleanup_later(
+    context: JobContext, committed: Seen, record: CommitRecord, *, has_random_id: bool
+) -> None:
     """Begin to remove the directory of a committed job; the interpreter ends only after that."""
-    threading.Thread(
-        target=_clean_up, args=(context, committed, record), name="ray-committer-cleanup", daemon=False
-    ).start()
+    clean_up = partial(_clean_up, context, committed, record, has_random_id=has_random_id)
+    threading.Thread(target=clean_up, name="ray-committer-cleanup", daemon=False).start()
 
 
-def _clean_up(context: JobContext, committed: Seen, record: CommitRecord) -> None:
+def _clean_up(
+    context: JobContext, committed: Seen, record: CommitRecord, *, has_random_id: bool
+) -> None:
     store, job, options = context.store.unguarded, context.job, context.options
     # The workers of the commit end when it returns; and an interpreter that ends starts no thread.
     executor = InlineExecutor(
@@ -39,7 +43,7 @@ def _clean_up(context: JobContext, committed: Seen, record: CommitRecord) -> Non
     guarded = GuardedStore(store, executor.permits, retry_seconds=options.retry_seconds)
     later = JobContext(guarded, job, options, executor, is_adopted=context.is_adopted)
     try:
-        cleanup_job(later, committed, record)
+        cleanup_job(later, committed, record, has_random_id=has_random_id)
     except Exception:  # noqa: BLE001 - nobody waits for this thread
         _log.warning("%s: the clean-up of the committed job has failed", context.url, exc_info=True)
     finally:

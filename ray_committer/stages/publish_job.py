@@ -139,9 +139,10 @@ def decide_committed(job: RecordedJob, current: Seen) -> Seen:
     version, sample = progress.table_version, progress.renamed.sample
     write = partial(write_success_file, context, record, sample, table_version=version)
     with context.stage(names.COMMIT_POINT):
-        committed, *written = context.do_at_once(commit, *([write] if record.mark_success else []))
+        is_to_write = record.mark_success and progress.success is None
+        committed, *written = context.do_at_once(commit, *([write] if is_to_write else []))
         sync_state(context)
-    progress.success = written[0] if written else None
+    progress.success = written[0] if written else progress.success
     return cast("Seen", committed)
 
 

@@ -39,6 +39,7 @@ from ray_committer.stages.preflight import OldFiles, look_at_data
 from ray_committer.stages.run.commit_run import CommitRun
 from ray_committer.stages.run.coordinator_loss import with_coordinator
 from ray_committer.stages.save_commit_record import save_commit_record, write_commit_record
+from ray_committer.stages.save_success_file import WrittenSuccess, write_small_success
 from ray_committer.stages.sync_to_disk import sync_packs
 from ray_committer.stages.turns.claim_table import begin_turn
 from ray_committer.stages.turns.turn import Turn
@@ -121,7 +122,7 @@ def _decide(decision: _Decision, current: Seen) -> tuple[Seen, CommitRecord, _De
     # What a job that replaces nothing records does not depend on what the looks find. No process reads a
     # pack or a record before a state names the record, so they are written beside all of this.
     record = _record(decision, planned, current, OldFiles())
-    write = partial(write_commit_record, context, record) if decision.is_known else lambda: None
+    write = partial(_write_known, decision, record, planned)
     with context.beside(partial(_save, decision, planned), write) as written:
         current = _freeze_and_declare(decision, current)
         current, old, is_first = _look_until_free(decision, current)
@@ -136,6 +137,8 @@ def _decide(decision: _Decision, current: Seen) -> tuple[Seen, CommitRecord, _De
         # The places aside are made before the record, and never again by a late process.
         writes = [write_commit_record, make_place_of_success, make_places_aside]
         context.at_once(lambda write: write(context, record), writes)
+    else:
+        run.progress.success = cast("WrittenSuccess | None", written[1])
     # The one binding request: it consumes the declared state of this very round (D1).
     run.there = old.there
     return save_commit_record(context, current, record), record, replace(decision, loaded=saved)
@@ -223,6 +226,18 @@ def _save(decision: _Decision, planned: LoadedManifests) -> LoadedManifests:
     saved = save_packs(decision.run.context, decision.loaded, planned)
     sync_packs(decision.run.context, saved.packs)
     return saved
+
+
+def _write_known(
+    decision: _Decision, record: CommitRecord, planned: LoadedManifests
+) -> WrittenSuccess | None:
+    """Write a record that is known before the look, and perhaps ``_SUCCESS`` under a temporary name."""
+    if not decision.is_known:
+        return None
+    context = decision.run.context
+    write = partial(write_commit_record, context, record)
+    _, success = context.do_at_once(write, partial(write_small_success, context, record, planned.packs))
+    return cast("WrittenSuccess | None", success)
 
 
 def _refuse_sources(decision: _Decision, errors: Sequence[RayCommitterError]) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import ray_committer
 from ray_committer import CommitOptions, CommittedTask, ConflictMode
+from ray_committer.job_files.success import read_success
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import Identity, MemoryStore, StoreCall
@@ -68,12 +69,36 @@ APPEND, OVERWRITE = ConflictMode.APPEND, ConflictMode.OVERWRITE_PARTITIONS
 
 @pytest.mark.parametrize(
     ("files", "mode", "most"),
-    [(FILES, APPEND, 11), (IN_PARTITIONS, APPEND, 12), (IN_PARTITIONS, OVERWRITE, 15)],
+    [(FILES, APPEND, 10), (IN_PARTITIONS, APPEND, 11), (IN_PARTITIONS, OVERWRITE, 14)],
 )
 def test_a_small_commit_makes_few_requests_in_a_row(
     files: tuple[str, ...], mode: ConflictMode, most: int
 ):
     assert len(rounds_of(MemoryStore(), files, mode=mode)) == most
+
+
+def test_success_of_few_files_is_written_before_these_are_moved_and_names_them():
+    store, files = MemoryStore(), tuple(f"file-{number}" for number in range(32))
+    rounds = rounds_of(store, files)
+    assert _round_of(rounds, "success-") < _round_of(rounds, "/file-0-0")
+    success = read_success(store, TABLE)
+    assert success is not None
+    assert sorted(success.filenames) == sorted(f"memory://test{TABLE}/{name}-0" for name in files)
+
+
+def test_success_of_more_files_than_are_moved_at_once_is_written_with_what_that_took():
+    store, files = MemoryStore(), tuple(f"file-{number}" for number in range(33))
+    rounds = rounds_of(store, files)
+    assert _round_of(rounds, "success-") > _round_of(rounds, "/file-0-0")
+    success = read_success(store, TABLE)
+    assert success is not None
+    assert success.iostatistics is not None
+    assert success.iostatistics.counters["commit_file_rename"] == len(files)
+
+
+def _round_of(rounds: list[list[StoreCall]], name: str) -> int:
+    """The first round with a request for a name that contains `name`."""
+    return next(n for n, calls in enumerate(rounds, 1) if any(name in call.paths[0] for call in calls))
 
 
 def test_manifests_that_the_driver_does_not_know_take_two_more():
@@ -91,9 +116,9 @@ def test_the_requests_of_many_tasks_are_made_together():
     assert len(found) - sum(map(len, found)) / width <= 14
 
 
-def test_a_commit_that_cleans_up_later_returns_before_the_last_four():
+def test_a_commit_that_cleans_up_later_returns_before_the_last_three():
     """Its clean-up may just have begun."""
     before = running_threads()
-    assert len(rounds_of(MemoryStore(), FILES, cleanup="later")) <= 11 - 4 + 1
+    assert len(rounds_of(MemoryStore(), FILES, cleanup="later")) <= 10 - 3 + 1
     for thread in running_threads() - before:
         thread.join()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable
+from uuid import NAMESPACE_URL, uuid5
 
 import pytest
 
@@ -80,9 +81,10 @@ def test_what_is_known_is_used_once():
     assert take(store, job.destination, job.job_id, None) is None
 
 
-def test_a_job_whose_id_its_caller_has_chosen_is_looked_for_since_another_can_have_that_id():
+@pytest.mark.parametrize("job_id", ["nightly", str(uuid5(NAMESPACE_URL, "nightly"))])
+def test_a_job_whose_id_its_caller_has_chosen_is_looked_for_since_another_can_have_that_id(job_id: str):
     store = MemoryStore(authority="here")
-    job = new_job_attempt("/remembered", "nightly", 0)
+    job = new_job_attempt("/remembered", job_id, 0)
     setup_job(store, job)
     assert take(store, job.destination, job.job_id, None) is None
 

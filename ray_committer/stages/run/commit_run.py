@@ -179,7 +179,6 @@ class CommitRun:
     def note_loaded(self, record: CommitRecord, loaded: LoadedManifests) -> None:
         """Note what the record names."""
         self.loaded = loaded
-        self.context.journal.add(loaded.statistics)  # once, however often they were loaded
         resumed = self.progress.resumed
         self.context.emit(JobLoaded(record.tasks, record.files, record.bytes, resumed))
 
