@@ -110,7 +110,9 @@ def priced(found: dict[str, Any], seconds: float) -> dict[str, Any]:
 
 @contextmanager
 def hdfs_place() -> Iterator[Place]:
-    with hdfs_server() as server:
+    # With one copy of a block, who has written it asks for its end before the DataNode has told the
+    # NameNode of it, and sleeps for half a second. With more copies another one has told it by then.
+    with hdfs_server(datanodes=3) as server:
         store = open_store(StoreSpec("hdfs", server.direct_authority))
         yield Place(HDFS, f"hdfs://{server.direct_authority}/table", "/table", store, threads=IN_FLIGHT)
 

@@ -92,11 +92,19 @@ _NO_SETTINGS: Mapping[str, object] = MappingProxyType({})
 
 
 class HdfsServer:
-    """One NameNode with one DataNode, empty at first; files in a directory that ends with it."""
+    """One NameNode with some DataNodes, each of which has a copy of each block; empty at first. Files
+    are in a directory that ends with it."""
 
-    def __init__(self, cache: Path = CACHE, *, settings: Mapping[str, object] = _NO_SETTINGS) -> None:
+    def __init__(
+        self,
+        cache: Path = CACHE,
+        *,
+        settings: Mapping[str, object] = _NO_SETTINGS,
+        datanodes: int = 1,
+    ) -> None:
         self._cache = cache
-        self._settings = settings
+        self._settings = {"dfs.replication": datanodes, **settings}
+        self._datanodes = datanodes
         self._processes: list[subprocess.Popen[bytes]] = []
         self.directory = Path()
         self.direct_authority = ""
@@ -112,21 +120,22 @@ class HdfsServer:
         """Start, and return once files can be written; the first start installs."""
         install(self._cache)
         self.directory = Path(tempfile.mkdtemp(prefix="hdfs-"))
-        rpc, http, *datanode = free_ports(5)
+        rpc, http = free_ports(2)
         self.direct_authority, self.http_url = f"127.0.0.1:{rpc}", f"http://127.0.0.1:{http}"
         self.gate = HdfsGate(rpc)
-        _configure(
-            self.directory,
-            self.authority,
-            rpc=rpc,
-            http=http,
-            datanode=datanode,
-            more=self._settings,
-        )
+        for place in self._places():
+            _configure(
+                place,
+                self.authority,
+                rpc=rpc,
+                http=http,
+                datanode=free_ports(3),
+                more=self._settings,
+            )
         shutil.copytree(self._cache / "name", self.directory / "name")
         try:
-            for name in (_NAMENODE, _DATANODE):
-                self._processes.append(self._run(name))
+            self._processes.append(self._run(_NAMENODE, self.directory))
+            self._processes += [self._run(_DATANODE, place) for place in self._places()]
             self._wait()
         except BaseException:
             self.stop()
@@ -134,7 +143,7 @@ class HdfsServer:
         return self
 
     def stop(self) -> None:
-        """End both processes and delete their files; idempotent."""
+        """End all processes and delete their files; idempotent."""
         for process in self._processes:
             process.kill()
         for process in self._processes:
@@ -152,26 +161,27 @@ class HdfsServer:
         """End a pause."""
         self._processes[0].send_signal(signal.SIGCONT)
 
-    def _run(self, name: str) -> subprocess.Popen[bytes]:
-        log = self._log(name)
-        with log.open("wb") as output:
+    def _places(self) -> list[Path]:
+        """The directory of each DataNode; the NameNode's is that of the first."""
+        more = [self.directory / f"datanode-{number}" for number in range(1, self._datanodes)]
+        return [self.directory, *more]
+
+    def _run(self, name: str, place: Path) -> subprocess.Popen[bytes]:
+        with (place / f"{name.rpartition('.')[2].lower()}.log").open("wb") as output:
             return subprocess.Popen(
-                [*_WITH_PARENT, *_JAVA, "-cp", _class_path(self.directory, self._cache), name],
+                [*_WITH_PARENT, *_JAVA, "-cp", _class_path(place, self._cache), name],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                cwd=self.directory,
+                cwd=place,
             )
-
-    def _log(self, name: str) -> Path:
-        return self.directory / f"{name.rpartition('.')[2].lower()}.log"
 
     def _wait(self) -> None:
         deadline = time.monotonic() + START_SECONDS
         while not self._is_ready():
             ended = [process for process in self._processes if process.poll() is not None]
             if ended or time.monotonic() > deadline:
-                logs = "\n".join(self._log(name).read_text()[-3000:] for name in (_NAMENODE, _DATANODE))
+                logs = "\n".join(log.read_text()[-3000:] for log in self.directory.rglob("*node.log"))
                 raise RuntimeError(f"HDFS did not start within {START_SECONDS:g} s:\n{logs}")
             time.sleep(0.1)
 
@@ -182,14 +192,18 @@ class HdfsServer:
                 beans = json.load(answer)["beans"]
         except (OSError, ValueError):
             return False
+        if not beans or beans[0]["NumLiveDataNodes"] < self._datanodes:
+            return False
         # A DataNode is live before it has told how much room it has, and is given nothing until then.
-        return bool(beans) and beans[0]["CapacityRemaining"] > 0 and beans[0]["FSState"] == "Operational"
+        return beans[0]["CapacityRemaining"] > 0 and beans[0]["FSState"] == "Operational"
 
 
 @contextlib.contextmanager
-def hdfs_server(settings: Mapping[str, object] = _NO_SETTINGS) -> Iterator[HdfsServer]:
+def hdfs_server(
+    settings: Mapping[str, object] = _NO_SETTINGS, *, datanodes: int = 1
+) -> Iterator[HdfsServer]:
     """A server for the length of a block, with `settings` of ``hdfs-site.xml`` beside its own."""
-    server = HdfsServer(settings=settings).start()
+    server = HdfsServer(settings=settings, datanodes=datanodes).start()
     try:
         yield server
     finally:
@@ -245,6 +259,7 @@ def _configure(
 ) -> None:
     """Write the configuration of a server with its files in `directory`, for clients at `authority`."""
     host = "127.0.0.1"
+    directory.mkdir(exist_ok=True)
     (directory / "core-site.xml").write_text(_xml({"fs.defaultFS": f"hdfs://{authority}"}))
     settings = {
         "dfs.namenode.name.dir": f"file://{directory}/name",
@@ -255,7 +270,6 @@ def _configure(
         "dfs.datanode.ipc.address": f"{host}:{datanode[1]}",
         "dfs.datanode.http.address": f"{host}:{datanode[2]}",
         "dfs.datanode.hostname": host,
-        "dfs.replication": 1,
         "dfs.heartbeat.interval": 1,
         "dfs.namenode.safemode.extension": 0,
         "dfs.namenode.edits.noeditlogchannelflush": "true",  # no file of a test survives its server
