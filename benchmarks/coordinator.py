@@ -14,7 +14,7 @@ from pathlib import Path
 import harness
 
 from ray_committer import CommitOptions
-from ray_committer.executors.directories import Directories
+from ray_committer.executors.directories import DirectoryCoordinator
 from ray_committer.executors.ray.executor import RayExecutor
 from ray_committer.limits.permits import Permits
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
@@ -49,7 +49,7 @@ class OpenNoDirectories:
 class Collect:
     """Work: name many batches of directories."""
 
-    directories: Directories
+    directories: DirectoryCoordinator
 
     def __call__(self, worker: Worker, numbers: range) -> int:
         for number in numbers:

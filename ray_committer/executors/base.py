@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 
 from ray_committer.events import EventSink
-from ray_committer.executors.directories import Directories
+from ray_committer.executors.directories import DirectoryCoordinator
 from ray_committer.executors.thread_pool import ThreadPool
 from ray_committer.limits.permits import Permits
 from ray_committer.limits.ratelimit import LimitStatistics
@@ -91,7 +91,7 @@ class WorkExecutor(Protocol):
         """The URL of a page that shows the workers at work; empty if there is none."""
 
     @property
-    def directories(self) -> Directories:
+    def directories(self) -> DirectoryCoordinator:
         """The commit's coordinator."""
 
     def listen(self, sink: EventSink) -> None:

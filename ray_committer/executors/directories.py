@@ -10,58 +10,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Protocol
 
 from ray_committer.protocol.fingerprints import common, fingerprint, fingerprints, repeated, share_of
 from ray_committer.protocol.paths import parent
 
 
-class Directories(Protocol):
-    """The coordinator that stages use, in this process or behind a Ray actor.
-
-    A coordinator that was lost and started again is empty. Then every call except `renew` raises
-    `CoordinatorLostError`, until `renew` accepts the empty one and everything is collected again.
-    """
-
-    def renew(self) -> None:
-        """Continue with an empty coordinator if the previous one was lost."""
-
-    def forget(self) -> None:
-        """Forget what was collected; idempotent."""
-
-    def collect(self, batch: int, directories: Sequence[str], files: bytes) -> None:
-        """Add the directories and the files' fingerprints of one batch; a repetition changes nothing."""
-
-    def plan(self) -> int:
-        """Fix the leaves and return their number; idempotent until more are collected."""
-
-    def claim(self, limit: int) -> list[str]:
-        """Hand out up to `limit` leaves that are neither made nor claimed."""
-
-    def finish(self, made: Sequence[str]) -> None:
-        """Note leaves that exist now."""
-
-    def release(self) -> int:
-        """End the claims of holders that are gone; return how many leaves are not made yet."""
-
-    def repeated(self) -> frozenset[bytes]:
-        """Return the fingerprints that more than one file or directory has, ancestors included."""
-
-    def written(self, files: bytes) -> frozenset[bytes]:
-        """Return the fingerprints among `files` that files of the job also have."""
-
-    def find(self, wanted: frozenset[bytes]) -> list[str]:
-        """Return the directories that have one of these fingerprints."""
-
-    def share(self, number: int, shares: int) -> list[str]:
-        """Return the collected directories whose fingerprint falls into share `number` of `shares`."""
-
-
 class DirectoryCoordinator:
-    """`Directories` as a plain object; safe for threads, and run by Ray as an actor.
+    """The coordinator that stages use, in this process or behind a Ray actor; safe for threads.
 
-    A claim ends with its holder: when no holder runs any more, the driver releases the remaining claims.
-    Making a directory twice is harmless.
+    One that was lost and started again is empty. Then every call except `renew` raises
+    `CoordinatorLostError`, until `renew` accepts the empty one and everything is collected again.
     """
 
     def __init__(self) -> None:
@@ -74,15 +32,18 @@ class DirectoryCoordinator:
         self._files: dict[int, bytes] = {}
 
     def renew(self) -> None:
-        """Do nothing: it lives as long as its process."""
+        """Continue with an empty coordinator if the previous one was lost; this one lives as long as its
+        process."""
 
     def forget(self) -> None:
+        """Forget what was collected; idempotent."""
         with self._lock:
             for known in (self._collected, self._inner, self._waiting, self._claimed, self._made):
                 known.clear()
             self._files.clear()
 
     def collect(self, batch: int, directories: Sequence[str], files: bytes) -> None:
+        """Add the directories and the files' fingerprints of one batch; a repetition changes nothing."""
         with self._lock:
             self._files[batch] = files
             new = set(directories) - self._collected
@@ -91,6 +52,7 @@ class DirectoryCoordinator:
                 self._note_ancestors(directory)
 
     def plan(self) -> int:
+        """Fix the leaves and return their number; idempotent until more are collected."""
         with self._lock:
             # A leaf makes all above it, so an inner directory is never handed out: no two race for it.
             leaves = self._collected - self._inner - self._made
@@ -98,6 +60,7 @@ class DirectoryCoordinator:
             return len(leaves)
 
     def claim(self, limit: int) -> list[str]:
+        """Hand out up to `limit` leaves that are neither made nor claimed."""
         with self._lock:
             # From the end, where removing costs nothing; sorted backwards, so names come in order.
             taken = self._waiting[-limit:][::-1]
@@ -106,11 +69,13 @@ class DirectoryCoordinator:
             return taken
 
     def finish(self, made: Sequence[str]) -> None:
+        """Note leaves that exist now."""
         with self._lock:
             self._made.update(made)
             self._claimed.difference_update(made)
 
     def release(self) -> int:
+        """End the claims of holders that are gone; return how many leaves are not made yet."""
         with self._lock:
             # Made twice by a holder that is only slow is harmless: nothing has to prove that it is gone.
             self._waiting = sorted(self._claimed.union(self._waiting), reverse=True)
@@ -118,19 +83,23 @@ class DirectoryCoordinator:
             return len(self._waiting)
 
     def repeated(self) -> frozenset[bytes]:
+        """Return the fingerprints that more than one file or directory has, ancestors included."""
         with self._lock:
             return repeated([*self._files.values(), fingerprints(self._collected | self._inner)])
 
     def written(self, files: bytes) -> frozenset[bytes]:
+        """Return the fingerprints among `files` that files of the job also have."""
         with self._lock:
             return common(self._files.values(), files)
 
     def find(self, wanted: frozenset[bytes]) -> list[str]:
+        """Return the directories that have one of these fingerprints."""
         with self._lock:
             known = self._collected | self._inner
             return [path for path in known if fingerprint(path) in wanted]
 
     def share(self, number: int, shares: int) -> list[str]:
+        """Return the collected directories whose fingerprint falls into share `number` of `shares`."""
         with self._lock:
             return [path for path in self._collected if share_of(fingerprint(path), shares) == number]
 

@@ -15,7 +15,7 @@ from ray_committer.executors.base import (
     Work,
     call,
 )
-from ray_committer.executors.directories import Directories, DirectoryCoordinator
+from ray_committer.executors.directories import DirectoryCoordinator
 from ray_committer.executors.thread_pool import ThreadPool
 from ray_committer.limits.permits import Permits
 from ray_committer.limits.ratelimit import LimitStatistics, RateLimit
@@ -32,7 +32,7 @@ class InlineExecutor:
     dashboard = ""
 
     def __init__(self, open_resources: OpenResources, limit: RateLimit | None = None) -> None:
-        self.directories: Directories = DirectoryCoordinator()
+        self.directories = DirectoryCoordinator()
         self._limit = limit or RateLimit()
         self.permits = Permits(self._limit, "here", is_here=True)
         self.driver = ThreadPool(DRIVER_THREADS)

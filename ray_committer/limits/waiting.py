@@ -33,11 +33,8 @@ class Pauses:
     def after(self, attempt: int, more: float = 0.0) -> float:
         """Return the pause after failed attempt number `attempt`, from 1; 0 gives the shortest pause.
         It can be longer by up to `more`."""
-        return self.up_to(attempt, more) * _random.uniform(0.5, 1.0)
-
-    def up_to(self, attempt: int, more: float = 0.0) -> float:
-        """Return the longest pause after an attempt."""
-        return min(self.longest, self.first * 2.0 ** min(attempt, 10)) + more
+        pause = min(self.longest, self.first * 2.0 ** min(attempt, 10)) + more
+        return pause * _random.uniform(0.5, 1.0)
 
 
 REQUEST = Pauses(0.1, 10.0)

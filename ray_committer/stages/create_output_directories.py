@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from ray_committer.errors import CommitStateUnknownError, mark
-from ray_committer.executors.directories import Directories
+from ray_committer.executors.directories import DirectoryCoordinator
 from ray_committer.places.choose import needed
 from ray_committer.stages.context import JobContext
 from ray_committer.work.directory import make_directory
@@ -50,7 +50,7 @@ def create_output_directories(context: JobContext, there: Iterable[str] = ()) ->
     return leaves
 
 
-def _make_claimed(worker: Worker, limit: int, *, directories: Directories) -> int:
+def _make_claimed(worker: Worker, limit: int, *, directories: DirectoryCoordinator) -> int:
     made = 0
     make = partial(make_directory, worker.store)
     while not worker.cancelled.is_set() and (claimed := directories.claim(limit)):

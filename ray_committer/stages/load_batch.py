@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ray_committer.errors import MissingManifestsError, mark
-from ray_committer.executors.directories import Directories
+from ray_committer.executors.directories import DirectoryCoordinator
 from ray_committer.places.choose import places_of
 from ray_committer.protocol.iostatistics import IOStatistics, Totals
 from ray_committer.protocol.manifest import ManifestRef
@@ -42,7 +42,7 @@ def load_batch(
     worker: Worker,
     numbered: Batch,
     *,
-    directories: Directories,
+    directories: DirectoryCoordinator,
     load: Load,
     saves: bool,
 ) -> LoadedBatch:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from ray_committer.executors.directories import Directories
+from ray_committer.executors.directories import DirectoryCoordinator
 from ray_committer.protocol.fingerprints import fingerprints
 from ray_committer.protocol.pack import Pack
 from ray_committer.protocol.record import CommitRecord
@@ -33,7 +33,11 @@ def collect_packs(context: JobContext, packs: Sequence[Pack], roots: tuple[str, 
 
 
 def _collect(
-    worker: Worker, numbered: tuple[int, Pack], *, directories: Directories, roots: tuple[str, ...]
+    worker: Worker,
+    numbered: tuple[int, Pack],
+    *,
+    directories: DirectoryCoordinator,
+    roots: tuple[str, ...],
 ) -> bool:
     """Work: check a pack, and collect its directories and files; idempotent."""
     number, pack = numbered

@@ -26,12 +26,14 @@ def at_once(
     items: Sequence[_Item],
     *,
     least: int = 2,
+    threads: int = THREADS,
 ) -> list[_Result]:
-    """The results of a request for each item, in order; one by one if local or fewer than `least`."""
+    """The results of a request for each item, in order; one by one if local or fewer than `least`. After
+    an error no other request begins."""
     # A local file system answers sooner than a thread starts.
     if store.capabilities.renames_are_local or len(items) < least:
         return list(map(request, items))
-    with ThreadPoolExecutor(min(THREADS, len(items))) as pool:
+    with ThreadPoolExecutor(min(threads, len(items))) as pool:
         return list(pool.map(request, items))
 
 

@@ -23,7 +23,7 @@ from ray_committer.stores.base import (
     StoreSpec,
 )
 from ray_committer.stores.hard_links import denied_links
-from ray_committer.stores.hdfs.protocol import UMASK, permissions
+from ray_committer.stores.hdfs.protocol import UMASK, files_below, permissions
 from ray_committer.stores.local_files import open_regular, read_regular
 from ray_committer.stores.local_renames import rename_without_replacing, renamed_by_flag
 from ray_committer.stores.network_files import LOOK_PREFIX, Mounts, look_anew, mount_of, remove_names
@@ -90,12 +90,7 @@ class LocalStore(StoreOperations):
             return [status for status in listed if status is not None]
 
     def list_files(self, path: str) -> list[FileStatus]:
-        statuses, level = [], [path]
-        while level:
-            listed = [status for directory in level for status in self._list_if_there(directory)]
-            statuses += [status for status in listed if not status.is_directory or status.is_link]
-            level = [status.path for status in listed if status.is_directory and not status.is_link]
-        return statuses
+        return files_below(self.list_status, path)
 
     def read(self, path: str) -> bytes:
         return read_regular(path)
@@ -268,12 +263,6 @@ class LocalStore(StoreOperations):
                 raise
             return False
         return True
-
-    def _list_if_there(self, path: str) -> list[FileStatus]:
-        try:
-            return self.list_status(path)
-        except (FileNotFoundError, NotADirectoryError):
-            return []
 
 
 def _make_directories(path: str, mode: int) -> None:

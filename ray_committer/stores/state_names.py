@@ -7,7 +7,7 @@ two names, or both. Such a listing is repeated, and never taken for "no state".
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from ray_committer.limits import waiting
 from ray_committer.stores.base import STATE_SUFFIX, FileStatus, StoredState, StoreOperations
@@ -16,7 +16,11 @@ LOOKS = 8
 
 
 class NamedStates(StoreOperations):
-    """The operations on states and directories of a store whose `rename` replaces neither."""
+    """The operations on names of a store whose `rename` replaces neither a state nor a directory."""
+
+    def find_names(self, path: str, names: Collection[str]) -> list[FileStatus] | None:
+        listed = self.list_page(path)
+        return None if listed is None else [status for status in listed if status.name in names]
 
     def read_state(self, path: str) -> StoredState | None:
         return read_state_name(self.list_status, path)

@@ -11,6 +11,7 @@ import os
 import threading
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from operator import attrgetter
@@ -111,15 +112,8 @@ class MemoryStore(StoreOperations):
     def copy(self) -> MemoryStore:
         """Return an independent store of the same kind with the same content."""
         with self._lock:
-            twin = MemoryStore(
-                identity=self.identity,
-                real_directories=self.real_directories,
-                authority=self.spec.authority,
-                listing_is_cheap=self.capabilities.listing_is_cheap,
-                page_names=self.page_names,
-                clock=self._clock,
-            )
-            twin._writes = self._writes
+            twin = copy(self)
+            twin._lock = threading.RLock()
             twin._files = dict(self._files)
             twin._directories = set(self._directories)
             return twin

@@ -22,7 +22,7 @@ from ray_committer.executors.base import (
     ResultRef,
     Work,
 )
-from ray_committer.executors.directories import Directories
+from ray_committer.executors.directories import DirectoryCoordinator
 from ray_committer.executors.ray import cluster
 from ray_committer.executors.ray.cluster import calls, connect, dashboard_url, disconnect, worker_nodes
 from ray_committer.executors.ray.host import DriverLimit, HostedDirectories, HostedLimit
@@ -131,7 +131,7 @@ class RayExecutor:
         self._key = self._shared_pool.new_key() if self._shared_pool else uuid.uuid4().hex
         self._lock = threading.Lock()
         self._job: PoolJob | None = None
-        self._directories: Directories | None = None
+        self._directories: DirectoryCoordinator | None = None
         self._sink: EventSink = ignore
         self.width = self._shared_pool.size if self._shared_pool else pool_size(options)
         self.workers = self.width
@@ -146,10 +146,10 @@ class RayExecutor:
         return dashboard_url() if ray.is_initialized() else ""
 
     @property
-    def directories(self) -> Directories:
+    def directories(self) -> DirectoryCoordinator:
         if self._directories is None:
             host = self._workers().pool.host
-            self._directories = cast("Directories", HostedDirectories(host.actor, self._key))
+            self._directories = cast("DirectoryCoordinator", HostedDirectories(host.actor, self._key))
         return self._directories
 
     def listen(self, sink: EventSink) -> None:

@@ -116,8 +116,8 @@ class DriverLimit:
 
 
 class HostedDirectories:
-    """`Directories` of the commit `key`, on its host; pickles, so that workers can get a copy. A copy
-    knows the `life` of the host that it was made for, and any later host refuses it."""
+    """The `DirectoryCoordinator` of the commit `key`, on its host; pickles, so that workers get a copy.
+    A copy knows the `life` of the host that it was made for, and any later host refuses it."""
 
     def __init__(self, actor: Actor, key: str) -> None:
         self._actor = actor

@@ -189,7 +189,7 @@ class CommitHost:
         return counted.own(answer) if isinstance(answer, LimitStatistics) else answer
 
     def directories(self, key: str, life: str, method: str, *arguments: object) -> object:
-        """Call a method of a commit's `Directories`; `CoordinatorLostError` in another `life`."""
+        """Call a method of a commit's coordinator; `CoordinatorLostError` in another `life`."""
         if life != self._life:
             raise CoordinatorLostError("the coordinator of this commit was lost and runs again, empty")
         with self._lock:

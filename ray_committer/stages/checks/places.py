@@ -17,7 +17,7 @@ from ray_committer.errors import (
     mark,
     some_of,
 )
-from ray_committer.executors.directories import Directories
+from ray_committer.executors.directories import DirectoryCoordinator
 from ray_committer.places.choose import needed
 from ray_committer.protocol.fingerprints import fingerprint, fingerprints
 from ray_committer.protocol.hidden_names import first_visible
@@ -214,7 +214,7 @@ def _look(
     worker: Worker,
     paths: tuple[str, ...],
     *,
-    directories: Directories,
+    directories: DirectoryCoordinator,
     most: int | None,
     empty: frozenset[str],
 ) -> Places:

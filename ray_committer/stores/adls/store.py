@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 
@@ -86,10 +86,6 @@ class AdlsStore(NamedStates):
     def list_page(self, path: str) -> list[FileStatus] | None:
         page, token = next(self._pages(path, recursive=False))
         return None if token else page
-
-    def find_names(self, path: str, names: Collection[str]) -> list[FileStatus] | None:
-        listed = self.list_page(path)
-        return None if listed is None else [status for status in listed if status.name in names]
 
     def list_files(self, path: str) -> list[FileStatus]:
         try:

@@ -18,7 +18,6 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
-from typing import TypeVar
 
 from ray_committer.errors import StoreRefusedError, StoreUnavailableError, ThrottledError
 from ray_committer.limits.waiting import RETRY_SECONDS
@@ -28,6 +27,7 @@ from ray_committer.stores.answers import (
     read_field,
     whole_number,
 )
+from ray_committer.stores.at_once import THREADS, at_once
 from ray_committer.stores.base import (
     FilePage,
     FileStatus,
@@ -45,11 +45,9 @@ from ray_committer.stores.http import HttpClient
 
 _log = logging.getLogger(__name__)
 
-DELETES_AT_ONCE = 16
+DELETES_AT_ONCE = THREADS
 BATCHES_AT_ONCE = 4
 """Each call of a batch counts as a request, and a bucket accepts 1,000 per second at first."""
-
-T = TypeVar("T")
 
 FLAT = StoreCapabilities(
     listing_is_cheap=False,
@@ -204,7 +202,7 @@ class GcsStore(StoreOperations):
         """Delete objects, but no other generation than the given one; return whether any was there."""
         named = list(generations.items())
         if len(named) <= DELETES_AT_ONCE or not self._bucket.has_batches:
-            return _all_at_once(lambda pair: self._bucket.delete_unless_new(*pair), named)
+            return any(at_once(self, lambda pair: self._bucket.delete_unless_new(*pair), named))
         size = min(MOST_CALLS, -(-len(named) // BATCHES_AT_ONCE))
         batches = [dict(named[low : low + size]) for low in range(0, len(named), size)]
         with ThreadPoolExecutor(BATCHES_AT_ONCE) as pool:
@@ -225,7 +223,7 @@ class GcsStore(StoreOperations):
         was_there = False
         # The deepest first, since only an empty folder can be deleted.
         for _, level in itertools.groupby(sorted(folders, key=_depth, reverse=True), _depth):
-            was_there = _all_at_once(delete, list(level)) or was_there
+            was_there = any(at_once(self, delete, list(level))) or was_there
         return was_there
 
     def _pages(self, path: str) -> Iterator[GcsPage]:
@@ -280,14 +278,6 @@ def _unless_new(delete: Callable[[str], bool]) -> Callable[[str], bool]:
             return False
 
     return delete_old
-
-
-def _all_at_once(delete: Callable[[T], bool], named: list[T]) -> bool:
-    """Delete all, several at once; return whether any was there. After an error no other begins."""
-    if not named:
-        return False
-    with ThreadPoolExecutor(min(DELETES_AT_ONCE, len(named))) as pool:
-        return any(list(pool.map(delete, named)))
 
 
 def _by_name(pages: Iterable[GcsPage]) -> dict[str, FileStatus]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -63,10 +63,6 @@ class NameNodeStore(NamedStates):
 
     def list_files(self, path: str) -> list[FileStatus]:
         return files_below(self.list_status, path)
-
-    def find_names(self, path: str, names: Collection[str]) -> list[FileStatus] | None:
-        listed = self.list_page(path)
-        return None if listed is None else [status for status in listed if status.name in names]
 
     def mkdirs(self, path: str) -> None:
         try:
@@ -176,7 +172,7 @@ def _whole(storage_options: Mapping[str, Any], name: str, default: int | None) -
 
 
 def files_below(list_status: Callable[[str], list[FileStatus]], path: str) -> list[FileStatus]:
-    """List all files below a directory; a directory that disappears meanwhile has none."""
+    """List all files and links below a directory; one that disappears meanwhile has none."""
     files, level = [], [path]
     while level:
         below: list[str] = []
@@ -185,8 +181,8 @@ def files_below(list_status: Callable[[str], list[FileStatus]], path: str) -> li
                 listed = list_status(directory)
             except (FileNotFoundError, NotADirectoryError):
                 continue
-            files += [status for status in listed if not status.is_directory]
-            below += [status.path for status in listed if status.is_directory]
+            files += [status for status in listed if not status.is_directory or status.is_link]
+            below += [status.path for status in listed if status.is_directory and not status.is_link]
         level = below
     return files
 

@@ -12,7 +12,6 @@ import itertools
 import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 
@@ -21,6 +20,7 @@ from ray_committer.limits.waiting import RETRY_SECONDS
 from ray_committer.protocol.actions import Answer, CompleteUpload
 from ray_committer.protocol.paths import parent
 from ray_committer.stores.answers import read_field, whole_number
+from ray_committer.stores.at_once import at_once
 from ray_committer.stores.base import (
     FileStatus,
     StoreCapabilities,
@@ -264,12 +264,7 @@ class S3Store(StoreOperations):
     def _delete(self, named: Sequence[tuple[str, str | None]]) -> None:
         """Delete objects, 1,000 in one request, several requests at once."""
         groups = [named[low : low + PAGE_ITEMS] for low in range(0, len(named), PAGE_ITEMS)]
-        if len(groups) < 2:
-            for group in groups:
-                self._bucket.delete_all(group)
-            return
-        with ThreadPoolExecutor(DELETES_AT_ONCE) as pool:
-            list(pool.map(self._bucket.delete_all, groups))
+        at_once(self, self._bucket.delete_all, groups, threads=DELETES_AT_ONCE)
 
     def _holds(self, status: FileStatus) -> bool:
         """Whether it is a file, or a directory with an object: some servers show others, too."""
