@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from ray_committer.executors.threads import ThreadsExecutor
 from ray_committer.testing import SimulatedCrash
 from ray_committer.work.worker import Worker
+from tests.clock import Clock
 
 
 class Gauge:
@@ -58,45 +59,32 @@ def threads(store, write_job) -> Iterator[Callable[[], ThreadsExecutor]]:
         executor.close()
 
 
-def sometimes(found: Callable[[], bool]) -> bool:
-    """On a machine that is busy with other things computing looks like waiting, but not each time."""
-    end = time.monotonic() + 150
-    while time.monotonic() < end:
-        if found():
-            return True
-    return False
+@pytest.fixture
+def busy(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """A clock of what this process computes, so that other processes make nothing look like waiting."""
+    idle = Clock()
+    monkeypatch.setattr(time, "monotonic", lambda: idle.now + time.process_time())
+    return idle
 
 
-def numbers(found: Iterable[list[int]]) -> list[int]:
-    """All numbers that were worked on, sorted."""
-    return sorted(number for numbers in found for number in numbers)
+def test_work_that_computes_is_done_one_after_another(threads, busy):
+    gauge = Gauge(compute)
+    found = threads().run(gauge, [range(3), range(3, 6)])
+    assert sorted(number for numbers in found for number in numbers) == list(range(6))
+    assert gauge.most == 1
 
 
-def test_work_that_computes_is_done_one_after_another(threads):
-    def alone() -> bool:
-        gauge = Gauge(compute)
-        assert numbers(threads().run(gauge, [range(3), range(3, 6)])) == list(range(6))
-        return gauge.most == 1
-
-    assert sometimes(alone)
-
-
-def test_work_that_waits_is_done_by_all_threads_and_so_is_what_follows(threads):
-    executor = threads()
-    waiting, computing = Gauge(lambda: time.sleep(0.02)), Gauge(compute)
-    assert numbers(executor.run(waiting, [range(30), range(30, 60)])) == list(range(60))
-    assert waiting.most == 8
-    assert numbers(executor.run(computing, [range(10)])) == list(range(10))
-    assert computing.most > 1
-
-
-def test_all_threads_help_with_the_first_item_as_soon_as_it_waits(threads):
-    together = threading.Barrier(8, timeout=60)
+def test_all_threads_help_with_the_first_item_as_soon_as_it_waits_and_with_what_follows(
+    threads, request: pytest.FixtureRequest
+):
+    executor, together = threads(), threading.Barrier(8, timeout=60)
 
     def work(worker: Worker, items: range) -> int:
         return len(list(worker.map(lambda _: together.wait(), items)))
 
-    assert list(threads().run(work, [range(16)])) == [16]  # fewer threads would break it
+    assert list(executor.run(work, [range(16)])) == [16]  # fewer threads would break it
+    request.getfixturevalue("busy")  # from now on nothing looks like waiting
+    assert list(executor.run(work, [range(16)])) == [16]
 
 
 def test_no_thread_waits_for_the_slowest_request_of_an_item(threads):
@@ -132,14 +120,11 @@ def test_others_go_on_beside_a_first_piece_of_work_that_hangs(threads):
     assert done[-1] == 0
 
 
-def test_what_the_caller_does_between_two_results_is_not_waiting(threads):
-    def alone() -> bool:
-        gauge = Gauge(compute)
-        for _ in threads().run(gauge, [range(number, number + 1) for number in range(5)]):
-            time.sleep(0.2)
-        return gauge.most == 1
-
-    assert sometimes(alone)
+def test_what_the_caller_does_between_two_results_is_not_waiting(threads, busy):
+    gauge = Gauge(compute)
+    for _ in threads().run(gauge, [range(number, number + 1) for number in range(5)]):
+        busy.now += 0.2
+    assert gauge.most == 1
 
 
 @pytest.mark.parametrize("error", [ValueError, SimulatedCrash, KeyboardInterrupt])

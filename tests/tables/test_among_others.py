@@ -129,11 +129,11 @@ def test_who_finds_its_entry_in_the_pack_of_another_deletes_its_draft(kind):
 
 
 def test_who_waits_goes_on_when_the_pack_is_there(kind, monkeypatch: pytest.MonkeyPatch):
-    memory, clock = begun(kind), Clock()
+    memory, clock, tick = begun(kind), Clock(), 1 / 64
     monkeypatch.setattr(time, "monotonic", clock)
 
     def take_time(_call: StoreCall) -> None:
-        clock.now += 0.01
+        clock.now += tick
 
     mine = claim_of("own")
     post(memory, OTHERS[0], 0)  # the first in the order: it has seen less
@@ -151,7 +151,7 @@ def test_who_waits_goes_on_when_the_pack_is_there(kind, monkeypatch: pytest.Monk
         assert known[-1] == (3, OTHERS[0])
         known += entrant.put(mine, known)
     assert known[-1] == (4, mine)
-    assert pauses == pytest.approx([0.01 * PACKED, 0.01 * AGAIN])
+    assert pauses == [PACKED * tick, AGAIN * tick]
 
 
 @pytest.mark.parametrize("nonce", [FIRST, LATER])
