@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,12 +15,11 @@ from ray_committer.executors.inline import InlineExecutor
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.manifest import decode_manifest, encode_manifest
 from ray_committer.protocol.pack import MOST_ENTRIES, SECTION_ENTRIES
-from ray_committer.protocol.paths import JobAttempt, is_inside, new_job_attempt
+from ray_committer.protocol.paths import JobAttempt, is_inside
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_again import load_again
 from ray_committer.stages.load_manifests import LoadedManifests
-from ray_committer.stores.base import StoreOperations, StoreSpec
-from ray_committer.stores.local import LocalStore
+from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import (
     MemoryStore,
     SimulatedCrash,
@@ -98,19 +96,6 @@ def commit(
 
 
 # What a changed listing costs
-
-
-def test_one_manifest_of_2000_that_is_replaced_before_the_freeze_costs_one_read(tmp_path: Path):
-    store, job = LocalStore(StoreSpec("file")), new_job_attempt(f"{tmp_path}/table", "job_1", 0)
-    calls: list[StoreCall] = []
-    write_job(store, job, {task: {f"p={task % 7}/f{task}": b"x"} for task in range(2000)})
-    again = do_at("move_directory", lambda: save(store, 3, 1, {"p=3/again": b"yy"}, job))
-    run_commit(WrappedStore(WrappedStore(store, before=again), before=calls.append), job)
-    assert reads(calls, job) == 2000 + 1
-    names = visible_files(store, job.destination)
-    assert len(names) == 2000
-    assert "p=3/again" in names
-    assert "p=3/f3" not in names
 
 
 @pytest.mark.parametrize(("task", "attempt"), [(3, 1), (20, 0)])

@@ -30,18 +30,6 @@ def local(request: pytest.FixtureRequest) -> LocalStore:
     return LocalStore(StoreSpec("file"), rename=request.param)
 
 
-def test_rename_moves_a_file_and_keeps_its_identity(local: LocalStore, tmp_path: Path):
-    source, dest = tmp_path / "a", tmp_path / "b"
-    source.write_text("x")
-    before = local.get_status(str(source))
-    local.rename(str(source), str(dest))
-    after = local.get_status(str(dest))
-    assert before is not None
-    assert after is not None
-    assert before.observation() == after.observation()
-    assert local.get_status(str(source)) is None
-
-
 def test_rename_refuses_to_replace(local: LocalStore, tmp_path: Path):
     (tmp_path / "a").write_text("new")
     (tmp_path / "b").write_text("old")
@@ -64,11 +52,6 @@ def test_rename_creates_no_parents(local: LocalStore, tmp_path: Path):
     with pytest.raises(FileNotFoundError):
         local.rename(str(tmp_path / "a"), str(tmp_path / "missing" / "b"))
     assert (tmp_path / "a").exists()
-
-
-def test_rename_of_a_missing_file_says_so(local: LocalStore, tmp_path: Path):
-    with pytest.raises(FileNotFoundError):
-        local.rename(str(tmp_path / "a"), str(tmp_path / "b"))
 
 
 @pytest.mark.parametrize("rename", [rename_without_replacing, link_and_unlink])
@@ -302,21 +285,6 @@ def test_a_name_that_has_no_room_for_a_checksum_is_renamed_replaced_and_deleted(
     assert store.delete_file(str(dest)) is True
 
 
-def test_listing_hides_checksum_files(store: LocalStore, tmp_path: Path):
-    (tmp_path / "b").write_text("x")
-    (tmp_path / ".b.crc").write_text("checksum")
-    assert [status.name for status in store.list_status(str(tmp_path))] == ["b"]
-
-
-def test_mkdirs_is_idempotent_and_names_a_file_in_the_way(store: LocalStore, tmp_path: Path):
-    store.mkdirs(str(tmp_path / "x" / "y"))
-    store.mkdirs(str(tmp_path / "x" / "y"))
-    (tmp_path / "f").write_text("x")
-    for path in (tmp_path / "f", tmp_path / "f" / "y"):
-        with pytest.raises(FileExistsError):
-            store.mkdirs(str(path))
-
-
 def test_a_directory_that_goes_while_one_is_made_in_it_is_missing_not_in_the_way(
     monkeypatch, store: LocalStore, tmp_path: Path
 ):
@@ -332,16 +300,6 @@ def test_a_directory_that_goes_while_one_is_made_in_it_is_missing_not_in_the_way
     monkeypatch.setattr(os, "mkdir", removed_by_another)
     with pytest.raises(FileNotFoundError, match="was removed at the same time"):
         store.mkdirs(str(tmp_path / "job"))
-
-
-def test_removing_directories_reports_what_was_there(store: LocalStore, tmp_path: Path):
-    full = tmp_path / "full"
-    full.mkdir()
-    (full / "f").write_text("x")
-    assert store.remove_empty_directory(str(full)) is False
-    assert store.delete_directory(str(full)) is True
-    assert store.delete_directory(str(full)) is False
-    assert store.remove_empty_directory(str(full)) is False
 
 
 def test_status_of_nothing_is_none_even_below_a_file(store: LocalStore, tmp_path: Path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
 import pytest
@@ -38,14 +37,6 @@ def names(store: StoreOperations, path: str) -> set[str]:
     return {status.name for status in store.list_status(path)}
 
 
-def test_a_file_is_read_as_it_was_written(store, root):
-    store.write(f"{root}/a", b"first")
-    store.write(f"{root}/a", b"x")
-    assert store.read(f"{root}/a") == b"x"
-    status = store.get_status(f"{root}/a")
-    assert (status.path, status.size, status.is_directory) == (f"{root}/a", 1, False)
-
-
 def test_what_is_missing_is_told_by_name(store, root):
     assert store.get_status(f"{root}/a") is None
     for operation in (store.read, store.list_status):
@@ -68,42 +59,6 @@ def test_a_directory_is_no_file_and_a_file_no_directory(store, root):
             operation(f"{root}/f")
 
 
-def test_a_listing_shows_files_and_directories_once(store, root):
-    store.mkdirs(f"{root}/d/e")
-    for name in ("a", "d/b", "d/c", "d/e/f"):
-        store.write(f"{root}/{name}", b"")
-    assert names(store, root) == {"a", "d"}
-    assert len(store.list_status(root)) == 2
-    assert names(store, f"{root}/d") == {"b", "c", "e"}
-
-
-def test_mkdirs_is_idempotent_and_names_a_file_in_the_way(store, root):
-    store.mkdirs(f"{root}/x/y")
-    store.mkdirs(f"{root}/x/y")
-    assert store.get_status(f"{root}/x/y").is_directory
-    store.write(f"{root}/f", b"")
-    for path in (f"{root}/f", f"{root}/f/y"):
-        with pytest.raises(FileExistsError) as caught:
-            store.mkdirs(path)
-        assert caught.value.filename.startswith(f"{root}/f")
-
-
-def test_rename_refuses_to_replace_a_file_or_a_directory(store, root):
-    store.mkdirs(f"{root}/d")
-    store.write(f"{root}/a", b"new")
-    store.write(f"{root}/b", b"old")
-    for dest in ("b", "d", "a"):
-        with pytest.raises(FileExistsError):
-            store.rename(f"{root}/a", f"{root}/{dest}")
-    assert store.read(f"{root}/a") == b"new"
-    assert store.read(f"{root}/b") == b"old"
-
-
-def test_rename_of_a_missing_file_says_so(store, root):
-    with pytest.raises(FileNotFoundError):
-        store.rename(f"{root}/a", f"{root}/b")
-
-
 def test_rename_and_replace_create_no_parents_where_there_are_directories(store, root, kind):
     store.write(f"{root}/a", b"x")
     if kind == "flat":
@@ -116,32 +71,6 @@ def test_rename_and_replace_create_no_parents_where_there_are_directories(store,
     with pytest.raises(FileNotFoundError):
         store.write(f"{root}/missing/b", b"")
     assert names(store, root) == {"a"}
-
-
-def test_rename_keeps_what_identifies_the_file(store, root):
-    store.write(f"{root}/a", b"x")
-    before = store.get_status(f"{root}/a").observation()
-    store.rename(f"{root}/a", f"{root}/b")
-    assert store.get_status(f"{root}/b").observation() == before
-    assert store.get_status(f"{root}/a") is None
-
-
-def test_replace_replaces(store, root):
-    store.write(f"{root}/a", b"new")
-    store.write(f"{root}/b", b"old")
-    store.replace(f"{root}/a", f"{root}/b")
-    assert names(store, root) == {"b"}
-    assert store.read(f"{root}/b") == b"new"
-
-
-def test_removing_directories_reports_what_was_there(store, root):
-    store.mkdirs(f"{root}/full/empty")
-    store.write(f"{root}/full/f", b"")
-    assert store.remove_empty_directory(f"{root}/full") is False
-    assert store.remove_empty_directory(f"{root}/full/empty") is True
-    assert store.delete_directory(f"{root}/full") is True
-    assert store.delete_directory(f"{root}/full") is False
-    assert store.get_status(f"{root}/full/f") is None
 
 
 def test_on_a_flat_store_a_directory_ends_with_its_last_file(kind, store, root):
@@ -189,27 +118,3 @@ def test_a_copy_has_a_life_of_its_own():
     store.delete_file("/a")
     assert copy.files() == {"/a": b"x", "/b": b"y"}
     assert store.files() == {}
-
-
-def test_one_of_many_renames_to_one_name_wins():
-    store = MemoryStore()
-    won: list[int] = []
-    ready = threading.Barrier(8)
-
-    def rename(number: int) -> None:
-        store.write(f"/{number}", b"%d" % number)
-        ready.wait()
-        try:
-            store.rename(f"/{number}", "/dest")
-        except FileExistsError:
-            return
-        won.append(number)
-
-    threads = [threading.Thread(target=rename, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(won) == 1
-    assert store.read("/dest") == b"%d" % won[0]
-    assert len(store.files()) == 8

@@ -10,9 +10,8 @@ import pytest
 
 from ray_committer.options import CommittedTask
 from ray_committer.protocol.pack import MOST_ENTRIES
-from ray_committer.protocol.paths import join
 from ray_committer.stores.base import StoreOperations
-from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore, write_job
+from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, write_job
 from ray_committer.work.load_ahead import Chunk, LoadAhead
 from ray_committer.work.packs import PackReader
 from tests.results import results_of
@@ -78,16 +77,6 @@ def test_a_manifest_that_came_with_its_task_is_not_read():
     )
 
 
-def test_a_manifest_that_comes_with_the_commit_is_loaded_then():
-    store = a_job()
-    tasks, ahead = results_of(store, JOB), ahead_of(store)
-    ahead.add(tasks[:1])
-    for _ in range(2):
-        chunks, unknown = ahead.of(context(store), tasks, ROOTS)
-        assert not unknown
-        assert sum(len(chunk.refs) for chunk in chunks) == 3
-
-
 def test_a_task_that_is_told_twice_counts_once():
     store = a_job()
     tasks, ahead = results_of(store, JOB), ahead_of(store)
@@ -121,16 +110,6 @@ def test_each_full_pack_is_saved_while_tasks_run_and_the_last_one_is_not():
     assert {pack.ref.name for chunk in chunks[:-1] for pack in chunk.packs} == saved
     assert (chunks[-1].packs, chunks[-1].rest.files) == ((), 2)
     assert len(places_in(store, chunks)) == sum(sizes)
-
-
-def test_two_drivers_save_no_pack_under_one_name():
-    store = many([MOST_ENTRIES, 1])
-    tasks = results_of(store, JOB, with_text=False)
-    for _ in range(2):
-        ahead_of(store).add(tasks)
-    contents = [store.read(status.path) for status in store.list_status(JOB.packs)]
-    assert len(contents) == 2
-    assert contents[0] == contents[1]
 
 
 def test_a_pack_that_cannot_be_saved_stays_in_memory_and_the_next_tasks_are_loaded():
@@ -188,25 +167,6 @@ def test_a_manifest_of_another_job_is_left_to_the_commit():
     tasks, ahead = results_of(store, JOB), ahead_of(store, "another stamp")
     ahead.add(tasks)
     assert left(ahead, store, tasks) == [0, 1, 2]
-
-
-def test_what_was_loaded_before_the_roots_were_known_is_left_if_it_is_outside():
-    store = a_job()
-    tasks, ahead = results_of(store, JOB), ahead_of(store)
-    ahead.add(tasks)
-    assert left(ahead, store, tasks) == []
-    unsent = [replace(task, text=None) for task in tasks]
-    assert ahead.of(context(store), unsent, (join(JOB.destination, "p=1"),)) == ([], unsent)
-
-
-@pytest.mark.parametrize("identity", [Identity.SIZE_ONLY, Identity.ETAG, Identity.GENERATION])
-def test_what_a_manifest_does_not_say_of_the_versions_of_files_is_left_to_the_commit(
-    identity: Identity,
-):
-    store = a_job(store=MemoryStore(identity=identity))
-    tasks, ahead = results_of(store, JOB), ahead_of(store)
-    ahead.add(tasks)
-    assert left(ahead, store, tasks) == []
 
 
 def test_a_manifest_that_the_store_does_not_give_is_left_to_the_commit():

@@ -8,12 +8,9 @@ from typing import Any
 import pytest
 
 import ray_committer
-from ray_committer import CommitOptions, ConflictMode, Outcome
-from ray_committer.errors import CommitConflictError, CommitStateUnknownError, ManifestError
-from ray_committer.job_files.read_job import read_job
+from ray_committer import CommitOptions, Outcome
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.recovery import Proof
-from ray_committer.protocol.state import Phase
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.registry import resolve_destination
 from ray_committer.testing import (
@@ -24,7 +21,6 @@ from ray_committer.testing import (
     visible_files,
     write_job,
 )
-from ray_committer.testing.harness import put_file
 from tests.integration.adls.conftest import CONTAINER, opened
 from tests.integration.adls.jobs import all_of, files_of, write_as_hadoop
 from tests.servers.dfs import DfsServer
@@ -127,15 +123,6 @@ def test_a_commit_that_died_among_its_renames_is_finished_by_etags(
 NAMES = {"p=a%3A0 b/part 1": b"1", "p=%25/100%": b"2", "p=ü/a+b&c;d#e?f": b"3", "p=a%2Fb/%": b"4"}
 
 
-def test_names_with_literal_escapes_are_kept(
-    dfs: DfsServer, job: JobAttempt, url: str, options: dict[str, Any]
-):
-    store = opened(url, options)
-    write_job(store, job, {0: NAMES})
-    assert run_commit(store, job).moved == len(NAMES)
-    assert visible_files(store, job.destination) == NAMES
-
-
 @pytest.mark.parametrize("scheme", ["abfs", "abfss"])
 @pytest.mark.parametrize("etags", [True, False])
 @pytest.mark.parametrize("is_plain", [True, False], ids=["fsspec's URL", "Hadoop's URL"])
@@ -161,77 +148,6 @@ def test_what_hadoop_wrote_is_committed_under_either_url(
     assert dfs.calls["rename"] == 20 + len(NAMES) + OWN_RENAMES + 1  # the state of a job that had none
     # _SUCCESS; no file of the job is looked at, and one page shows that all its directories are new.
     assert dfs.calls["status"] == 1
-
-
-@pytest.mark.parametrize("etags", [True, False])
-def test_a_source_that_was_written_again_is_not_moved(
-    store: StoreOperations, job: JobAttempt, *, etags: bool
-):
-    """A zombie writes once more, of the same size, after the commit has begun."""
-    write_as_hadoop(store, job, {0: {"a": b"first", "b": b"other"}}, etags=etags)
-    source = f"{job.task_attempt('attempt_job_1_m_000000_0')}/a"
-
-    def rewrite(call: StoreCall) -> None:
-        if call.operation == "rename" and call.paths[0] == source:
-            store.write(source, b"later")
-
-    with pytest.raises(CommitStateUnknownError, match="was written again"):
-        run_commit(WrappedStore(store, before=rewrite), job)
-    assert store.read(source) == b"later"
-    assert store.get_status(f"{job.destination}/a") is None
-
-
-def test_an_old_file_that_is_written_again_before_it_is_replaced_stays(
-    job: JobAttempt, url: str, options: dict[str, Any]
-):
-    """The rename is bound to the etag that was listed."""
-    store = opened(url, options)
-    dest = f"{job.destination}/a"
-    put_file(store, dest, b"old")
-    write_job(store, job, {0: {"a": b"new"}}, mode=ConflictMode.OVERWRITE)
-
-    def overtake(call: StoreCall) -> None:
-        if call.operation == "replace" and call.paths[1] == dest:
-            store.write(dest, b"old")  # even the same bytes
-
-    with pytest.raises(CommitConflictError, match="nothing was overwritten"):
-        run_commit(WrappedStore(store, before=overtake), job, CommitOptions(mode=ConflictMode.OVERWRITE))
-    assert visible_files(store, job.destination) == {"a": b"old"}
-
-
-@pytest.mark.parametrize("what", ["has 6 bytes", "is not there"])
-def test_a_source_that_changed_before_the_commit_stops_it_before_anything_moves(
-    store: StoreOperations, job: JobAttempt, what: str
-):
-    """The attempt is listed for the etags that its manifest does not give."""
-    write_as_hadoop(store, job, {0: {"a": b"first", "b": b"other"}}, etags=False)
-    source = f"{job.task_attempt('attempt_job_1_m_000000_0')}/b"
-    store.delete_file(source)
-    if what == "has 6 bytes":
-        store.write(source, b"longer")
-    with pytest.raises(ManifestError, match=what) as caught:
-        run_commit(store, job)
-    assert caught.value.exit_code == 1
-    assert read_job(store, job).phase is Phase.OPEN
-    assert visible_files(store, job.destination) == {}
-
-
-def test_a_foreign_file_of_the_same_size_is_never_taken_for_ours(
-    store: StoreOperations, job: JobAttempt
-):
-    """The rename took place, and somebody put another file there before the commit is run again."""
-    write_as_hadoop(store, job, {0: {"a": b"first", "b": b"other"}}, etags=True)
-
-    def die(call: StoreCall) -> None:
-        if call.operation == "rename" and call.paths[1] == f"{job.destination}/a":
-            raise SimulatedCrash(call)
-
-    with pytest.raises(SimulatedCrash):
-        run_commit(WrappedStore(store, after=die), job)
-    store.write(f"{job.destination}/a", b"FIRST")
-    with pytest.raises(CommitConflictError, match="is not what its manifest says"):
-        run_commit(store, job)
-    assert store.read(f"{job.destination}/a") == b"FIRST"
 
 
 def test_a_large_attempt_directory_is_deleted_by_a_request_a_page(

@@ -12,12 +12,12 @@ import pytest
 from hdfs_native.fsspec import HdfsFileSystem
 
 import ray_committer
-from ray_committer import CommitOptions, ConflictMode, Outcome
+from ray_committer import CommitOptions, Outcome
 from ray_committer.events import Event, FilesRenamed
 from ray_committer.executors.threads import ThreadsExecutor
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.recovery import Proof
-from ray_committer.stores.base import StoreOperations, StoreSpec
+from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.registry import open_store
 from ray_committer.testing import (
     StoreCall,
@@ -107,16 +107,6 @@ def test_what_hadoop_and_rpc_wrote_is_committed_over_http(
     )
     assert (report.outcome, report.moved) == (Outcome.COMMITTED, 24)
     assert visible_files(open_store(rpc), directory) == all_of(tasks)
-
-
-def test_old_data_is_replaced(store: StoreOperations, filesystem: HdfsFileSystem, root: str):
-    url, options = url_of(store.spec, root), CommitOptions(mode=ConflictMode.OVERWRITE)
-    old = {0: {"p=1/a": b"old", "p=3/c": b"old"}}
-    new = {0: {"p=1/a": b"new and longer"}, 1: {"p=2/b": b"new"}}
-    for job_id, tasks in (("job_1", old), ("job_2", new)):
-        write_by_api(filesystem, url, tasks, job_id=job_id, options=options)
-        ray_committer.commit_job(url, job_id, executor="threads", options=options)
-    assert visible_files(store, root) == all_of(new)
 
 
 def test_a_commit_loses_nothing_on_a_store_that_throttles(rpc: StoreSpec, directory: str):
