@@ -130,6 +130,7 @@ def _decide(decision: _Decision, current: Seen) -> tuple[Seen, CommitRecord, _De
     # Only now is it known which old files there are; after the record it would be too late to refuse
     # (D5).
     decision.turn.refuse_what_cannot_be_kept(old)
+    success: object = None
     is_as_planned = decision.is_known and is_first and old.success is None
     if not is_as_planned or saved.packs != planned.packs:
         # It has a new nonce, so no state ever names the record that was written beside the declaration.
@@ -138,10 +139,13 @@ def _decide(decision: _Decision, current: Seen) -> tuple[Seen, CommitRecord, _De
         writes = [write_commit_record, make_place_of_success, make_places_aside]
         context.at_once(lambda write: write(context, record), writes)
     else:
-        run.progress.success = cast("WrittenSuccess | None", written[1])
+        success = written[1]
     # The one binding request: it consumes the declared state of this very round (D1).
     run.there = old.there
-    return save_commit_record(context, current, record), record, replace(decision, loaded=saved)
+    recorded = save_commit_record(context, current, record)
+    # Not before: if another process records the job, its record counts.
+    run.progress.success = cast("WrittenSuccess | None", success)
+    return recorded, record, replace(decision, loaded=saved)
 
 
 def _look_until_free(decision: _Decision, current: Seen) -> tuple[Seen, OldFiles, bool]:

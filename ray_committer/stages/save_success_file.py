@@ -8,7 +8,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 
 from ray_committer.job_files.job_state import Seen
 from ray_committer.job_files.success import read_success
@@ -56,6 +56,8 @@ def write_success_file(
         context.job.content(f"success-{new_nonce()}"), encode_success(success), record.nonce
     )
     context.own_files.prepare(written.path, written.data)
+    # Before it gets its name: a power cut must not leave an empty one there.
+    context.sync(written.path)
     return written
 
 
@@ -66,10 +68,10 @@ def write_small_success(
     how long that takes tells little, and to write it afterwards takes as long."""
     if not record.mark_success or not context.moves_at_once(record.files):
         return None
-    if any(pack.data is None for pack in packs[:1]):  # to read it would take longer
+    if any(pack.data is None for pack in packs):  # to read one would take longer
         return None
     reader = PackReader(context.store, context.job)
-    entries = chain.from_iterable(reader.entries(pack, 0, MAX_FILENAMES) for pack in packs[:1])
+    entries = islice(chain.from_iterable(map(reader.entries, packs)), MAX_FILENAMES)
     return write_success_file(
         context, record, [uri_of(context.store.spec, entry.dest) for entry in entries]
     )
@@ -93,7 +95,7 @@ def save_success_file(context: JobContext, written: WrittenSuccess, current: See
         success = read_success(context.store, context.job.destination)
         if success is None or (success.diagnostics or {}).get("nonce") != written.nonce:
             raise
-    context.sync(path, context.job.destination)
+    context.sync(context.job.destination)
 
 
 def success_data(
