@@ -79,6 +79,16 @@ class _Decision:
     run_id: str | None
 
     @property
+    def context(self) -> JobContext:
+        return self.run.context
+
+    def look_at_data(self, loaded: LoadedManifests) -> OldFiles:
+        """The old files where the job writes; an error names all obstacles, also those in `loaded`."""
+        look = partial(look_at_data, self.context, loaded, self.roots, self.turn.before())
+        allowed = self.run.allowed_roots
+        return with_coordinator(self.context, partial(look, allowed_roots=allowed), self.load)
+
+    @property
     def is_known(self) -> bool:
         """Whether the record is known before the look, and can be written during it, since the job
         replaces nothing and claims nothing in a log."""
@@ -99,7 +109,7 @@ def _prepare(run: CommitRun, last: Seen, loaded: LoadedManifests) -> _Decision:
     if loaded.source_errors:
         if not are_as_loaded(context, loaded):  # the sources belong to an earlier manifest
             raise ManifestsChangedError
-        _refuse_sources(decision, loaded.source_errors)
+        decision.look_at_data(loaded)
     begin = partial(begin_turn, context, last.state, loaded, roots, run.name, run_id)
     run.turn = with_coordinator(context, begin, load)
     return replace(decision, turn=run.turn)
@@ -117,7 +127,7 @@ def _decide(decision: _Decision, current: Seen) -> tuple[Seen, CommitRecord, _De
     3. *Recorded from the declaration that looked.* The record consumes the declared state that stood
        during the look and the listing. If that was withdrawn, by whomever, others may have passed since.
     """
-    run, context = decision.run, decision.run.context
+    run, context = decision.run, decision.context
     planned = name_packs(decision.loaded)
     # What a job that replaces nothing records does not depend on what the looks find. No process reads a
     # pack or a record before a state names the record, so they are written beside all of this.
@@ -151,7 +161,7 @@ def _decide(decision: _Decision, current: Seen) -> tuple[Seen, CommitRecord, _De
 def _look_until_free(decision: _Decision, current: Seen) -> tuple[Seen, OldFiles, bool]:
     """Look in rounds, until one finds nobody in the way. Returns the declared state of that round, the
     old files, and whether nobody was met before."""
-    run, context, claim, run_id = decision.run, decision.run.context, decision.claim, decision.run_id
+    run, context, claim, run_id = decision.run, decision.context, decision.claim, decision.run_id
     below: tuple[str, ...] = ()
     is_first = True
     # It ends with an error when patience is over, or with a look, a turn and a listing that all hold for
@@ -184,10 +194,10 @@ def _look_and_list(
     decision: _Decision, below: Sequence[str]
 ) -> Sequence[JobStatus] | Obstacle | OldFiles:
     """One round: the jobs in the way, or the claim whose turn is first, or the old files."""
-    context, claim, turn = decision.run.context, decision.claim, decision.turn
+    context, claim, turn = decision.context, decision.claim, decision.turn
     look = partial(look_around, context, claim, below, turn.choose)
     check = partial(_check, decision)
-    if not claim.excludes and not turn.is_in_log:
+    if decision.is_known:
         # No old file gives way, so what is at the destination does not change the record: no order is
         # needed, and the look takes no time of its own.
         rivals, checked = context.do_at_once(look, check)
@@ -213,12 +223,10 @@ def _warn_of_network(context: JobContext, claim: Claim) -> None:
 
 def _freeze_and_declare(decision: _Decision, last: Seen) -> Seen:
     """Freeze the manifests and declare the job, in parallel."""
-    context, run = decision.run.context, decision.run
+    context, run, claim = decision.context, decision.run, decision.claim
     freeze = partial(freeze_manifests, context, decision.loaded)
     prepared, run.prepared = run.prepared, None  # no nonce is used twice
-    declare = partial(
-        declare_job, context, last, decision.claim, run.name, decision.run_id, prepared=prepared
-    )
+    declare = partial(declare_job, context, last, claim, run.name, decision.run_id, prepared=prepared)
     # The freeze can fail although the declaration stands: withdrawn again, it has held others up and
     # decided nothing.
     _, declared = context.do_at_once(freeze, declare)
@@ -227,8 +235,8 @@ def _freeze_and_declare(decision: _Decision, last: Seen) -> Seen:
 
 def _save(decision: _Decision, planned: LoadedManifests) -> LoadedManifests:
     """Save the packs under their names, and force them to disk, if the commit must be durable."""
-    saved = save_packs(decision.run.context, decision.loaded, planned)
-    sync_packs(decision.run.context, saved.packs)
+    saved = save_packs(decision.context, decision.loaded, planned)
+    sync_packs(decision.context, saved.packs)
     return saved
 
 
@@ -238,37 +246,32 @@ def _write_known(
     """Write a record that is known before the look, and perhaps ``_SUCCESS`` under a temporary name."""
     if not decision.is_known:
         return None
-    context = decision.run.context
+    context = decision.context
     write = partial(write_commit_record, context, record)
     _, success = context.do_at_once(write, partial(write_small_success, context, record, planned.packs))
     return cast("WrittenSuccess | None", success)
 
 
-def _refuse_sources(decision: _Decision, errors: Sequence[RayCommitterError]) -> None:
-    """Say what is wrong with the files of the tasks, and all other obstacles, in one error."""
-    context = decision.run.context
-    known = replace(decision.loaded, source_errors=tuple(errors))
-    allowed = decision.run.allowed_roots
-    look = partial(look_at_data, context, known, decision.roots, allowed_roots=allowed)
-    with_coordinator(context, look, decision.load)
-
-
 def _check(decision: _Decision) -> OldFiles | Exception:
     """The old files where the job writes, or the error to raise if no other job is in the way: what
     looks like an obstacle can be a commit at work."""
-    context, loaded = decision.run.context, decision.loaded
+    context, loaded = decision.context, decision.loaded
+    checks: list[Callable[[], object]] = [
+        partial(decision.look_at_data, loaded),
+        partial(find_old_success, context, decision.roots.replaced),
+        partial(check_sources, context, loaded),
+    ]
     try:
         # Beside each other, since none changes what another sees. An error of one is kept until it is
         # certain that the manifests are the frozen ones: it may be about a file of an earlier one.
         is_current, *checked = context.do_at_once(
-            partial(_is_still_alone, context, loaded),
-            *(partial(_tried, decision, check) for check in (_list_old_files, _success, _check_sources)),
+            partial(_is_still_alone, context, loaded), *(partial(_tried, check) for check in checks)
         )
         if not is_current:
             return ManifestsChangedError()
         old, success, wrong = checked
         if wrong and not isinstance(wrong, Exception):
-            _refuse_sources(decision, wrong)
+            decision.look_at_data(replace(loaded, source_errors=tuple(wrong)))
         if error := next((result for result in checked if isinstance(result, Exception)), None):
             return error
         return replace(cast("OldFiles", old), success=cast("ReplacedFile | None", success))
@@ -276,19 +279,11 @@ def _check(decision: _Decision) -> OldFiles | Exception:
         return e
 
 
-def _tried(decision: _Decision, check: Callable[[_Decision], T]) -> T | Exception:
+def _tried(check: Callable[[], T]) -> T | Exception:
     try:
-        return check(decision)
+        return check()
     except (OSError, RayCommitterError) as e:
         return e
-
-
-def _success(decision: _Decision) -> ReplacedFile | None:
-    return find_old_success(decision.run.context, decision.roots.replaced)
-
-
-def _check_sources(decision: _Decision) -> list[RayCommitterError]:
-    return check_sources(decision.run.context, decision.loaded)
 
 
 def _is_still_alone(context: JobContext, loaded: LoadedManifests) -> bool:
@@ -299,16 +294,6 @@ def _is_still_alone(context: JobContext, loaded: LoadedManifests) -> bool:
     abort_older = partial(abort_older_attempts, context.store, context.job, tree)
     _, is_current = context.do_at_once(abort_older, partial(are_current, context, loaded, tree))
     return bool(is_current)
-
-
-def _list_old_files(decision: _Decision) -> OldFiles:
-    return with_coordinator(decision.run.context, partial(_look_at_data, decision), decision.load)
-
-
-def _look_at_data(decision: _Decision) -> OldFiles:
-    context, roots, allowed = decision.run.context, decision.roots, decision.run.allowed_roots
-    before = decision.turn.before()
-    return look_at_data(context, decision.loaded, roots, before, allowed_roots=allowed)
 
 
 def _or_raise(checked: OldFiles | Exception) -> OldFiles:
@@ -326,7 +311,11 @@ def _withdraw_own(context: JobContext, run: str) -> None:
 
 
 def _record(decision: _Decision, loaded: LoadedManifests, last: Seen, old: OldFiles) -> CommitRecord:
-    run, context, turn = decision.run, decision.run.context, decision.turn
+    run, context, turn = decision.run, decision.context, decision.turn
+    # A late task learns only by the digests whether its manifest counts, where it can replace that.
+    digests = (
+        [ref.digest for ref in loaded.manifests] if context.places.keeps_manifests(context.job) else []
+    )
     return CommitRecord(
         nonce=new_nonce(),
         stamp=last.state.stamp,
@@ -337,7 +326,7 @@ def _record(decision: _Decision, loaded: LoadedManifests, last: Seen, old: OldFi
         claim=decision.claim,
         packs=[pack.ref for pack in loaded.packs],
         tasks=loaded.tasks,
-        digests=_digests(context, loaded),
+        digests=sorted(digests),
         statistics=loaded.statistics,
         passed_over=loaded.passed_over,
         expected_tasks=context.options.expected_tasks,
@@ -354,9 +343,3 @@ def _record(decision: _Decision, loaded: LoadedManifests, last: Seen, old: OldFi
         run_id=decision.run_id,
         is_undoable=context.old_files.puts_aside and not old.overwritten and not turn.is_in_log,
     )
-
-
-def _digests(context: JobContext, loaded: LoadedManifests) -> list[str]:
-    """The digests of the manifests, where a late task learns only by them whether its own counts."""
-    is_needed = context.places.keeps_manifests(context.job)
-    return sorted(ref.digest for ref in loaded.manifests) if is_needed else []

@@ -26,8 +26,6 @@ from ray_committer.work.worker import Worker
 FILES_A_SHARE = 250_000
 FILES_A_THREAD = 32
 """The files per extra thread that make it worthwhile, because each may be in its own directory."""
-FEW_FILES = 500
-"""Up to this number of files, every share can search all of them for those in its directories."""
 SHOWN = 5
 ROUNDS = 5
 
@@ -112,8 +110,6 @@ def _pack_expected(worker: Worker, pack: Pack, *, held: frozenset[str]) -> tuple
 def _shares(context: JobContext, packs: Sequence[Pack]) -> Iterator[Share]:
     files = sum(pack.files for pack in packs)
     worth = -(-files // (FILES_A_THREAD * context.executor.threads))
-    if context.executor.threads == 1 and files <= FEW_FILES:
-        worth = context.executor.width  # so that all listings are made in parallel
     shares = max(min(context.executor.width, worth), -(-files // FILES_A_SHARE))
     destination = context.job.destination
     for number in range(shares):
