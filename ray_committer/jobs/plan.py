@@ -190,7 +190,7 @@ def _plan_renames(job: OpenJob, current: Seen | None, first: int) -> JobPlan:
         loaded = load_unchanged(context, partial(_load, job, current, None))
         loaded = bind_versions(context, loaded, saves=False)
     preflight(context, loaded)
-    refuse_unsaved(context, loaded, attempts)
+    refuse_unsaved(context, loaded, *attempts)
     turn = _turn(job, current, loaded)
     outcome = turn.look()
     old, unfinished = OldFiles(), tuple(_waits(context, outcome))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from hashlib import blake2b
 from operator import attrgetter
 
 import msgspec
 
 from ray_committer.errors import MissingManifestsError, PreflightError, mark
 from ray_committer.job_files.manifests import check_listed, list_manifest_files
+from ray_committer.protocol.fingerprints import fingerprint
 from ray_committer.protocol.manifest import ManifestRef
 from ray_committer.protocol.paths import MANIFEST_SUFFIX, JobAttempt, is_inside
 from ray_committer.stages.context import JobContext
@@ -18,8 +18,6 @@ from ray_committer.stores.base import FileStatus
 
 MANY_MANIFESTS = 10_000
 """From this number of manifests, a listing takes megabytes."""
-MARKS = 1 << 64
-"""The number of marks: eight bytes of a manifest stay in memory to compare it with a later listing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +58,7 @@ def list_manifests(
     del files
     while counted:  # memory holds each manifest once
         status = counted.pop()
-        listed.append(Listed(status.name, status.size, _number_of(status) % MARKS))
+        listed.append(Listed(status.name, status.size, _mark_of(status)))
     return listing, sorted(listed, key=attrgetter("name"))
 
 
@@ -87,24 +85,24 @@ def listing_of(job: JobAttempt, counted: Iterable[FileStatus], *, is_named: bool
     """Summarise listed manifests, which can be in any order."""
     total, is_frozen = 0, True
     for status in counted:
-        total += _number(status.name, status.size) if is_named else _number_of(status)
+        total += _mark(status.name, status.size) if is_named else _mark_of(status)
         is_frozen = is_frozen and is_inside(status.path, job.frozen)
     return Listing(total, is_frozen, is_named)
 
 
 def named_listing(manifests: Iterable[ManifestRef]) -> Listing:
     """What a listing of manifests must show that the driver has named, wherever they are."""
-    total = sum(_number(ref.name, ref.size) for ref in manifests)
+    total = sum(_mark(ref.name, ref.size) for ref in manifests)
     return Listing(total, is_frozen=False, is_named=True)
 
 
-def _number_of(status: FileStatus) -> int:
+def _mark_of(status: FileStatus) -> int:
     times = (status.modified_milliseconds, status.etag, status.file_id, status.version)
-    return _number(status.name, status.size, *times)
+    return _mark(status.name, status.size, *times)
 
 
-def _number(*facts: object) -> int:
-    return int.from_bytes(blake2b(repr(facts).encode(), digest_size=32).digest())
+def _mark(*facts: object) -> int:
+    return int.from_bytes(fingerprint(repr(facts)))
 
 
 def replaced_manifest(path: str) -> PreflightError:

@@ -1,7 +1,11 @@
-"""Load again what has changed since manifests were loaded: only new and replaced ones are read.
+"""Load manifests of which most are loaded already: only the others are read.
 
-Each manifest counts as it was listed before it was read. The entries of the others stay in their packs;
-a pack with entries of a manifest that was replaced, or is gone, is written again without them.
+Of an open job that was loaded before, these are the new and the replaced ones. Each manifest counts as
+it was listed before it was read. The entries of the others stay in their packs; a pack with entries of a
+manifest that was replaced, or is gone, is written again without them.
+Manifests whose tasks' results the driver has were mostly loaded while other tasks ran, and workers read
+the others by name. The preflight compares each with the result of its task (R1); after the freeze, a
+listing shows whether these are all, and no more.
 """
 
 from __future__ import annotations
@@ -10,23 +14,44 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from ray_committer.options import CommittedTask
 from ray_committer.protocol.manifest import ManifestRef
 from ray_committer.protocol.pack import Entry, Pack
 from ray_committer.protocol.paths import ancestors, parent
 from ray_committer.protocol.staging import token_of
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.list_manifests import list_manifests
+from ray_committer.stages.list_manifests import Listed, list_manifests, named_listing
+from ray_committer.stages.load_batch import hand_over, load_named
 from ray_committer.stages.load_manifests import (
     Collected,
     LoadedManifests,
+    load_batches,
     load_listing,
     load_manifests,
 )
 from ray_committer.stages.load_packs import collect_packs
 from ray_committer.stores.base import FileStatus
 from ray_committer.work.entries import is_of_attempts
+from ray_committer.work.load_ahead import LoadAhead
 from ray_committer.work.packs import PackWriter
 from ray_committer.work.worker import Worker
+
+
+def load_ahead(
+    context: JobContext, ahead: LoadAhead, tasks: Sequence[CommittedTask], roots: tuple[str, ...]
+) -> LoadedManifests:
+    """Load the manifests of exactly these `tasks`, beside what is loaded `ahead`. `roots` are the
+    directories that the job can write to. Errors, and what follows after `CoordinatorLostError`, as
+    `load_manifests`."""
+    chunks, unknown = ahead.of(context, tasks, roots)
+    collected = Collected.of(context)
+    for number, chunk in enumerate(chunks):
+        collected.add(hand_over(context.job, -1 - number, chunk, context.executor.directories))
+    named = [Listed(name, 0) for name in sorted(task.manifest for task in unknown)]
+    load = partial(load_named, roots=roots, stamp=ahead.stamp)
+    load_batches(context, named, load, collected)
+    # The sources are looked at later, beside other requests.
+    return collected.loaded(context, named_listing(collected.manifests))
 
 
 def load_again(

@@ -10,12 +10,13 @@ from functools import partial
 from ray_committer.errors import MissingManifestsError, mark
 from ray_committer.executors.directories import DirectoryCoordinator
 from ray_committer.places.choose import places_of
-from ray_committer.protocol.iostatistics import IOStatistics, Totals
+from ray_committer.protocol.iostatistics import IOStatistics
 from ray_committer.protocol.manifest import ManifestRef
 from ray_committer.protocol.pack import NO_SECTIONS, Pack, Sections
 from ray_committer.protocol.passed_over import PassedOver
-from ray_committer.protocol.paths import is_name, join
+from ray_committer.protocol.paths import JobAttempt, is_name, join
 from ray_committer.stages.list_manifests import Listed
+from ray_committer.work.load_ahead import Chunk
 from ray_committer.work.load_manifest import LoadedManifest, load_manifest, read_manifest
 from ray_committer.work.packs import PackWriter
 from ray_committer.work.worker import Worker
@@ -23,7 +24,8 @@ from ray_committer.work.worker import Worker
 
 @dataclass(frozen=True, slots=True)
 class LoadedBatch:
-    """The result for one batch of manifests: its full `packs`, and the `rest` of its entries."""
+    """The result for one batch of manifests: its `refs` in any order, its full `packs`, and the `rest`
+    of its entries."""
 
     number: int
     refs: tuple[ManifestRef, ...]
@@ -34,13 +36,12 @@ class LoadedBatch:
     fills_destination: bool = False
 
 
-Batch = tuple[int, tuple[Listed, ...]]
 Load = Callable[[Worker, Listed], LoadedManifest]
 
 
 def load_batch(
     worker: Worker,
-    numbered: Batch,
+    numbered: tuple[int, tuple[Listed, ...]],
     *,
     directories: DirectoryCoordinator,
     load: Load,
@@ -48,38 +49,33 @@ def load_batch(
 ) -> LoadedBatch:
     """Work: load some manifests; idempotent. Entries are in packs as soon as a manifest is loaded."""
     number, batch = numbered
-    writer = PackWriter(worker.store, worker.job, saves=saves)
-    refs, paths, marks = dict[str, ManifestRef](), set[str](), list[bytes]()
-    totals, passed_over = Totals(), PassedOver()
+    chunk = Chunk(PackWriter(worker.store, worker.job, saves=saves))
     for loaded in worker.map(partial(load, worker), batch):
-        refs[loaded.ref.name] = loaded.ref
-        paths.update(loaded.directories)
-        marks.append(loaded.marks)
-        totals.add(loaded.statistics)
-        if loaded.passed_over.number:
-            passed_over = passed_over.plus(loaded.passed_over)
-        writer.add(loaded.entries, loaded.directories)
-    destination = {worker.job.destination}
-    directories.collect(number, list(paths - destination), b"".join(marks))
-    totals.add(worker.take_statistics())
+        chunk.add(loaded)
+    chunk.end()
+    chunk.statistics.add(worker.take_statistics())
+    return hand_over(worker.job, number, chunk, directories)
+
+
+def hand_over(
+    job: JobAttempt, number: int, chunk: Chunk, directories: DirectoryCoordinator
+) -> LoadedBatch:
+    """Give the coordinator the directories and destinations of a chunk; the rest is the result."""
+    paths = [path for path in chunk.directories if path != job.destination]
+    directories.collect(number, paths, bytes(chunk.marks))
     return LoadedBatch(
         number,
-        tuple(refs[item.name] for item in batch if item.name in refs),
-        rest=writer.rest(),
-        packs=tuple(writer.packs),
-        statistics=totals.statistics,
-        passed_over=passed_over,
-        fills_destination=bool(paths & destination),
+        tuple(chunk.refs),
+        chunk.packs,
+        chunk.rest,
+        statistics=chunk.statistics.statistics,
+        passed_over=chunk.passed_over,
+        fills_destination=job.destination in chunk.directories,
     )
 
 
 def load_listed(
-    worker: Worker,
-    item: Listed,
-    *,
-    directory: str,
-    roots: tuple[str, ...],
-    stamp: str,
+    worker: Worker, item: Listed, *, directory: str, roots: tuple[str, ...], stamp: str
 ) -> LoadedManifest:
     """Load one listed manifest of a job."""
     path = join(directory, item.name)

@@ -77,15 +77,7 @@ def load_manifests(
     perhaps since they are now frozen. After `CoordinatorLostError`, everything must be loaded again."""
     listing, wanted = list_manifests(context, statuses)
     collected = Collected.of(context, saves=not changes_nothing)
-    return load_listing(
-        context,
-        listing,
-        wanted,
-        collected,
-        roots,
-        stamp=stamp,
-        changes_nothing=changes_nothing,
-    )
+    return load_listing(context, listing, wanted, collected, roots, stamp=stamp)
 
 
 def load_listing(
@@ -96,38 +88,18 @@ def load_listing(
     roots: tuple[str, ...],
     *,
     stamp: str,
-    changes_nothing: bool = False,
 ) -> LoadedManifests:
     """Load the `wanted` manifests of a listing, beside what is `collected` of the others; errors as
     `load_manifests`."""
-    load = partial(
-        load_listed,
-        directory=context.job.frozen if listing.is_frozen else context.job.manifests,
-        roots=roots,
-        stamp=stamp,
-    )
-    saves = not changes_nothing
-    load_batches(context, wanted, load, collected, saves=saves)
-    return ready(context, collected.loaded(listing), saves=saves)
+    directory = context.job.frozen if listing.is_frozen else context.job.manifests
+    load = partial(load_listed, directory=directory, roots=roots, stamp=stamp)
+    load_batches(context, wanted, load, collected)
+    return collected.loaded(context, listing)
 
 
-def ready(context: JobContext, loaded: LoadedManifests, *, saves: bool = True) -> LoadedManifests:
-    """What was loaded, as workers need it: other processes read packs; this one has them in memory, and
-    saves them beside the declaration."""
-    tell_of_passed_over(context, loaded.passed_over)
-    return save_packs(context, loaded) if saves and context.executor.starts_workers else loaded
-
-
-def load_batches(
-    context: JobContext,
-    wanted: list[Listed],
-    load: Load,
-    collected: Collected,
-    *,
-    saves: bool = True,
-) -> None:
+def load_batches(context: JobContext, wanted: list[Listed], load: Load, collected: Collected) -> None:
     """Load the `wanted` manifests, of which none is kept, and add them to what is `collected`."""
-    directories = context.executor.directories
+    directories, saves = context.executor.directories, collected.writer.saves
     work = partial(load_batch, directories=directories, load=load, saves=saves)
     # Batches leave `waiting` as they come back, so that a lost one is named, and memory holds each
     # manifest once.
@@ -186,11 +158,11 @@ class Collected:
     def manifests(self) -> tuple[ManifestRef, ...]:
         return tuple(ref for number in sorted(self.refs) for ref in self.refs[number])
 
-    def loaded(self, listing: Listing) -> LoadedManifests:
-        """All of it, after the last batch."""
-        manifests = self.manifests
-        rest = self.writer.rest()
-        return LoadedManifests(
+    def loaded(self, context: JobContext, listing: Listing) -> LoadedManifests:
+        """All of it, after the last batch, as workers need it: other processes read packs; this one has
+        them in memory, and saves them beside the declaration."""
+        manifests, rest = self.manifests, self.writer.rest()
+        loaded = LoadedManifests(
             len(manifests),
             (*self.writer.packs, *([rest.pack()] if rest.data else [])),
             self.totals.statistics,
@@ -199,6 +171,9 @@ class Collected:
             listing,
             self.fills_destination,
         )
+        tell_of_passed_over(context, loaded.passed_over)
+        is_read = self.writer.saves and context.executor.starts_workers
+        return save_packs(context, loaded) if is_read else loaded
 
 
 def name_packs(loaded: LoadedManifests) -> LoadedManifests:
@@ -253,11 +228,14 @@ def load_unchanged(context: JobContext, load: Callable[[], LoadedManifests]) -> 
 def _joined(
     context: JobContext, wanted: Sequence[Listed], refs: Sequence[ManifestRef]
 ) -> tuple[ManifestRef, ...]:
-    """The loaded manifests of a batch, which must be the `wanted` ones; they share names."""
-    if [ref.name for ref in refs] != [entry.name for entry in wanted]:
+    """The loaded manifests of a batch, which must be the `wanted` ones, in that order; they share
+    names."""
+    by_name = {ref.name: ref for ref in refs}
+    if by_name.keys() != {entry.name for entry in wanted}:
         raise _not_all(context, len(wanted), len(refs))
-    pairs = zip(refs, wanted, strict=True)
-    return tuple(structs.replace(ref, name=entry.name, mark=entry.mark) for ref, entry in pairs)
+    return tuple(
+        structs.replace(by_name[entry.name], name=entry.name, mark=entry.mark) for entry in wanted
+    )
 
 
 def _not_all(context: JobContext, listed: int, loaded: int) -> MissingManifestsError:

@@ -58,6 +58,10 @@ class Chunk:
         if loaded.passed_over.number:
             self.passed_over = self.passed_over.plus(loaded.passed_over)
 
+    def end(self) -> None:
+        self.rest = self.writer.rest()  # which can fill a pack
+        self.packs = tuple(self.writer.packs)
+
     def keys(self) -> set[Key]:
         return {(ref.name, ref.digest) for ref in self.refs}
 
@@ -165,8 +169,7 @@ class LoadAhead:
         chunk, self._open = self._open, None
         if chunk is None:
             return
-        chunk.rest = chunk.writer.rest()  # which can fill a pack
-        chunk.packs = tuple(chunk.writer.packs)
+        chunk.end()
         self._ended.append(chunk)
         if saves:
             packs = [*chunk.packs, *([chunk.rest.pack()] if chunk.rest.data else [])]

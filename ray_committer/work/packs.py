@@ -50,7 +50,8 @@ class PackWriter:
 
     def __init__(self, store: StoreOperations, job: JobAttempt, *, saves: bool = True) -> None:
         self.packs: list[Pack] = []
-        self._store, self._job, self._saves = store, job, saves
+        self.saves = saves
+        self._store, self._job = store, job
         self._entries: list[Entry] = []
         self._directories: dict[str, None] = {}
         self._parts: list[Sections] = []
@@ -85,7 +86,7 @@ class PackWriter:
 
     def _end_pack(self) -> None:
         pack = joined(self._parts).pack()
-        self.packs.append(save_pack(self._store, self._job, pack) if self._saves else pack)
+        self.packs.append(save_pack(self._store, self._job, pack) if self.saves else pack)
         self._parts, self._files = [], 0
 
 

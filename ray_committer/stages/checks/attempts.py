@@ -7,9 +7,8 @@ staged files show which attempts wrote them; a name without a token is a leftove
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -18,12 +17,7 @@ from ray_committer.job_files.commands import commit_command
 from ray_committer.job_files.listing import task_directories
 from ray_committer.protocol.hidden_names import is_passed_over
 from ray_committer.protocol.manifest import ManifestRef
-from ray_committer.protocol.staging import (
-    numbers_of,
-    task_of,
-    token_of,
-    tokens_in,
-)
+from ray_committer.protocol.staging import numbers_of, task_of, token_of, tokens_in
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.freeze_manifests import are_as_loaded
 from ray_committer.stages.load_manifests import LoadedManifests, ManifestsChangedError
@@ -32,7 +26,7 @@ from ray_committer.stores.base import StoreOperations
 from ray_committer.work.sources import list_directory
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class ListedAttempts:
     """Attempts that a listing shows: the names of their own `directories`, and of each attempt with
     `staged` files, by the tokens in their names, the path of one below ``tasks``."""
@@ -41,30 +35,17 @@ class ListedAttempts:
     staged: dict[tuple[str, ...], str] = field(default_factory=dict)
 
 
-@contextmanager
 def listed_attempts(
     context: JobContext, with_files: Sequence[str] | None = None
-) -> Iterator[ListedAttempts]:
-    """List the task attempts while the block runs; what is yielded is filled after it. Nothing is listed
-    if those `with_files` are known. It stays empty if the driver has named the tasks or their number."""
-    attempts = ListedAttempts()
+) -> AbstractContextManager[list[ListedAttempts]]:
+    """List the task attempts beside the block; after it, the list has the result. Nothing is listed if
+    those `with_files` are known. It is empty if the driver has named the tasks or their number."""
     options = context.options
     if options.expected_tasks is not None or options.committed_tasks is not None:
-        yield attempts
-        return
+        return nullcontext([ListedAttempts()])
     if with_files is not None:
-        yield attempts
-        # Filled after the block, as with a listing: its reader looks at it only then.
-        attempts.directories += with_files
-        return
-    with ThreadPoolExecutor(1) as pool:
-        listing = pool.submit(_list, context.store, context.job.tasks)
-        # A local listing is over sooner than a thread switches.
-        if context.store.capabilities.renames_are_local:
-            listing.result()
-        yield attempts
-        listed = listing.result()
-        attempts.directories, attempts.staged = listed.directories, listed.staged
+        return nullcontext([ListedAttempts(list(with_files))])
+    return context.beside(partial(_list, context.store, context.job.tasks))
 
 
 def refuse_unsaved(context: JobContext, loaded: LoadedManifests, attempts: ListedAttempts) -> None:

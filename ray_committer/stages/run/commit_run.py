@@ -22,8 +22,7 @@ from ray_committer.stages.bind_versions import bind_versions
 from ray_committer.stages.checks.attempts import listed_attempts, refuse_unsaved
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import Patience, wait_for_committer
-from ray_committer.stages.load_again import load_again
-from ray_committer.stages.load_ahead import load_ahead
+from ray_committer.stages.load_again import load_again, load_ahead
 from ray_committer.stages.load_manifests import LoadedManifests, load_manifests, load_unchanged
 from ray_committer.stages.load_packs import collect_packs, load_packs
 from ray_committer.stages.preflight import preflight
@@ -254,7 +253,7 @@ def load_open_job(run: CommitRun, current: Seen) -> LoadedManifests:
     with context.stage(names.PREFLIGHT):
         check = partial(preflight, context, loaded, run.allowed_roots)
         with_coordinator(context, check, partial(run.collect, loaded))
-        refuse_unsaved(context, loaded, attempts)
+        refuse_unsaved(context, loaded, *attempts)
     if not run.record_only:
         run.start_workers()  # a cluster without room is found before the record
     return loaded

@@ -222,7 +222,7 @@ def test_a_look_at_staged_files_costs_one_listing_for_each_directory(kind: str, 
     def look(store) -> None:
         with listed_attempts(context(store)) as attempts:
             pass
-        refuse_unsaved(context(store), manifests, attempts)
+        refuse_unsaved(context(store), manifests, *attempts)
 
     store = KINDS[kind]()
     write_job(store, JOB, {task: staged(task) for task in range(tasks)})
@@ -238,7 +238,7 @@ def test_it_costs_one_listing_and_one_for_each_attempt_of_a_task_without_a_manif
         with listed_attempts(found) as attempts:
             pass
         with suppress(IncompleteJobError):
-            refuse_unsaved(found, manifests, attempts)
+            refuse_unsaved(found, manifests, *attempts)
 
     store = KINDS[kind]()
     with_dead_attempt(store, 0, number=1)
