@@ -192,7 +192,7 @@ def list_s3a(store: StoreOperations, destination: str) -> list[str]:
     """The ids of all jobs that Hadoop's S3A committer left at a destination, sorted; two requests."""
     places: list[FileStatus] = []
     for status in list_magic(store, destination):
-        places += (_listed(store, status.path) or ()) if status.name == MAGIC else [status]
+        places += (list_if_there(store, status.path) or ()) if status.name == MAGIC else [status]
     jobs = (magic_job_of(store.spec.authority, destination, place.path) for place in places)
     return sorted({job.uuid for job in jobs if job is not None})
 
@@ -202,16 +202,13 @@ def s3a_attempts(store: StoreOperations, destination: str, job_id: str) -> list[
     pendingsets; empty if there is none. Nothing shows whether its driver lives."""
     magic = MagicJob(store.spec.authority, destination, job_id)
     directories = output_of(store).uploading(magic.directories)
-    listed = {
-        directory: entries
-        for directory in directories
-        if (entries := _listed(store, directory)) is not None
-    }
+    every_listing = ((directory, list_if_there(store, directory)) for directory in directories)
+    listed = {directory: entries for directory, entries in every_listing if entries is not None}
     if not listed:
         return []
     every = [entry for entries in listed.values() for entry in entries]
     inner = [entry for entry in every if entry.is_directory and attempt_number(entry.name) is not None]
-    every += [entry for place in inner for entry in _listed(store, place.path) or ()]
+    every += [entry for place in inner for entry in list_if_there(store, place.path) or ()]
     by_attempt: dict[int, list[FileStatus]] = {attempt_number(entry.name) or 0: [] for entry in inner}
     for entry in every:
         place = None if entry.is_directory else magic.place_of(entry.path)
@@ -271,7 +268,8 @@ def task_directories(
     ]
 
 
-def _listed(store: StoreOperations, directory: str) -> Sequence[FileStatus] | None:
+def list_if_there(store: StoreOperations, directory: str) -> Sequence[FileStatus] | None:
+    """What is in a directory, and marks of directories; None if it does not exist."""
     with suppress(FileNotFoundError):
         return store.list_exact(directory)
     return None

@@ -14,7 +14,7 @@ from functools import partial
 
 from ray_committer.errors import ManifestError
 from ray_committer.job_files.abort_uploads import Upload
-from ray_committer.job_files.listing import s3a_attempts
+from ray_committer.job_files.listing import list_if_there, s3a_attempts
 from ray_committer.job_files.others import goes_on
 from ray_committer.places.choose import output_of
 from ray_committer.protocol.magic_paths import MagicJob
@@ -52,7 +52,8 @@ def find_spark_uploads(store: StoreOperations, job: JobAttempt) -> tuple[set[Upl
         return set(), []
     magic = MagicJob(store.spec.authority, job.destination, job.job_id)
     directories = output_of(store).uploading(magic.directories)
-    there = [directory for directory in directories if _is_there(store, directory)]
+    # Also a directory of which only the mark is left.
+    there = [directory for directory in directories if list_if_there(store, directory) is not None]
     left = s3a_attempts(store, job.destination, job.job_id) if there else []
     # Of a job of Hadoop's: Spark makes no second one.
     if any(status.job.number != job.number for status in left):
@@ -66,15 +67,6 @@ def find_spark_uploads(store: StoreOperations, job: JobAttempt) -> tuple[set[Upl
         described = at_once(store, partial(_described, store, magic), store.list_files(directory))
         uploads |= {upload for upload in described if upload is not None}
     return uploads, there
-
-
-def _is_there(store: StoreOperations, directory: str) -> bool:
-    """Whether anything is there, also only the mark of an empty directory."""
-    try:
-        store.list_exact(directory)
-    except FileNotFoundError:
-        return False
-    return True
 
 
 def _described(store: StoreOperations, magic: MagicJob, status: FileStatus) -> Upload | None:

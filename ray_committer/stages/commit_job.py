@@ -85,9 +85,7 @@ def commit_job(
     attempt as `read_job` saw it. With `record_only` the run stops after the commit record is written.
     `replaced_roots` and `allowed_roots` are paths on the store. `ahead` is what was loaded of the job's
     tasks while they ran. `on_result` gets the result."""
-    listed, attempts = state.manifests, state.task_attempts
-    run = CommitRun(context, replaced_roots, allowed_roots, record_only, listed, attempts, ahead)
-    run.note_set_up(state)
+    run = CommitRun(context, state, replaced_roots, allowed_roots, record_only, ahead)
     with reporting(run, on_result), _doing_it_once(run):
         first = None if state.is_remnant else state.seen or adopt_state(context.store, context.job)
         if first is None:  # an earlier run, or another process, has ended it
@@ -193,7 +191,8 @@ def _say_what_became(run: CommitRun, last: Seen) -> Outcome:
     """The outcome for a job that other processes have ended since it was in the state `last`."""
     record = run.progress.record
     try:
-        if last is run.remembered:  # which was not read: it may have been gone from the start
+        # As set-up had it, and never read: it may have been gone from the start.
+        if run.found.is_remembered and last is run.found.seen:
             outcome, run.progress.table_version = finish_remnant(run.context)
             return outcome
         return say_what_became(run.context, last, record.nonce if record else last.state.record)

@@ -45,7 +45,7 @@ def conclude_job(run: CommitRun, current: Seen, *, is_found: bool) -> None:
     # The other attempts end before the clean-up: while one is open, the directory of the job is not
     # removed (D8).
     is_last = _mark(context, progress, record, current)
-    has_random_id = run.remembered is not None
+    has_random_id = run.found.is_remembered
     if context.options.cleanup == LATER and is_last:
         cleanup_later(context, current, record, has_random_id=has_random_id)
     elif context.options.cleanup and is_last:

@@ -264,14 +264,8 @@ def ends_of(
 ) -> list[Choice]:
     """How each of the jobs in the way that have stopped is ended before this one. None that was set up
     above this job is ended: its record could name any file there."""
-    destination = context.job.destination
-    named = (destination, context.store.real_path(destination), *roots)
-
-    def is_named(rival: JobStatus) -> bool:
-        there = rival.job.destination
-        return any(there == root or is_inside(there, root) for root in named)
-
-    options = context.options
+    destination, options = context.job.destination, context.options
+    named = {destination, context.store.real_path(destination), *roots}
     end = partial(
         end_of,
         unfinished=options.unfinished,
@@ -279,7 +273,9 @@ def ends_of(
         finish_others=options.finish_others,
         run_id=run_id,
     )
-    return [(rival, end(rival) if is_named(rival) else None) for rival in stopped]
+    return [
+        (rival, end(rival) if is_within(rival.job.destination, named) else None) for rival in stopped
+    ]
 
 
 def _withdraw_dead(context: JobContext, rival: JobStatus) -> bool:

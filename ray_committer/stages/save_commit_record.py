@@ -13,7 +13,7 @@ from ray_committer.errors import (
 )
 from ray_committer.job_files.commands import abort_command, commit_command
 from ray_committer.job_files.job_state import Seen, advance
-from ray_committer.protocol.paths import JobAttempt, is_inside, is_name, parent
+from ray_committer.protocol.paths import JobAttempt, is_inside, is_name, is_within, parent
 from ray_committer.protocol.record import CommitRecord, encode
 from ray_committer.protocol.state import Phase
 from ray_committer.protocol.table_paths import is_in_log
@@ -48,7 +48,7 @@ def refuse_foreign_paths(
     """`CommitStateUnknownError` if a record names paths that this caller does not let the job change.
     The record was read from a directory in which others can also write. `allowed_roots` are the caller's
     directories besides the destination. The error names the command that allows them, also to `undo`."""
-    path, roots = context.job.content(record.nonce), (context.job.destination, *allowed_roots)
+    path, roots = context.job.content(record.nonce), {context.job.destination, *allowed_roots}
     files = [*record.old_files, *([record.success] if record.success is not None else [])]
     old = {file.path: parent(file.path) for file in files}
     old |= {path: path for path in record.emptied}
@@ -60,11 +60,10 @@ def refuse_foreign_paths(
                 f"{mark(path)}: names {mark(named)}, which no job can change",
                 "nothing was done: find out who wrote it",
             )
-    outside = [root for root in record.allowed_roots if not _is_within(root, roots)]
+    outside = [root for root in record.allowed_roots if not is_within(root, roots)]
     # One is enough for the error: a record can name a million old files.
-    outside += [
-        above for old_path, above in old.items() if not _is_within(old_path, (*roots, *outside))
-    ][:1]
+    known = roots.union(outside)
+    outside += [above for file, above in old.items() if not is_within(file, known)][:1]
     if outside:
         to_end = partial(abort_command, undo=True) if undo else commit_command
         command = to_end(context.store, context.job, (*allowed_roots, *outside))
@@ -80,10 +79,6 @@ def _is_plain(path: str, job: JobAttempt) -> bool:
     """Whether a path has no ``..`` or the like, and is no file of running jobs or of a table's log."""
     is_own = path == job.temporary or is_inside(path, job.temporary) or is_in_log(path)
     return path.startswith("/") and all(map(is_name, path.split("/")[1:])) and not is_own
-
-
-def _is_within(path: str, roots: Sequence[str]) -> bool:
-    return any(path == root or is_inside(path, root) for root in roots)
 
 
 def refuse_aborted(context: JobContext, phase: Phase) -> None:

@@ -15,6 +15,7 @@ from ray_committer.errors import (
 )
 from ray_committer.job_files.commit_record import load_commit_record
 from ray_committer.job_files.job_state import Seen, StateChangedError, advance, read_state
+from ray_committer.job_files.job_status import JobStatus
 from ray_committer.job_files.owners import at_work
 from ray_committer.job_files.read_job import read_job
 from ray_committer.options import CommitOptions
@@ -78,7 +79,7 @@ def decide(
     **fields: object,
 ) -> tuple[Seen, CommitRecord]:
     found = context(store, options(mode, **fields), job=job)
-    seen, commit = seen_in(store, job), CommitRun(found, replaced_roots, name=run)
+    seen, commit = seen_in(store, job), CommitRun(found, JobStatus(job), replaced_roots, name=run)
     loaded = commit.load(seen.state)
     preflight(found, loaded)
     with at_work(run):

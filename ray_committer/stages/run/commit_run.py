@@ -123,18 +123,16 @@ class CommitRun:
     """One run of a commit: its arguments, its progress, and the data that it has loaded."""
 
     context: JobContext
+    found: JobStatus
+    """The job as it was found."""
     replaced_roots: tuple[str, ...] = ()
     allowed_roots: tuple[str, ...] = ()
     record_only: bool = False
-    listed: tuple[FileStatus, ...] | None = None
-    """The manifests as they were listed with the first state, until they are loaded."""
-    task_attempts: tuple[str, ...] | None = None
-    """The task attempts with files, if the first state was read with them."""
     ahead: LoadAhead | None = None
     """What was loaded of the job's tasks, if the driver has their results."""
-    remembered: Seen | None = None
-    """The first state, if this process has set the job up and did not read it again."""
-    prepared: Declaration | None = None
+    listed: tuple[FileStatus, ...] | None = field(init=False)
+    """The manifests as they were listed with the first state, until they are loaded."""
+    prepared: Declaration | None = field(init=False)
     """What this run can declare once, which was written before."""
     name: str = field(default_factory=new_nonce)
     run_id: str | None = None
@@ -158,12 +156,9 @@ class CommitRun:
 
     def __post_init__(self) -> None:
         self.patience, self.turn = Patience.of(self.context), Turn(self.context)
-
-    def note_set_up(self, state: JobStatus) -> None:
-        """Note what this process knows of a job that it has set up."""
-        self.remembered = state.seen if state.is_remembered else None
-        if state.prepared is not None:
-            self.prepared, self.name = state.prepared, state.prepared.owner.run
+        self.listed, self.prepared = self.found.manifests, self.found.prepared
+        if self.prepared is not None:
+            self.name = self.prepared.owner.run
 
     def begin(self, first: Seen) -> None:
         """Begin at the state in which the job was found; the time to wait for other jobs begins now."""
@@ -243,7 +238,7 @@ def load_open_job(run: CommitRun, current: Seen) -> LoadedManifests:
     """Load and check the manifests; `ManifestsChangedError` if they change during that time."""
     context, load = run.context, partial(run.load, current.state)
     run.start_workers(first_only=True)
-    listing = listed_attempts(context, run.task_attempts)
+    listing = listed_attempts(context, run.found.task_attempts)
     with context.stage(names.LOAD_MANIFESTS), listing as attempts:
         loaded = load_unchanged(context, lambda: load_with_coordinator(context, load))
         run.before = {current.state.stamp: loaded}
