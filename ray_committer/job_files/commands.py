@@ -27,27 +27,22 @@ ENDS: Mapping[Phase | None, tuple[str, ...]] = {
 
 def commit_command(store: StoreOperations, job: JobAttempt, allowed_roots: Sequence[str] = ()) -> str:
     """The command that finishes the commit of `job`, which can also write to `allowed_roots`."""
-    return _command("commit", store, job, _allowed(store, allowed_roots))
+    return _command("commit", [], store, job, allowed_roots)
 
 
 def abort_command(
     store: StoreOperations, job: JobAttempt, allowed_roots: Sequence[str] = (), *, undo: bool = False
 ) -> str:
     """The command that finishes the abort of `job`, or its `undo`, also in `allowed_roots`."""
-    return _command(
-        "abort", store, job, [*(["--undo"] if undo else []), *_allowed(store, allowed_roots)]
-    )
+    return _command("abort", ["--undo"] if undo else [], store, job, allowed_roots)
 
 
-def _allowed(store: StoreOperations, roots: Sequence[str]) -> list[str]:
-    urls = [shown_url(store.spec, root) for root in roots]
-    return [word for url in urls for word in ("--allowed-root", url)]
-
-
-def _command(verb: str, store: StoreOperations, job: JobAttempt, options: Sequence[str]) -> str:
-    dest = shown_url(store.spec, job.destination)
-    name_attempt = is_beside_others(store, job)
-    return job_command(verb, dest, job, name_attempt=name_attempt, options=options)
+def _command(
+    verb: str, options: list[str], store: StoreOperations, job: JobAttempt, roots: Sequence[str]
+) -> str:
+    dest, *allowed = [shown_url(store.spec, path) for path in (job.destination, *roots)]
+    options += [word for url in allowed for word in ("--allowed-root", url)]
+    return job_command(verb, dest, job, name_attempt=is_beside_others(store, job), options=options)
 
 
 def job_command(

@@ -13,7 +13,7 @@ from ray_committer.job_files.job_state import Seen
 from ray_committer.job_files.listing import attempts_named
 from ray_committer.places.choose import places_of
 from ray_committer.protocol.manifest import copy_name
-from ray_committer.protocol.paths import CURRENT, JobAttempt, is_inside, join, new_job_attempt, parent
+from ray_committer.protocol.paths import CURRENT, JobAttempt, is_inside, join, parent
 from ray_committer.stores.base import FileStatus, StoreOperations
 
 
@@ -78,8 +78,3 @@ def list_tree(store: StoreOperations, directory: str) -> JobTree | None:
     """List the directory of a job; None on a store where that would list the job's data."""
     files = places_of(store).list_job(directory)
     return None if files is None else JobTree(directory, files)
-
-
-def named_tree(store: StoreOperations, destination: str, job_id: str) -> JobTree | None:
-    """`list_tree` of the job with an id."""
-    return list_tree(store, new_job_attempt(destination, job_id, 0).job_directory)

@@ -15,7 +15,7 @@ from ray_committer.errors import (
     mark,
 )
 from ray_committer.job_files.job_status import JobStatus
-from ray_committer.job_files.job_tree import JobTree, named_tree
+from ray_committer.job_files.job_tree import JobTree, list_tree
 from ray_committer.job_files.listing import (
     find_documented_attempt,
     find_s3a,
@@ -92,7 +92,9 @@ def _find(
 ) -> JobStatus:
     """Find the attempt and its state. With `to_commit` also check the other attempts, unless this one is
     recorded: then it counts. A driver that knows its tasks knows its attempt, and needs no check."""
-    tree = named_tree(store, destination, job_id) if job_id is not None else None
+    tree = None
+    if job_id is not None:
+        tree = list_tree(store, new_job_attempt(destination, job_id, 0).job_directory)
     try:
         job = find_job_attempt(store, destination, job_id, number, tree)
     except JobNotFoundError:
@@ -117,7 +119,12 @@ def _find(
     if documented is not None:
         state = read_job(store, documented)
     if state.exists and not state.is_decided:
-        _confirm(store, state.job, is_named=job_id is not None)
+        try:
+            confirm_documented(store, state.job)
+        except JobNotFoundError as e:
+            if job_id is None:
+                raise
+            raise JobGoneError(*e.args) from e
     if to_commit and number is not None and state.phase not in WITH_RECORD:
         refuse_other_attempts(store, state.job, tree)
     return state
@@ -129,15 +136,6 @@ def _refuse_mislaid(store: StoreOperations, destination: str) -> None:
     for rival in other_jobs(store, destination, time.time_ns() // 1_000_000):
         if rival.has_begun:
             raise CommitStateUnknownError(*finish_first(store, rival))
-
-
-def _confirm(store: StoreOperations, job: JobAttempt, *, is_named: bool) -> None:
-    try:
-        confirm_documented(store, job)
-    except JobNotFoundError as e:
-        if not is_named:
-            raise
-        raise JobGoneError(*e.args) from e
 
 
 def find_job_attempt(
@@ -157,7 +155,7 @@ def find_job_attempt(
     if job_id is not None and number is not None:
         return new_job_attempt(destination, job_id, number)
     attempts = tree.attempts(destination, job_id) if tree is not None and job_id is not None else ()
-    if job_id is not None and tree is not None and attempts:
+    if attempts:
         return _choose_attempt([JobStatus(attempt) for attempt in attempts], number)
     return _choose_attempt(_find_job(store, destination, job_id), number)
 

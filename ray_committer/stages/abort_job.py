@@ -31,6 +31,7 @@ from ray_committer.stages.cleanup_job import remove_empty_parents
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.old_data.old_success import return_success_of_another
 from ray_committer.stages.other_jobs.ended_jobs import refuse_committed, unknown_end
+from ray_committer.stages.save_commit_record import refuse_aborted
 from ray_committer.stages.sync_to_disk import sync_taken_away
 from ray_committer.stages.take_away import delete_gone, remove_husk, sweep_all_gone, take_away
 from ray_committer.tables.release import release_own
@@ -136,13 +137,8 @@ def refuse_decided(context: JobContext, phase: Phase | None) -> None:
     """`CommitRecordExistsError` if the job's commit, and not its abort, has begun."""
     if phase is None or phase in UNDECIDED or phase is Phase.ABORTED:
         return
-    job, store = context.job, context.store
-    if phase is Phase.UNDOING:
-        raise CommitRecordExistsError(
-            f"{mark(job.directory)}: the commit of this job is being undone",
-            f"finish that with: {abort_command(store, job, undo=True)}",
-        )
-    undo = ""
+    refuse_aborted(context, phase)
+    job, store, undo = context.job, context.store, ""
     if phase in (Phase.RECORDED, Phase.SEALED):
         only = "" if phase is Phase.RECORDED else ", if all its old files are put aside,"
         undo = f", or{only} give it up with: {abort_command(store, job, undo=True)}"

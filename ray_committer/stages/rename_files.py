@@ -133,7 +133,6 @@ def rename_files(
         which=which,
         overwritten={file.path: file for file in record.overwritten},
         stays=frozenset(renamed.held),
-        attempts=ATTEMPTS,
     )
     shards = plan_shards(loaded.packs, shard_files=sizes.next, sample=MAX_FILENAMES)
     # A generator: shards that are not begun when the first one fails are never made.
@@ -198,7 +197,6 @@ def _rename_shard(
     which: Pass,
     overwritten: Mapping[str, ReplacedFile],
     stays: frozenset[str],
-    attempts: int,
 ) -> ShardResult:
     """Work: rename the entries of one shard; stops at the first error or when cancelled."""
     failed: list[tuple[RayCommitterError, float]] = []
@@ -220,7 +218,7 @@ def _rename_shard(
             if old is not None and (which is Pass.NEW or old.path in stays):
                 require_unpublished(worker.store, entry)
                 return _Outcome(entry, time.monotonic() - started, held=True)
-            proof = publish_entry(worker.store, entry, attempts, old, on_retry=retried)
+            proof = publish_entry(worker.store, entry, ATTEMPTS, old, on_retry=retried)
         except OldFileStaysError as e:
             return _Outcome(entry, time.monotonic() - started, held=True, stays=str(e))
         except RayCommitterError as e:

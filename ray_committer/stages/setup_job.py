@@ -109,8 +109,9 @@ def setup_job(
         )
         refuse = partial(_refusal, store, unfinished, replaces)
         rivals = _end_stopped(store, look, beside, refuse, end, on_warning)
-        if is_refused and not is_committed(store, job.destination, run_id):
-            refuse_data(store, job.destination)
+        is_refused = is_refused and not is_committed(store, job.destination, run_id)
+        if is_refused and (name := first_data(store, job.destination)):
+            raise data_error({job.destination: name})
         intent = Intent.REPLACES if replaces else Intent.REFUSED if must_be_empty else Intent.APPENDS
         intent = Intent.FROM_LOG if from_log else intent
         # After the checks: until here a refused job has changed nothing, except the jobs that it has
@@ -118,7 +119,11 @@ def setup_job(
         first = _begin(store, job, intent, needs_table=needs_table, run_id=run_id)
         if is_random(job.job_id):
             remember(store, job, first, _prepare(store, job, intent, writes, run_id))
-    stopped = ["; ".join(finish_first(store, rival)) for rival in rivals if _has_stopped(rival)]
+    stopped = [
+        "; ".join(finish_first(store, rival))
+        for rival in rivals
+        if rival.is_decided and not rival.is_alive
+    ]
     links = [
         f"{not_read(rival.closed, rival.job.directory)}; a job there may have begun its commit"
         for rival in rivals
@@ -278,12 +283,6 @@ def _give_up(store: StoreOperations, job: JobAttempt, first: Seen) -> None:
             delete_gone(store, gone, aborted)
 
 
-def refuse_data(store: StoreOperations, destination: str) -> None:
-    """`CommitConflictError` if the destination contains anything that readers see."""
-    if name := first_data(store, destination):
-        raise data_error({destination: name})
-
-
 def data_error(names: Mapping[str, str]) -> CommitConflictError:
     """The error that names directories with data in which a job wants none, each with a name there."""
     named = [f"{mark(path)}: holds data already ({names[path]})" for path in sorted(names)]
@@ -296,7 +295,3 @@ def first_data(store: StoreOperations, directory: str) -> str | None:
         return first_visible(status.name for status in store.list_anew(directory))
     except FileNotFoundError:
         return None
-
-
-def _has_stopped(status: JobStatus) -> bool:
-    return status.is_decided and not status.is_alive

@@ -42,7 +42,7 @@ class KnownDirectories:
 
 
 _Question = tuple[str, frozenset[str], bool]
-"""A parent, the names in it that are asked for, and whether the parent was shown to be there."""
+"""A parent, the paths in it that are asked for, and whether the parent was shown to be there."""
 _Answer = tuple[str, list[FileStatus] | None, bool]
 """The parent, what is at those names, None if that is not known, and whether the parent is new."""
 
@@ -70,7 +70,7 @@ def look_at_parents(context: JobContext, directories: Iterable[str]) -> KnownDir
     # For one directory alone, its listing takes no longer than the question, and shows more.
     level = [root] if len(children[root]) > 1 else [path for path in children[root] if path in children]
     while level:
-        questions = [_question(path, children[path], is_shown=path in shown) for path in level]
+        questions = [(path, frozenset(children[path]), path in shown) for path in level]
         answers, level = context.run_batches(_ask, questions), []
         for path, statuses, is_new in itertools.chain.from_iterable(answers):
             if is_new:
@@ -102,7 +102,6 @@ def _look_at_paths(
 
 
 def _describe(worker: Worker, paths: tuple[str, ...]) -> list[tuple[str, FileStatus | None]]:
-    """Work: what is at some paths."""
     return list(worker.map(lambda path: (path, worker.store.get_status(path)), paths))
 
 
@@ -117,27 +116,19 @@ def _by_parent(root: str, directories: Iterable[str]) -> defaultdict[str, set[st
     return children
 
 
-def _question(path: str, children: Iterable[str], *, is_shown: bool) -> _Question:
-    names = (child.rpartition("/")[2] for child in children)
-    return path, frozenset((*names, TEMPORARY)), is_shown
-
-
 def _ask(worker: Worker, questions: tuple[_Question, ...]) -> list[_Answer]:
-    """Work: ask which names some parents have."""
-    return list(worker.map(lambda question: _ask_one(worker.store, question), questions))
+    return list(worker.map(lambda question: _ask_one(worker.store, *question), questions))
 
 
-def _ask_one(store: StoreOperations, question: _Question) -> _Answer:
-    path, names, is_shown = question
+def _ask_one(store: StoreOperations, path: str, children: frozenset[str], is_shown: bool) -> _Answer:
+    names = {TEMPORARY, *(child.rpartition("/")[2] for child in children)}
     try:
         return path, store.find_names(path, names), False
     except FileNotFoundError:
         # A link to nothing is in the way of a directory: what is behind it is asked for by its path.
         is_new = not is_shown and store.first_link((path, *ancestors(path, "/"))) is None
         return path, None, is_new
-    except NotADirectoryError:
-        return path, None, False
     except OSError as e:
-        if e.errno != errno.ELOOP:
+        if not isinstance(e, NotADirectoryError) and e.errno != errno.ELOOP:
             raise
         return path, None, False

@@ -129,12 +129,8 @@ def _require_all(context: JobContext, number: int, wanted: int, what: str) -> No
 
 def _list_names(worker: Worker, directories: tuple[str, ...]) -> list[str]:
     """Work: the directories that tasks share, in some places below the directory of the tasks."""
-    tasks = worker.job.tasks
-    listings = worker.map(
-        lambda above: list_directory(worker.store, join(tasks, above), anew=True), directories
-    )
-    paths = (status.path for statuses in listings for status in statuses if status.is_directory)
-    return [_relative(worker.job, path) for path in paths if is_staged(path, tasks)]
+    paths = (status.path for status in _list_files(worker, directories) if status.is_directory)
+    return [_relative(worker.job, path) for path in paths if is_staged(path, worker.job.tasks)]
 
 
 def _compare(
@@ -145,11 +141,8 @@ def _compare(
     wrong: list[WrongSources] = []
     unnamed: list[str] = []
     for directories in _some_at_once(suspects.items()):
-        statuses = {
-            status.path: status
-            for part in context.run_batches(_list_files, directories)
-            for status in part
-        }
+        listed = chain.from_iterable(context.run_batches(_list_files, directories))
+        statuses = {status.path: status for status in listed}
         for entries in _entries(context, loaded.packs, directories):
             pairs = [(entry, statuses.pop(entry.source, None)) for entry in entries]
             described = [(entry, what_is_wrong(entry, status)) for entry, status in pairs]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import cached_property, partial, reduce
 from hashlib import blake2b
 
 from ray_committer.protocol.actions import CompleteUpload, Place
@@ -49,7 +49,8 @@ def check_uploads(context: JobContext, packs: Sequence[Pack], allowed_roots: Seq
         return
     listed = there.marks if there.marks is not None else _list(context, roots, None).marks or b""
     wrong, any_is_old = list[WrongSources](), False
-    for pack, marks in zip(packs, _marks_of(context, packs), strict=True):
+    for pack in packs:
+        (marks,) = context.run(_marks_of_pack, [pack])
         each = [marks[at : at + WIDTH] for at in range(0, len(marks), WIDTH)]
         known = common([listed], marks)
         any_is_old = any_is_old or not there.old.isdisjoint(each)
@@ -77,27 +78,24 @@ class _AbortRule:
     def __init__(self, context: JobContext) -> None:
         self._context = context
         self._now = context.now_milliseconds()
-        self._limit: int | None = None
-        self._is_read = False
 
     def concerns(self, upload: PendingUpload) -> bool:
         """Whether the rule aborts this upload in less than a day."""
         began = upload.began_milliseconds
         if began is None or began > self._now - HOUR_MILLISECONDS:
             return False
-        if not self._is_read:
-            days, self._is_read = self._days(), True
-            # A day of the limit is kept in reserve: the commit itself takes time, and the rule runs once
-            # a day.
-            self._limit = None if days is None else self._now - (days - 1) * DAY_MILLISECONDS
         return self._limit is not None and began < self._limit
 
-    def _days(self) -> int | None:
-        """The days of the rule; None also if it cannot be read, which does not concern the commit."""
+    @cached_property
+    def _limit(self) -> int | None:
+        """None without a rule, and if it cannot be read, which does not concern the commit."""
         try:
-            return self._context.store.abort_days(self._context.job.destination)
+            days = self._context.store.abort_days(self._context.job.destination)
         except OSError:
             return None
+        # A day of the limit is kept in reserve: the commit itself takes time, and the rule runs once a
+        # day.
+        return None if days is None else self._now - (days - 1) * DAY_MILLISECONDS
 
 
 def _list(context: JobContext, roots: Sequence[str], limit: int | None) -> _Listed:
@@ -137,12 +135,6 @@ def _sum(left: Tally, right: Tally) -> Tally:
     return left[0] + right[0], left[1] + right[1]
 
 
-def _marks_of(context: JobContext, packs: Sequence[Pack]) -> Iterator[bytes]:
-    """The fingerprints of the uploads in each pack, in order."""
-    for pack in packs:
-        yield from context.run(_marks_of_pack, [pack])
-
-
 def _marks_of_pack(worker: Worker, pack: Pack) -> bytes:
     return fingerprints(map(_name_of, _uploads(worker, pack)))
 
@@ -153,22 +145,18 @@ def _gone_in_batch(
     """Work: which of some uploads of a pack the store does not have, after all."""
     uploads = list(_uploads(worker, batch[0][0]))
     look = partial(_look_at, worker, is_adopted=is_adopted)
-    described = worker.map(look, [uploads[index] for _, index in batch])
-    return wrong_sources(list(described))
+    return wrong_sources(list(worker.map(look, [uploads[index] for _, index in batch])))
 
 
 def _look_at(
     worker: Worker, upload: CompleteUpload, *, is_adopted: bool
 ) -> tuple[CompleteUpload, str | None]:
-    return upload, _is_gone(worker, upload, is_adopted=is_adopted)
-
-
-def _is_gone(worker: Worker, upload: CompleteUpload, *, is_adopted: bool) -> str | None:
-    if worker.store.is_pending(upload.dest, upload.id):
-        return None
-    if is_adopted and place_of(upload, worker.store.get_status(upload.dest)) is Place.SAME_ETAG:
-        return None
-    return f"its upload {upload.id} is gone: completed or aborted by another program or a rule"
+    """The upload, and what is wrong if it is gone."""
+    is_there = worker.store.is_pending(upload.dest, upload.id)
+    if not is_there and is_adopted:
+        is_there = place_of(upload, worker.store.get_status(upload.dest)) is Place.SAME_ETAG
+    gone = f"its upload {upload.id} is gone: completed or aborted by another program or a rule"
+    return upload, None if is_there else gone
 
 
 def _uploads(worker: Worker, pack: Pack) -> Iterator[CompleteUpload]:
