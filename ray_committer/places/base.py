@@ -1,19 +1,20 @@
 """Where the state, the manifests and the directory of a job are on one kind of store, and how they go.
 
 A store can rename a directory in one step, or only change an object on the condition of its version.
-Each kind is a form of `Places`, which `places_of` chooses. Nothing else asks which kind a store is.
+There a state is an object, and nothing is moved: what counts is copied to packs, and the files of a job
+are deleted where they are, as they were listed while the state showed that the job had ended. Each kind
+is a form of `Places`, which `places_of` chooses. Nothing else asks which kind a store is.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ray_committer.protocol.paths import JobAttempt
+from ray_committer.protocol.paths import CONTENT_SUFFIX, CURRENT, UNDONE, JobAttempt, join
 from ray_committer.protocol.state import JobState
 from ray_committer.stores.base import FileStatus, StoredState, StoreOperations, Versions
 
@@ -24,75 +25,87 @@ Act = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Places(ABC):
-    """The places of jobs on one store."""
+class Places:
+    """The places of jobs on one store. The defaults are the form for Google Cloud Storage, with a
+    hierarchical namespace or without."""
 
     store: StoreOperations
 
-    @abstractmethod
     def state(self, job: JobAttempt) -> str:
         """Return where the store keeps the state of a job."""
+        return join(job.state, CURRENT)
 
-    @abstractmethod
     def make_job(self, job: JobAttempt) -> None:
         """Make the directories of a job that gets its first state next, if the state needs one."""
 
-    @abstractmethod
     def begin_state(self, job: JobAttempt, state: JobState, make: Callable[[Request], T]) -> T:
         """Give a job its first state, by a request that `make` makes and settles; return its answer.
         ``FileExistsError`` if it has one, ``FileNotFoundError`` if it lacks a directory for it."""
+        self.store.check_conditions(self.state(job))
+        return make(lambda: self.store.advance(self.state(job), None, state.token))
 
-    @abstractmethod
     def add_content(self, job: JobAttempt, nonce: str, content: bytes) -> str:
         """Keep what belongs to the state that gets this `nonce`; return what the state itself holds."""
+        return content.decode()
 
-    @abstractmethod
     def manifests(self, job: JobAttempt) -> tuple[str, ...]:
         """The directories where a job's manifests can be, frozen or not."""
+        return (job.manifests,)
 
-    @abstractmethod
     def freeze(self, job: JobAttempt) -> bool:
         """Take the manifests away from the tasks, to where `frozen` says; idempotent. False if that was
         done before, and a late task has made their directory again."""
+        return True
 
-    @abstractmethod
     def frozen(self, job: JobAttempt) -> str | None:
         """The directory of the frozen manifests; None if they stay with the tasks: packs count."""
+        return None
 
-    @abstractmethod
     def keeps_manifests(self, job: JobAttempt) -> bool:
         """Whether a late task can replace a manifest that counts: the record has its digest then."""
+        return True
 
     @property
     def waits_in_freeze(self) -> bool:
         """Whether the freeze waits for an answer, so that other work can be done meanwhile."""
         return False
 
-    @abstractmethod
     def take_away(self, job: JobAttempt, is_meant: Callable[[JobAttempt], bool]) -> JobAttempt | None:
         """Take the directory of a job away in one step; return where it is now, to be discarded there.
         None if there is none, or if it is another than is meant: then it is put back."""
+        return job
 
-    @abstractmethod
     def taken_away(self, listed: Callable[[], list[JobAttempt]]) -> list[JobAttempt]:
         """The directories that jobs here have taken away and that are not discarded yet, as `listed`."""
+        return []  # what has such a name is a copy of another store's, which is left to `vacuum`
 
-    @abstractmethod
     def take_further(self, gone: JobAttempt) -> JobAttempt | None:
         """Take what was taken away to a name that no other process knows; None if it is gone."""
+        return gone  # a copy of another store's, which no other process reads
 
-    @abstractmethod
     def discard(self, gone: JobAttempt, is_meant: Ask, delete_state: Act, *, is_aborted: bool) -> bool:
         """Delete what was taken away; idempotent. False if by now it is another job than is meant. Where
         nothing was moved, `delete_state` comes last. What was taken back goes if it `is_aborted`."""
+        store, undone = self.store, (join(gone.directory, UNDONE),) if is_aborted else ()
+        contents = [
+            status for status in listed_in(store, gone.state) if status.name.endswith(CONTENT_SUFFIX)
+        ]
+        if not store.delete_listed((gone.tasks, gone.manifests, gone.packs, *undone), is_meant):
+            return False
+        for status in contents:
+            store.delete_file(status.path)
+        delete_state()
+        for directory in (gone.state, gone.directory):
+            store.remove_empty_directory(directory)
+        return True
 
-    @abstractmethod
     def clears_attempts(self, job: JobAttempt) -> bool:
         """Whether workers delete many directories of task attempts faster than one deletion of all."""
+        return False  # each name is deleted by itself, so a listing per attempt would gain nothing
 
-    @abstractmethod
     def can_count(self, directory: str) -> bool:
         """Whether a listing of a directory is little beside its deletion."""
+        return True
 
     @property
     def lists_versions(self) -> bool:
@@ -141,3 +154,28 @@ class Places(ABC):
         """All files below the directory of a job, and the marks of directories, from one listing; None
         on a store where that would list the job's data."""
         return None
+
+
+class Uploads(Places):
+    """The form for S3, where a file is an upload until it is completed. A job has few files there: its
+    state, manifests, copies of these, and packs. So one listing shows all."""
+
+    __slots__ = ()
+
+    def can_count(self, directory: str) -> bool:
+        return False  # the files of its tasks are uploads
+
+    @property
+    def cleanup_ends_attempts(self) -> bool:
+        return True
+
+    def list_job(self, directory: str) -> tuple[FileStatus, ...] | None:
+        return tuple(self.store.list_objects(directory))
+
+
+def listed_in(store: StoreOperations, directory: str) -> list[FileStatus]:
+    """What is in a directory, but for links; nothing if it is not there."""
+    try:
+        return [status for status in store.list_status(directory) if not status.is_link]
+    except FileNotFoundError:
+        return []

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ray_committer.places.base import Places
+from ray_committer.places.base import Places, Uploads
 from ray_committer.places.directories import MovedDirectories
-from ray_committer.places.objects import FlatObjects, Uploads
 from ray_committer.places.old_files import (
     FilesAside,
     OldFiles,
@@ -23,7 +22,7 @@ def places_of(store: StoreOperations) -> Places:
     """The places of jobs on a store."""
     if store.has(StoreOperations.move_directory):
         return MovedDirectories(store)
-    return Uploads(store) if store.has(StoreOperations.publish) else FlatObjects(store)
+    return Uploads(store) if store.has(StoreOperations.publish) else Places(store)
 
 
 def output_of(store: StoreOperations) -> Output:

@@ -13,8 +13,8 @@ from ray_committer.job_files.abort_uploads import abort_uploads
 from ray_committer.job_files.job_state import Seen, delete_state, read_state
 from ray_committer.job_files.others import list_gone, state_inside
 from ray_committer.job_files.spark_uploads import end_spark_uploads
+from ray_committer.places.base import listed_in
 from ray_committer.places.choose import places_of
-from ray_committer.places.objects import listed_in
 from ray_committer.protocol.paths import CONTENT_SUFFIX, UNDONE, JobAttempt, join
 from ray_committer.protocol.state import Phase
 from ray_committer.stores.base import StoreOperations
