@@ -6,22 +6,30 @@ Source: Hadoop CreateSuccessMarker, CleanupJobStage.
 
 from __future__ import annotations
 
+import logging
+import threading
 from functools import partial
 
 from ray_committer.errors import RecordGoneError, mark
+from ray_committer.executors.inline import InlineExecutor
 from ray_committer.job_files.commit_record import load_commit_record
 from ray_committer.job_files.job_state import Seen
+from ray_committer.limits.ratelimit import RateLimit
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.stages.cleanup_job import cleanup_job, end_other_attempts
-from ray_committer.stages.cleanup_later import LATER, cleanup_later
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.old_data.old_files_aside import delete_old_files
 from ray_committer.stages.old_data.old_success import delete_old_success
 from ray_committer.stages.other_jobs.ended_jobs import by_another_process
 from ray_committer.stages.run.commit_run import CommitProgress, CommitRun
 from ray_committer.stages.save_success_file import save_success_file, write_success_file
+from ray_committer.stores.guarded import GuardedStore
+from ray_committer.work.worker import Worker
+
+LATER = "later"
+_log = logging.getLogger(__name__)
 
 
 def conclude_job(run: CommitRun, current: Seen, *, is_found: bool) -> None:
@@ -47,7 +55,10 @@ def conclude_job(run: CommitRun, current: Seen, *, is_found: bool) -> None:
     is_last = _mark(context, progress, record, current)
     has_random_id = run.found.is_remembered
     if context.options.cleanup == LATER and is_last:
-        cleanup_later(context, current, record, has_random_id=has_random_id)
+        # What is not cleaned up is what a commit leaves that dies here: others pass it, and the same
+        # command finishes it. So nobody waits for this thread, and only the interpreter ends after it.
+        clean_up = partial(_clean_up, context, current, record, has_random_id=has_random_id)
+        threading.Thread(target=clean_up, name="ray-committer-cleanup", daemon=False).start()
     elif context.options.cleanup and is_last:
         with context.stage(names.CLEANUP, cancellable=False):
             cleanup_job(context, current, record, has_random_id=has_random_id)
@@ -78,3 +89,24 @@ def _mark(context: JobContext, progress: CommitProgress, record: CommitRecord, c
 
         is_last, _ = context.do_at_once(partial(end_other_attempts, context), replace_success)
         return bool(is_last)
+
+
+def _clean_up(
+    context: JobContext, committed: Seen, record: CommitRecord, *, has_random_id: bool
+) -> None:
+    store, job, options = context.store.unguarded, context.job, context.options
+    # The workers of the commit end when it returns; and an interpreter that ends starts no thread.
+    executor = InlineExecutor(
+        lambda permits: Worker(store, job, permits, in_driver=True),
+        RateLimit(options.max_requests_per_second),
+    )
+    guarded = GuardedStore(store, executor.permits, retry_seconds=options.retry_seconds)
+    later = JobContext(guarded, job, options, executor, is_adopted=context.is_adopted)
+    try:
+        cleanup_job(later, committed, record, has_random_id=has_random_id)
+    except Exception:  # noqa: BLE001 - nobody waits for this thread
+        _log.warning("%s: the clean-up of the committed job has failed", context.url, exc_info=True)
+    finally:
+        executor.close()
+    for notice in later.journal.notices:
+        _log.warning("%s", notice)
