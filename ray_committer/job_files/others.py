@@ -14,13 +14,7 @@ from dataclasses import dataclass, field, replace
 from ray_committer.errors import LinkedPathError
 from ray_committer.job_files import owners
 from ray_committer.job_files.job_status import JobStatus
-from ray_committer.job_files.listing import (
-    gone_in,
-    jobs_in,
-    list_attempts,
-    list_temporary,
-    may_hold,
-)
+from ray_committer.job_files.listing import gone_in, jobs_in, list_attempts, list_temporary, may_hold
 from ray_committer.job_files.owners import Life
 from ray_committer.job_files.read_job import read_commit, read_job
 from ray_committer.limits import waiting

@@ -94,10 +94,7 @@ def planned_requests(context: JobContext, job: Job, replaced: int = 0) -> int:
         lists_uploads=bool(context.output.uploading(place)),
     )
     requests = count_requests(
-        store,
-        job,
-        validates=context.options.validate,
-        above=context.job.destination.count("/"),
+        store, job, validates=context.options.validate, above=context.job.destination.count("/")
     )
     return sum(requests.values()) + replaced
 

@@ -209,11 +209,7 @@ def _plan_renames(job: OpenJob, current: Seen | None, first: int) -> JobPlan:
     requests = planned_requests(context, job_size, removed)
     return replace(
         new_plan(
-            context,
-            "running",
-            loaded.tasks,
-            [pack.ref for pack in loaded.packs],
-            requests=requests,
+            context, "running", loaded.tasks, [pack.ref for pack in loaded.packs], requests=requests
         ),
         directories=directories,
         replaced=removed,
@@ -261,11 +257,7 @@ def _waits(context: JobContext, outcome: CommittedRun | Obstacle | None) -> Iter
 
 
 def _unfinished(
-    job: OpenJob,
-    loaded: LoadedManifests,
-    roots: ModeRoots,
-    below: Sequence[str],
-    run_id: str | None,
+    job: OpenJob, loaded: LoadedManifests, roots: ModeRoots, below: Sequence[str], run_id: str | None
 ) -> tuple[str, ...]:
     """What the commit would do about jobs in its way that have stopped, also `below` its destination."""
     context = job.context
