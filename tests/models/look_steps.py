@@ -79,7 +79,11 @@ class LookSteps(Steps):
                 yield self._go(shared, process, after, at=0)
             return
         root = roots[process.at]
-        there = self._jobs_in(shared, process, root) if self._has(Rule.ONE_PAGE) else []
+        asks = Option.PARTS in self.options and self._has(Rule.ONE_PAGE)
+        if asks and process.after != "asked":
+            yield self._go(shared, process, "ask")
+            return
+        there = self._jobs_in(shared, process, root) if self._has(Rule.ONE_PAGE) and not asks else []
         if there and self._has(Rule.PAGE_AGAIN):
             yield self._go(shared, process, "below", shown=(*process.shown, there[0]))
             return
@@ -90,11 +94,19 @@ class LookSteps(Steps):
             if plan.wants_none and found:
                 yield from self._withdrawn(shared, process, "conflict")
             else:
-                known = process._replace(at=process.at + 1, old=process.old | found)
+                known = process._replace(at=process.at + 1, old=process.old | found, after="")
                 if there:
                     yield self._go(shared, known, "below", shown=(*known.shown, there[0]))
                 else:
                     yield self._go(shared, known, "list" if self._has(Rule.ONE_PAGE) else "beside")
+
+    def _commit_ask(self, shared: Shared, process: Process) -> Iterator[Step]:
+        """Look for jobs in a partition before its files are listed."""
+        there = self._jobs_in(shared, process, self._listed(process)[process.at])
+        if there:
+            yield self._go(shared, process, "below", shown=(*process.shown, there[0]))
+        else:
+            yield self._go(shared, process, "list", after="asked")
 
     def _commit_beside(self, shared: Shared, process: Process) -> Iterator[Step]:
         """Look for jobs in a partition of which the files were listed before."""

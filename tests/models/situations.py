@@ -155,6 +155,12 @@ SITUATIONS = {
     "an overwrite, and another that is set up in a partition": plain(
         (OVERWRITE, BELOW), COMMIT, ("setup", 1)
     ),
+    "listings in parts, an overwrite, and an append that is set up in a partition": plain(
+        (OVERWRITE, APPEND_BELOW), COMMIT, ("setup", 1), options="PARTS"
+    ),
+    "listings in parts, an overwrite, and another that is set up in a partition": plain(
+        (OVERWRITE, BELOW), COMMIT, ("setup", 1), options="PARTS"
+    ),
 }
 """Those of an ordinary run of the tests."""
 

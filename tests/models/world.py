@@ -30,7 +30,7 @@ class Rule(StrEnum):
     DECLARE_FIRST = "it declares before it looks"
     LIST_AFTER = "old files are listed after the look"
     PAGE_AFTER = "the partitions that a job writes are listed after its declaration, for jobs there"
-    ONE_PAGE = "one listing shows old files and the jobs that were set up beside them"
+    ONE_PAGE = "jobs in a partition are looked for before its old files are listed, or by one request"
     PAGE_AGAIN = "it is made again if a job that it has shown is gone"
     FREEZE = "manifests are frozen before the record"
     LIST_AGAIN = "frozen manifests are compared with those that were loaded"
@@ -72,6 +72,8 @@ class Option(Enum):
     """A listing of a partition may show it as it was before its latest change."""
     FLAT = auto()
     """The store cannot rename directories: loading copies manifests, and nothing is taken away."""
+    PARTS = auto()
+    """A listing of a partition takes several requests: none shows both old files and jobs there."""
     ASIDE = auto()
     """An old file is renamed, by its name, to a directory of the job, instead of deleted by version."""
 
