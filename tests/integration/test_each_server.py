@@ -36,7 +36,7 @@ from ray_committer.writers.files import FileLayout
 from ray_committer.writers.job import WriteMode
 from tests.doubles import pending_uploads
 from tests.integration.snapshots import check_snapshots
-from tests.integration.store_jobs import write_job
+from tests.integration.store_jobs import all_of, tasks_of, write_job
 from tests.schedules import PART_OF_A_TABLE, PARTS_OF_A_SERVER, check_server
 from tests.servers.dfs import ACCOUNT, DfsServer
 from tests.servers.fake_s3 import SERVERS, FakeS3, FakeS3Server
@@ -313,6 +313,32 @@ def test_what_writers_wrote_side_by_side_is_committed_and_what_failed_is_not(pla
     assert (report.moved, len(visible), len({parent(name) for name in visible})) == (6, 6, 2)
     assert sorted(data.split()[1] for data in visible.values()) == [b"0", b"0", b"1", b"1", b"2", b"2"]
     assert store.get_status(new_job_attempt(place.directory, job.job_id, 0).temporary) is None
+
+
+@pytest.mark.ray
+@pytest.mark.xdist_group("ray")
+@pytest.mark.usefixtures("ray_cluster", "small_shards")
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("place", on("s3", wide=("adls", "gcs", "hdfs")), indirect=True)
+def test_workers_on_several_nodes_commit_what_tasks_wrote(place: Place):
+    """Each worker opens the store by its description, on another node."""
+    url, named = (
+        destination_url(place.spec, place.directory),
+        {"storage_options": place.spec.storage_options},
+    )
+    tasks = tasks_of(120, tasks=6)
+    ray_committer.setup_job(url, "job_1", **named)
+    for task, files in tasks.items():
+        with ray_committer.task_attempt(url, "job_1", task, **named) as attempt:
+            for name, data in files.items():
+                with attempt.open(name) as file:
+                    file.write(data)
+    options = CommitOptions(workers=2, expected_tasks=6, validate=True)
+    report = ray_committer.commit_job(url, executor="ray", options=options, **named)
+    assert (report.outcome, report.moved, report.validated) == (Outcome.COMMITTED, 120, 120)
+    store = place.opened()
+    assert visible_files(store, place.directory) == all_of(tasks)
+    assert store.get_status(f"{place.directory}/_temporary") is None
 
 
 NEW = {0: {f"p={n}/new": b"x" for n in range(6)}}

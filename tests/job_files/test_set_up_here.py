@@ -187,12 +187,6 @@ def test_a_job_whose_state_has_changed_is_read_again(store: MemoryStore):
     assert visible_files(store, JOB.destination) == {"a": b"1"}
 
 
-def test_a_job_that_another_process_has_committed_is_not_committed_again(store: MemoryStore):
-    options = written(store)
-    run_commit(store, JOB)
-    assert commit(store, options) is Outcome.ALREADY_COMMITTED
-
-
 def test_a_job_that_another_process_has_aborted_is_gone(store: MemoryStore):
     options = written(store)
     run_abort(store, JOB)

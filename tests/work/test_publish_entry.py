@@ -119,25 +119,6 @@ def test_a_rename_that_fails_each_time_is_tried_as_often_as_told(store, entry: E
     assert len(tries) == attempts
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        FileExistsError(17, "412"),
-        PermissionError(13, "403"),
-        OSError(5, "500"),
-        FileNotFoundError(2, "404"),
-    ],
-    ids=lambda error: error.strerror,
-)
-def test_a_replacement_that_was_made_and_then_refused_is_proved(store, entry: Entry, answer: OSError):
-    """As by a server whose answer was lost on its way and that was asked again by a gateway."""
-    old = old_file(store, entry)
-
-    proof = publish_entry(WrappedStore(store, after=at("replace", answer)), entry, 3, old)
-    assert proof is Proof.MODIFICATION_TIME
-    assert Path(entry.dest).read_text() == "text"
-
-
 def test_a_replacement_that_is_refused_says_why(store, entry: Entry):
     old = old_file(store, entry)
 
@@ -157,12 +138,3 @@ def test_one_file_under_two_names_counts_as_moved_if_the_old_name_cannot_be_dele
     store = WrappedStore(LinkingStore(StoreSpec("file")), before=refused)
     assert publish_entry(store, entry, 8) is Proof.SAME_FILE
     assert Path(entry.dest).samefile(entry.source)
-
-
-def test_a_store_that_does_not_tell_leaves_it_unknown(store, entry: Entry):
-    def silent(call: StoreCall) -> None:
-        if call.operation in ("rename", "get_status"):
-            raise TimeoutError("no answer")
-
-    with pytest.raises(CommitStateUnknownError, match="not known"):
-        publish_entry(WrappedStore(store, before=silent), entry, 3)

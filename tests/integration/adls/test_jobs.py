@@ -169,35 +169,3 @@ def test_a_listing_of_several_pages_is_complete(store: StoreOperations, monkeypa
         store.write(f"/t/{name}", data)
     assert sorted(one.path for one in store.list_files("/t")) == sorted(f"/t/{name}" for name in names)
     assert len(store.list_status("/t/d0")) == 14
-
-
-@pytest.mark.wide
-@pytest.mark.ray
-@pytest.mark.xdist_group("ray")
-@pytest.mark.usefixtures("ray_cluster")
-@pytest.mark.usefixtures("small_shards")
-def test_a_job_of_python_tasks_is_committed_on_ray(dfs: DfsServer, url: str, options: dict[str, Any]):
-    """Tasks write with adlfs to the URLs that they are told, workers of two raylets rename."""
-    import fsspec
-
-    ray_committer.setup_job(url, "job_1", storage_options=options)
-    written = {}
-    for task in range(4):
-        with ray_committer.task_attempt(url, "job_1", task, storage_options=options) as attempt:
-            for number in range(60):
-                name = f"p={number % 5}/part-{task}-{number}"
-                with fsspec.open(attempt.path(name), "wb", **options) as file:
-                    file.write(name.encode())
-                written[name] = name.encode()
-    dfs.faults = Faults(failed_before=0.05, lost_answer=0.05)
-    report = ray_committer.commit_job(
-        url,
-        executor="ray",
-        options=CommitOptions(workers=2),
-        storage_options=options,
-    )
-    dfs.faults = Faults()
-    assert report.outcome is Outcome.COMMITTED
-    assert report.moved + report.proved[Proof.ETAG] == 240
-    store = opened(url, options)
-    assert visible_files(store, resolve_destination(url, options)[1]) == written

@@ -6,10 +6,9 @@ import os
 import signal
 
 import pytest
-from gcsfs.core import GCSFileSystem
 
 import ray_committer
-from ray_committer import CommitOptions, Outcome
+from ray_committer import CommitOptions
 from ray_committer.events import Event, FilesRenamed
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.stores.gcs.store import GcsStore
@@ -22,28 +21,6 @@ from tests.servers.gcs import GcsServer
 from tests.servers.proxy import Fault, Harm, Throttle
 
 pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray"), pytest.mark.usefixtures("ray_cluster")]
-
-
-@pytest.mark.wide
-@pytest.mark.usefixtures("small_shards")
-def test_a_python_job_is_committed_by_workers_on_several_nodes(
-    server: GcsServer, bucket: str, store: GcsStore
-):
-    url, options = f"gs://{bucket}/lake/table", server.storage_options
-    tasks = tasks_of(120, tasks=6)
-    writer = GCSFileSystem(**options, skip_instance_cache=True)
-    ray_committer.setup_job(url, "job_1", storage_options=options)
-    for task, files in tasks.items():
-        with ray_committer.task_attempt(url, "job_1", task, storage_options=options) as attempt:
-            for name, data in files.items():
-                writer.pipe_file(attempt.path(name), data)
-    report = ray_committer.commit_job(
-        url, executor="ray", options=CommitOptions(workers=2), storage_options=options
-    )
-    assert (report.outcome, report.moved, report.manifests) == (Outcome.COMMITTED, 120, 6)
-    assert visible_files(store, "/lake/table") == all_of(tasks)
-    assert store.get_status("/lake/table/_temporary") is None
-    assert b'"filenames"' in store.read("/lake/table/_SUCCESS")
 
 
 @pytest.mark.timeout(180)

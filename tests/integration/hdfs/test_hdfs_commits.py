@@ -168,21 +168,6 @@ class TestOnRay:
 
     @pytest.mark.wide
     @pytest.mark.usefixtures("small_shards")
-    def test_a_python_job_is_committed_by_workers_on_several_nodes(
-        self, rpc: StoreSpec, filesystem: HdfsFileSystem, directory: str
-    ):
-        url, tasks = url_of(rpc, directory), tasks_of(120, tasks=6)
-        write_by_api(filesystem, url, tasks)
-        options = CommitOptions(workers=2)
-        report = ray_committer.commit_job(url, executor="ray", options=options)
-        assert (report.outcome, report.moved, report.manifests) == (Outcome.COMMITTED, 120, 6)
-        store = open_store(rpc)
-        assert visible_files(store, directory) == all_of(tasks)
-        assert store.get_status(f"{directory}/_temporary") is None
-        assert b'"filenames"' in store.read(f"{directory}/_SUCCESS")
-
-    @pytest.mark.wide
-    @pytest.mark.usefixtures("small_shards")
     def test_a_killed_worker_and_lost_answers_lose_nothing(
         self, gate: HdfsGate, rpc: StoreSpec, directory: str
     ):

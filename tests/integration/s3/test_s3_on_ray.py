@@ -69,25 +69,6 @@ def test_ray_data_writes_each_row_once_and_overwrites_partitions(server: FakeS3S
     assert not [name for name in server.fake.buckets["bucket"] if "_temporary" in name]
 
 
-def test_rays_workers_complete_the_uploads(server: FakeS3Server):
-    dest, options = "s3://bucket/table", server.storage_options
-    ray_committer.setup_job(dest, "job_1", storage_options=options)
-    for task in range(3):
-        with ray_committer.task_attempt(dest, "job_1", task, storage_options=options) as attempt:
-            for number in range(20):
-                with attempt.open(f"p={number}/{task}") as file:
-                    file.write(b"%d" % number)
-    report = ray_committer.commit_job(
-        dest,
-        "job_1",
-        executor="ray",
-        options=CommitOptions(expected_tasks=3, validate=True),
-        storage_options=options,
-    )
-    assert (report.outcome, report.moved, report.validated) == (Outcome.COMMITTED, 60, 60)
-    assert len([one for one in server.fake.buckets["bucket"] if "/p=" in one]) == 60
-
-
 def test_rays_workers_complete_a_job_that_s3a_left(server: FakeS3Server):
     for task in TASKS:
         write_task(server.fake, task)
