@@ -70,7 +70,7 @@ final class ChildProcessHandler implements JobCommitHandler {
         String name = "`" + String.join(" ", line) + "`";
         Process child = start(line, name);
         JobDirectory job = jobOf(requestJson);
-        ProgressLog progress = new ProgressLog(LOG, name, job.jobId());
+        ProgressLog progress = new ProgressLog(LOG, name, job.jobId);
         StringBuffer answer = new StringBuffer();
         Thread errors = reader(child.getErrorStream(), progress::line);
         Thread output = reader(child.getInputStream(), text -> answer.append(text).append('\n'));
@@ -103,7 +103,7 @@ final class ChildProcessHandler implements JobCommitHandler {
     }
 
     private static Thread reader(InputStream stream, Consumer<String> sink) {
-        Thread thread = new Thread(() -> {
+        Thread thread = SideBySide.daemon(() -> {
             try (BufferedReader lines = new BufferedReader(
                     new InputStreamReader(stream, StandardCharsets.UTF_8))) {
                 for (String line = lines.readLine(); line != null; line = lines.readLine()) {
@@ -113,7 +113,6 @@ final class ChildProcessHandler implements JobCommitHandler {
                 LOG.warn("ray_committer: the output of a commit could not be read to its end", e);
             }
         }, "ray-committer-output");
-        thread.setDaemon(true);
         thread.start();
         return thread;
     }

@@ -30,6 +30,17 @@ final class CommitHandlers {
                 : new ChildProcessHandler(command, JobConfigurations.json(conf));
     }
 
+    /** Returns the handler for a write to a destination, which must not be without one. */
+    static JobCommitHandler require(String dest, Configuration conf) throws IOException {
+        JobCommitHandler handler = Bridge.handlerFor(conf);
+        if (handler == null) {
+            throw new IOException("ray_committer: the write to " + dest + " uses "
+                    + RayCommitProtocol.class.getName() + ", but " + nobody() + ", or set "
+                    + SettingNames.COMMIT + "=spark to use Spark's own committer");
+        }
+        return handler;
+    }
+
     /** Returns the error text for a driver without a handler, with what to do. */
     static String nobody() {
         String python = "call ray_committer.spark.install(spark) before writing";
@@ -53,13 +64,8 @@ final class CommitHandlers {
      * so if Python started the JVM, if spark-submit started Python, or if a notebook server did both.
      */
     static boolean hasPython() {
-        for (StackTraceElement[] stack : Thread.getAllStackTraces().values()) {
-            for (StackTraceElement frame : stack) {
-                if (frame.getClassName().startsWith("py4j.")) {
-                    return true;
-                }
-            }
-        }
-        return false;
+        return Thread.getAllStackTraces().values().stream()
+                .flatMap(Arrays::stream)
+                .anyMatch(frame -> frame.getClassName().startsWith("py4j."));
     }
 }

@@ -43,7 +43,7 @@ final class CommitInUi {
     static void begin(JobDirectory job) {
         try {
             JavaSparkContext spark = new JavaSparkContext(DriverContext.get());
-            BY_JOB.put(job.jobId(), new CommitInUi(spark, job.dest().toUri().toString()));
+            BY_JOB.put(job.jobId, new CommitInUi(spark, job.dest.toUri().toString()));
         } catch (RuntimeException e) {
             LOG.debug("a commit is not shown in Spark's UI", e);
         }

@@ -24,12 +24,9 @@ final class DriverSettings {
 
     /** Reads them; after Spark was stopped, while a write still ends, they are as they were before. */
     static DriverSettings read() {
-        SparkContext context = DriverContext.orNull();
+        SparkContext context = last == null ? DriverContext.get() : DriverContext.orNull();
         if (context != null) {
             last = new DriverSettings(context.getConf(), context.hadoopConfiguration());
-        }
-        if (last == null) {
-            throw new IllegalStateException("ray_committer: Spark was stopped");
         }
         return last;
     }

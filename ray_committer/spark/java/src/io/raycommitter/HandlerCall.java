@@ -20,14 +20,13 @@ final class HandlerCall {
      *
      * @return the answer, which is an object without an error
      */
-    static JsonNode run(
-            Method method, String requestJson, JobDirectory job, Configuration configuration)
+    static JsonNode run(Method method, JobRequest request, Configuration configuration)
             throws IOException {
-        JobConfigurations.lend(job.jobId(), configuration);
+        JobConfigurations.lend(request.job.jobId, configuration);
         try {
-            return run(method, requestJson);
+            return run(method, request.text());
         } finally {
-            JobConfigurations.takeBack(job.jobId());
+            JobConfigurations.takeBack(request.job.jobId);
         }
     }
 

@@ -18,21 +18,20 @@ final class JobAbort {
     private JobAbort() {}
 
     /** Throws nothing, because Spark reports the failure that led to the abort. Idempotent. */
-    static void run(JobDirectory job, JobRequest request, Configuration conf) {
+    static void run(JobRequest request, Configuration conf) {
         boolean wasInterrupted = Thread.interrupted(); // Otherwise every wait would end at once.
         try {
             JobCommitHandler handler = Bridge.handlerFor(conf);
             if (handler == null) {
                 throw new IOException(CommitHandlers.nobody());
             }
-            JsonNode kept =
-                    HandlerCall.run(handler::abortJob, request.text(), job, conf).get("kept");
+            JsonNode kept = HandlerCall.run(handler::abortJob, request, conf).get("kept");
             if (kept != null) {
                 LOG.warn("ray_committer: the job was kept: " + kept.asText());
             }
         } catch (IOException | RuntimeException e) {
-            LOG.warn(job.attemptDir() + ": could not be aborted, so everything was kept; abort it"
-                    + " with: " + job.command("abort"), e);
+            LOG.warn(request.job.attemptDir + ": could not be aborted, so everything was kept; abort it"
+                    + " with: " + request.job.command("abort"), e);
         } finally {
             if (wasInterrupted) {
                 Thread.currentThread().interrupt();

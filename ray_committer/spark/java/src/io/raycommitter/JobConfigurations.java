@@ -7,6 +7,7 @@ import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.zip.GZIPOutputStream;
@@ -91,11 +92,6 @@ public final class JobConfigurations {
     }
 
     private static boolean isWanted(String key) {
-        for (String prefix : PREFIXES) {
-            if (key.startsWith(prefix)) {
-                return true;
-            }
-        }
-        return false;
+        return Arrays.stream(PREFIXES).anyMatch(key::startsWith);
     }
 }

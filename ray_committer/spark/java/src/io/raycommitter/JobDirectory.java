@@ -23,27 +23,15 @@ final class JobDirectory {
     private static final int LOOKS = 900;
     private static final long LOOK_MILLIS = 1000;
 
-    private final Path dest;
-    private final String jobId;
-    private final Path attemptDir;
+    final Path dest;
+    final String jobId;
+    final Path attemptDir;
 
     JobDirectory(Path dest, String jobId) {
         this.dest = dest;
         this.jobId = jobId;
         Path jobDir = new Path(new Path(dest, "_temporary"), jobId);
         this.attemptDir = new Path(jobDir, String.format(Locale.ROOT, "%02d", ATTEMPT));
-    }
-
-    Path dest() {
-        return dest;
-    }
-
-    String jobId() {
-        return jobId;
-    }
-
-    Path attemptDir() {
-        return attemptDir;
     }
 
     Path manifests() {
@@ -92,18 +80,40 @@ final class JobDirectory {
     }
 
     /**
+     * Refuses a store on which Hadoop does not see what the commit handler has set up.
+     *
+     * @param stamp the stamp that set-up gave the job
+     */
+    void requireVisible(FileSystem fs, String stamp) throws IOException {
+        if (isOther(state(fs), stamp)) {
+            throw new IOException("ray_committer: the handler set up the job, but Hadoop's file system"
+                    + " does not see it in " + attemptDir + "; check that both use the same store and"
+                    + " credentials");
+        }
+    }
+
+    /**
      * Refuses tasks that outlived their job: their output could never be committed.
      *
      * @param stamp the stamp that set-up gave the task's job
      */
     void requireOpen(FileSystem fs, String stamp) throws IOException {
-        requireOurs(state(fs), stamp);
+        JobState state = state(fs);
+        if (state == null) {
+            throw notOpen("the job was never set up, or it is already cleaned up");
+        }
+        if (!state.isOf(stamp)) {
+            throw notOpen("is another job with the same id; the job that this task was started for is"
+                    + " over");
+        }
+        if (!state.isOpen()) {
+            throw tooLate(state);
+        }
     }
 
     /**
      * Checks the job again after a task has saved its manifest, because the task may have slept before.
      * Returns true if the job's commit includes the manifest, false while the commit has not begun.
-     * Throws NotKnownException if the job is over by then.
      *
      * <p>If the commit has begun, the manifest counts only if it was frozen unchanged or, on stores that
      * do not rename directories, if the commit record names it. While the job is declared, its committer
@@ -113,69 +123,57 @@ final class JobDirectory {
             throws IOException {
         for (int look = 0; look < LOOKS; look++) {
             if (look > 0) {
-                TaskManifestWriter.pause(LOOK_MILLIS);
+                JobState.pause(LOOK_MILLIS);
             }
             JobState state = state(fs);
-            try {
-                requireOurs(state, stamp);
-                return false;
-            } catch (TooLateException e) {
-                if (counts(fs, state, manifest, bytes)) {
-                    return true;
-                }
-                if (!state.isDeclared()) {
-                    requireKnown(state(fs), stamp);
-                    throw e;
-                }
-            } catch (JobNotOpenException e) {
+            if (isOther(state, stamp)) {
                 throw notKnown();
             }
+            if (state.isOpen()) {
+                return false;
+            }
+            if (counts(fs, state, manifest, bytes)) {
+                return true;
+            }
+            if (!state.isDeclared()) {
+                JobState now = state(fs); // the clean-up may have removed the manifest
+                throw isOther(now, stamp) || now.isCommitted() ? notKnown() : tooLate(state);
+            }
         }
-        throw new NotKnownException(attemptDir + ": a commit of this job is declared and has been"
-                + " undecided for long; it may still include this task attempt, so keep the files of the"
-                + " attempt");
+        throw notOpen("a commit of this job is declared and has been undecided for long; it may still"
+                + " include this task attempt, so keep the files of the attempt");
     }
 
-    /** Throws if the clean-up may have removed the manifest: it is not known then whether it counted. */
-    private void requireKnown(JobState state, String stamp) throws JobNotOpenException {
-        if (state == null || !state.isOf(stamp) || state.isCommitted()) {
-            throw notKnown();
-        }
+    private static boolean isOther(JobState state, String stamp) {
+        return state == null || !state.isOf(stamp);
     }
 
-    private NotKnownException notKnown() {
-        return new NotKnownException(attemptDir + ": is over, and it is not known whether its commit"
-                + " included this task attempt or another one of the task; ask what became of the job"
-                + " with: " + command("commit") + "; if it is committed, nothing is left to do, and if it"
-                + " was aborted, run its application again");
+    private JobNotOpenException notKnown() {
+        return notOpen("is over, and it is not known whether its commit included this task attempt or"
+                + " another one of the task; ask what became of the job with: " + command("commit")
+                + "; if it is committed, nothing is left to do, and if it was aborted, run its"
+                + " application again");
     }
 
-    private void requireOurs(JobState state, String stamp) throws JobNotOpenException {
-        if (state == null) {
-            throw new JobNotOpenException(
-                    attemptDir + ": the job was never set up, or it is already cleaned up");
-        }
-        if (!state.isOf(stamp)) {
-            throw new JobNotOpenException(attemptDir + ": is another job with the same id; the job that"
-                    + " this task was started for is over");
-        }
-        if (!state.isOpen()) {
-            throw new TooLateException(attemptDir + ": the job is " + state.phase() + ", so a task can"
-                    + " no longer join it");
-        }
+    private JobNotOpenException tooLate(JobState state) {
+        return notOpen("the job is " + state.phase + ", so a task can no longer join it");
+    }
+
+    private JobNotOpenException notOpen(String what) {
+        return new JobNotOpenException(attemptDir + ": " + what);
     }
 
     private boolean counts(FileSystem fs, JobState state, String manifest, byte[] bytes)
             throws IOException {
         try {
-            if (!state.isObject()) {
+            if (!state.isObject) {
                 Path frozen = new Path(new Path(attemptDir, "frozen"), manifest);
                 return Arrays.equals(JobState.readAll(fs, frozen), bytes);
             }
-            if (state.record() == null) {
+            if (state.record == null) {
                 return false;
             }
-            Path record = new Path(stateDir(), state.record() + ".json");
+            Path record = new Path(stateDir(), state.record + ".json");
             String text = new String(JobState.readAll(fs, record), StandardCharsets.UTF_8);
             return text.contains(TaskManifestWriter.sha256(bytes));
         } catch (FileNotFoundException e) {
@@ -206,28 +204,10 @@ final class JobDirectory {
     }
 
     /** Thrown if another try cannot help. */
-    static class JobNotOpenException extends IOException {
+    static final class JobNotOpenException extends IOException {
         private static final long serialVersionUID = 1L;
 
         JobNotOpenException(String message) {
-            super(message);
-        }
-    }
-
-    /** Thrown if the job's commit may have included the manifest, or may still include it. */
-    static final class NotKnownException extends JobNotOpenException {
-        private static final long serialVersionUID = 1L;
-
-        NotKnownException(String message) {
-            super(message);
-        }
-    }
-
-    /** Thrown if the commit of the task's own job has begun. */
-    private static final class TooLateException extends JobNotOpenException {
-        private static final long serialVersionUID = 1L;
-
-        TooLateException(String message) {
             super(message);
         }
     }

@@ -7,28 +7,27 @@ import java.util.Collection;
 import java.util.Collections;
 import java.util.List;
 import java.util.TreeSet;
+import org.apache.hadoop.fs.Path;
 
 /** Builds the requests to the commit handler. */
 final class JobRequest {
-    /** Makes requests of one job, which are added to. */
-    interface Maker {
-        JobRequest make();
-    }
-
+    final JobDirectory job;
     private final ObjectNode json = JsonNodeFactory.instance.objectNode();
 
     JobRequest(
             JobDirectory job,
             String mode,
             boolean dynamicPartitionOverwrite,
-            List<String> replacePaths) {
+            List<Path> replacePaths) {
+        this.job = job;
         json.put("version", Bridge.PROTOCOL_VERSION)
-                .put("jobId", job.jobId())
+                .put("jobId", job.jobId)
                 .put("jobAttempt", JobDirectory.ATTEMPT)
-                .put("dest", job.dest().toUri().toString())
+                .put("dest", job.dest.toUri().toString())
                 .put("commit", mode)
                 .put("dynamicPartitionOverwrite", dynamicPartitionOverwrite);
-        putAll("replacePaths", replacePaths);
+        ArrayNode replaced = json.putArray("replacePaths");
+        replacePaths.forEach(path -> replaced.add(path.toUri().toString()));
     }
 
     /** Adds the session of the write, and its query and batch, which are empty outside of a stream. */
@@ -54,8 +53,8 @@ final class JobRequest {
         TreeSet<String> absoluteRoots = new TreeSet<>();
         ArrayNode tasks = json.putArray("tasks");
         for (TaskCommit task : committed) {
-            partitionPaths.addAll(task.partitionPaths());
-            absoluteRoots.addAll(task.absoluteRoots());
+            Collections.addAll(partitionPaths, task.partitionPaths);
+            Collections.addAll(absoluteRoots, task.absoluteRoots);
             tasks.add(task.toJson());
         }
         putAll("partitionPaths", partitionPaths);

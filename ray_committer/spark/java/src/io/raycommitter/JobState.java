@@ -25,20 +25,18 @@ final class JobState {
     private static final int LOOKS = 8;
     private static final long PAUSE_MILLIS = 2;
 
-    private final String phase;
+    final String phase;
     private final String stamp;
-    private final String record;
-    private final boolean isObject;
+    /** The name of the commit record, without its suffix; null if there is none. */
+    final String record;
+    /** Whether the state is an object, because the store does not rename directories. */
+    final boolean isObject;
 
     private JobState(String phase, String stamp, String record, boolean isObject) {
         this.phase = phase;
         this.stamp = stamp;
         this.record = record;
         this.isObject = isObject;
-    }
-
-    String phase() {
-        return phase;
     }
 
     /** Returns whether this is the job with this stamp of its set-up, not another with the same id. */
@@ -58,16 +56,6 @@ final class JobState {
     /** Returns whether only the job's clean-up is left. */
     boolean isCommitted() {
         return phase.equals("committed");
-    }
-
-    /** Returns the name of the commit record, without its suffix; null if there is none. */
-    String record() {
-        return record;
-    }
-
-    /** Returns whether the state is an object, because the store does not rename directories. */
-    boolean isObject() {
-        return isObject;
     }
 
     /**
@@ -138,12 +126,12 @@ final class JobState {
         return all.toByteArray();
     }
 
-    private static void pause(long millis) throws InterruptedIOException {
+    static void pause(long millis) throws InterruptedIOException {
         try {
             Thread.sleep(millis);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
-            throw new InterruptedIOException("interrupted while the state of a job was read");
+            throw new InterruptedIOException("interrupted during a pause between requests");
         }
     }
 }

@@ -3,7 +3,6 @@ package io.raycommitter;
 import com.fasterxml.jackson.databind.JsonNode;
 import java.io.FileNotFoundException;
 import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -73,19 +72,11 @@ final class LogFiles {
     }
 
     private void readAll(NavigableSet<Long> starts) throws IOException {
-        try {
-            starts.parallelStream().filter(start -> !files.containsKey(start)).forEach(this::readInParallel);
-        } catch (UncheckedIOException e) {
-            throw e.getCause();
-        }
-    }
-
-    private void readInParallel(long start) {
-        try {
-            file(start);
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
-        }
+        List<SideBySide.Request<List<JsonNode>>> requests = new ArrayList<>();
+        starts.stream()
+                .filter(start -> !files.containsKey(start))
+                .forEach(start -> requests.add(() -> file(start)));
+        SideBySide.all(requests);
     }
 
     /** Returns the first version of the file that holds a version. */

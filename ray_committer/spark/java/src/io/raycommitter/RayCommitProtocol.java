@@ -51,29 +51,29 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
     /** Whether the driver finds names of files that are not ASCII. */
     private boolean areNamesUtf8;
 
-    /** The paths that an overwrite replaces; only in the driver. */
-    private final transient List<Path> replacePaths = new ArrayList<>();
-
-    /** The query and the batch that the write belongs to; empty outside of a stream; only in the driver. */
-    private transient String batch = "";
-
-    /** What the job does once, in its session; null without a run id; only in the driver. */
-    private transient String runId;
-
-    /** Only in the driver. */
-    private transient SessionRuns session;
-
-    /** Whether the job may be committed after its write has failed; only in the driver. */
-    private transient boolean commitMayGoOn;
-
-    /** Only in the driver. */
-    private transient TasksAhead tasksAhead;
-
     /** The results of tasks with smaller numbers contain their manifests, if these are small. */
     private long tasksWithText;
 
     /** The current task attempt's committer; Spark's own reference to it is private. */
     private transient RayManifestCommitter committer;
+
+    // Only in the driver:
+
+    /** The paths that an overwrite replaces. */
+    private final transient List<Path> replacePaths = new ArrayList<>();
+
+    /** The query and the batch that the write belongs to; empty outside of a stream. */
+    private transient String batch = "";
+
+    private transient SessionRuns session;
+
+    /** What the job does once, in its session; null without a run id. */
+    private transient String runId;
+
+    private transient TasksAhead tasksAhead;
+
+    /** Whether the job may be committed after its write has failed. */
+    private transient boolean commitMayGoOn;
 
     public RayCommitProtocol(String jobId, String path, boolean dynamicPartitionOverwrite) {
         super(jobId, path, dynamicPartitionOverwrite);
@@ -82,11 +82,7 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
         this.dynamicPartitionOverwrite = dynamicPartitionOverwrite;
     }
 
-    /**
-     * Remembers the path to replace and deletes nothing yet, so that a failed write loses no old data.
-     *
-     * <p>Spark calls this before {@link #setupJob}, when the mode is not known.
-     */
+    /** Deletes nothing yet, so that a failed write loses no old data. Called before {@link #setupJob}. */
     @Override
     public boolean deleteWithJob(FileSystem fs, Path target, boolean recursive)
             throws IOException {
@@ -107,9 +103,7 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
         }
         Path target = new Path(path);
         dest = target.getFileSystem(context.getConfiguration()).makeQualified(target).toString();
-        if (TaskUploads.areNeeded(new Path(dest))) {
-            TaskUploads.requireMagic(fileSystem(context), new Path(dest));
-        }
+        TaskUploads.requireMagic(fileSystem(context), new Path(dest));
         addPlannedOverwrite();
         areNamesUtf8 = FileNames.areUtf8();
         FileNames.require(new Path(dest), areNamesUtf8);
@@ -120,16 +114,17 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
                 DriverSettings.read().mostResultBytes() / RESULT_SHARE / TaskManifestWriter.TEXT_BYTES;
         batch = SessionRuns.batch();
         session = SessionRuns.current();
-        JobCommitHandler handler = requireHandler(context);
+        JobCommitHandler handler = CommitHandlers.require(dest, context.getConfiguration());
         try {
-            JsonNode answer = call(handler::setupJob, request(), context);
+            JsonNode answer =
+                    HandlerCall.run(handler::setupJob, request(), context.getConfiguration());
             stamp = requireStamp(answer);
             if (answer.get("runId") != null) {
                 runId = answer.get("runId").asText();
             }
-            tasksAhead = new TasksAhead(
-                    handler, job(), context.getConfiguration(), this::request, answer);
-            requireSharedStore(context);
+            tasksAhead =
+                    new TasksAhead(handler, context.getConfiguration(), this::request, answer);
+            job().requireVisible(fileSystem(context), stamp);
             super.setupJob(context);
         } catch (IOException | RuntimeException e) {
             abortFailedSetup(context);
@@ -179,10 +174,12 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
         if (!isActive()) {
             super.abortJob(context);
         } else if (commitMayGoOn) {
-            LOG.warn(job().attemptDir() + ": was kept, because its commit may still go on");
+            LOG.warn(job().attemptDir + ": was kept, because its commit may still go on");
         } else if (dest != null) {
-            endAhead();
-            JobAbort.run(job(), JobRequest.forAbort(job(), mode), context.getConfiguration());
+            if (tasksAhead != null) {
+                tasksAhead.end();
+            }
+            JobAbort.run(JobRequest.forAbort(job(), mode), context.getConfiguration());
         }
     }
 
@@ -304,48 +301,24 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
         }
     }
 
-    private JobCommitHandler requireHandler(JobContext context) throws IOException {
-        JobCommitHandler handler = Bridge.handlerFor(context.getConfiguration());
-        if (handler == null) {
-            throw new IOException("ray_committer: the write to " + dest + " uses "
-                    + RayCommitProtocol.class.getName() + ", but " + CommitHandlers.nobody()
-                    + ", or set " + SettingNames.COMMIT + "=" + PASSIVE
-                    + " to use Spark's own committer");
-        }
-        return handler;
-    }
-
     private static String requireStamp(JsonNode answer) throws IOException {
-        JsonNode given = answer.get("stamp");
-        if (given == null || given.asText().isEmpty()) {
+        String given = answer.path("stamp").asText();
+        if (given.isEmpty()) {
             throw new IOException("ray_committer: the commit handler has set up the job, but its"
                     + " answer with the stamp of the job was lost or has another version; run the"
                     + " write again");
         }
-        return given.asText();
+        return given;
     }
 
-    private void requireSharedStore(JobContext context) throws IOException {
-        JobState state = job().state(fileSystem(context));
-        if (state == null || !state.isOf(stamp)) {
-            throw new IOException("ray_committer: the handler set up the job, but Hadoop's"
-                    + " file system does not see it in " + job().attemptDir()
-                    + "; check that both use the same store and credentials");
-        }
-    }
-
-    /**
-     * Aborts the leftovers of a failed set-up, because Spark does not.
-     *
-     * <p>If the set-up did nothing, the handler is not asked again.
-     */
+    /** Spark does not abort such a job. If the set-up did nothing, the handler is not asked again. */
     private void abortFailedSetup(JobContext context) {
         try {
-            if (stamp != null || fileSystem(context).exists(job().attemptDir())) {
+            if (stamp != null || fileSystem(context).exists(job().attemptDir)) {
                 abortJob(context);
             }
         } catch (IOException e) {
-            LOG.warn(job().attemptDir() + ": cannot find out whether the failed set-up left anything;"
+            LOG.warn(job().attemptDir + ": cannot find out whether the failed set-up left anything;"
                     + " if it did, abort the job with: " + job().command("abort"), e);
         }
     }
@@ -358,7 +331,7 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
                     + " so the write to " + dest + " is not committed; keep it installed until the"
                     + " write returns, and run the write again");
         }
-        endAhead();
+        tasksAhead.end();
         List<TaskCommit> tasks = new ArrayList<>();
         while (messages.hasNext()) {
             tasks.add(TaskCommit.from(messages.next()));
@@ -368,23 +341,8 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
         JobRequest request = request().withTasks(tasks).markingSuccess(markSuccess);
         if (runId == null) {
             commit(handler, request, context);
-            return;
-        }
-        request.withKnownJobs(session.begin(dest, runId));
-        try {
-            JsonNode answer = commit(handler, request, context);
-            session.remember(dest, runId, jobId);
-            if (answer.get("committedBy") != null) {
-                session.remember(dest, runId, answer.get("committedBy").asText());
-            }
-        } finally {
-            session.end(dest, runId);
-        }
-    }
-
-    private void endAhead() {
-        if (tasksAhead != null) {
-            tasksAhead.end();
+        } else {
+            session.commit(runId, request, () -> commit(handler, request, context));
         }
     }
 
@@ -393,7 +351,8 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
         String outcome = "failed";
         CommitInUi.begin(job());
         try {
-            JsonNode answer = call(handler::commitJob, request, context);
+            JsonNode answer =
+                    HandlerCall.run(handler::commitJob, request, context.getConfiguration());
             outcome = mode.equals(DEFERRED) ? "recorded" : "committed";
             return answer;
         } catch (CommitStateUnknownException e) {
@@ -404,15 +363,8 @@ public class RayCommitProtocol extends HadoopMapReduceCommitProtocol {
         }
     }
 
-    private JsonNode call(HandlerCall.Method handlerMethod, JobRequest request, JobContext context)
-            throws IOException {
-        return HandlerCall.run(handlerMethod, request.text(), job(), context.getConfiguration());
-    }
-
     private JobRequest request() {
-        List<String> replaced = new ArrayList<>();
-        replacePaths.forEach(old -> replaced.add(old.toUri().toString()));
-        return new JobRequest(job(), mode, dynamicPartitionOverwrite, replaced)
+        return new JobRequest(job(), mode, dynamicPartitionOverwrite, replacePaths)
                 .in(session.name, batch);
     }
 

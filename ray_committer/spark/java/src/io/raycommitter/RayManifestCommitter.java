@@ -24,7 +24,7 @@ public final class RayManifestCommitter extends FileOutputCommitter {
     private final TreeSet<String> absoluteRoots = new TreeSet<>();
     private final TreeSet<String> partitionPaths = new TreeSet<>();
     private long setupMillis;
-    private boolean hasTriedToSave;
+    private TaskManifestWriter writer;
     private TaskCommit committed;
 
     RayManifestCommitter(JobDirectory job, String stamp, TaskAttemptContext context)
@@ -34,7 +34,7 @@ public final class RayManifestCommitter extends FileOutputCommitter {
         this.stamp = stamp;
         FileSystem fs = fileSystem(context);
         TaskAttemptID attempt = context.getTaskAttemptID();
-        this.output = TaskUploads.areNeeded(job.dest())
+        this.output = TaskUploads.areNeeded(job.dest)
                 ? new TaskUploads(fs, job, attempt.toString())
                 : new TaskFiles(fs, job, attempt);
     }
@@ -59,25 +59,9 @@ public final class RayManifestCommitter extends FileOutputCommitter {
         return committed;
     }
 
-    /** Returns null while the parent's constructor runs, so that the constructor does no I/O. */
-    @Override
-    public Path getOutputPath() {
-        return job == null ? null : job.dest();
-    }
-
     @Override
     public Path getWorkPath() {
         return output.workPath();
-    }
-
-    @Override
-    public Path getJobAttemptPath(JobContext context) {
-        return job.attemptDir();
-    }
-
-    @Override
-    public Path getTaskAttemptPath(TaskAttemptContext context) {
-        return job.taskAttemptDir(context.getTaskAttemptID().toString());
     }
 
     /** Does nothing: the driver's commit handler has set up the job. */
@@ -86,12 +70,12 @@ public final class RayManifestCommitter extends FileOutputCommitter {
 
     @Override
     public void commitJob(JobContext context) throws IOException {
-        throw new IOException("ray_committer: only RayCommitProtocol commits job " + job.jobId());
+        throw new IOException("ray_committer: only RayCommitProtocol commits job " + job.jobId);
     }
 
     @Override
     public void abortJob(JobContext context, JobStatus.State state) throws IOException {
-        throw new IOException("ray_committer: only RayCommitProtocol aborts job " + job.jobId());
+        throw new IOException("ray_committer: only RayCommitProtocol aborts job " + job.jobId);
     }
 
     /** Makes no directory: what is begun is known, and is there or missing at the commit. */
@@ -99,7 +83,7 @@ public final class RayManifestCommitter extends FileOutputCommitter {
     public void setupTask(TaskAttemptContext context) throws IOException {
         long began = System.nanoTime();
         job.requireOpen(fileSystem(context), stamp);
-        output.requireStore();
+        TaskUploads.requireMagic(fileSystem(context), job.dest);
         setupMillis = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - began);
     }
 
@@ -111,13 +95,9 @@ public final class RayManifestCommitter extends FileOutputCommitter {
 
     @Override
     public void commitTask(TaskAttemptContext context) throws IOException {
-        TaskManifestWriter writer = new TaskManifestWriter(
+        writer = new TaskManifestWriter(
                 fileSystem(context), job, stamp, context.getTaskAttemptID(), setupMillis);
-        try {
-            committed = TaskCommit.of(output.save(writer), partitionPaths, absoluteRoots);
-        } finally {
-            hasTriedToSave = writer.hasTried();
-        }
+        committed = output.save(writer).with(partitionPaths, absoluteRoots);
     }
 
     /** Removes the attempt's files, but no manifest: it may be another attempt's. Idempotent. */
@@ -134,7 +114,7 @@ public final class RayManifestCommitter extends FileOutputCommitter {
     }
 
     private void abortTask(FileSystem fs) throws IOException {
-        if (hasTriedToSave && job.state(fs) != null) {
+        if (writer != null && writer.hasTried() && job.state(fs) != null) {
             return; // A commit of the job may need the files.
         }
         output.abort();
@@ -144,22 +124,7 @@ public final class RayManifestCommitter extends FileOutputCommitter {
         }
     }
 
-    @Override
-    public boolean isRecoverySupported() {
-        return false;
-    }
-
-    @Override
-    public boolean isCommitJobRepeatable(JobContext context) {
-        return false;
-    }
-
-    @Override
-    public void recoverTask(TaskAttemptContext context) throws IOException {
-        throw new IOException("ray_committer: a task cannot be recovered; run it again");
-    }
-
     private FileSystem fileSystem(JobContext context) throws IOException {
-        return job.dest().getFileSystem(context.getConfiguration());
+        return job.dest.getFileSystem(context.getConfiguration());
     }
 }

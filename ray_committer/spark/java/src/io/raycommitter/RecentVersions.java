@@ -28,7 +28,7 @@ final class RecentVersions {
     }
 
     private static TableFiles readFrom(TableLog log, TableFiles base, Long version) throws IOException {
-        long head = log.head(base == null ? 0 : base.version);
+        long head = log.files.head(base == null ? 0 : base.version);
         if (version != null && version > head) {
             throw new IOException(log.path() + ": has no version " + version + ", the last one is " + head);
         }

@@ -1,12 +1,13 @@
 package io.raycommitter;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import java.io.IOException;
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.SparkContext;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.slf4j.Logger;
@@ -29,8 +30,8 @@ final class SessionRuns {
 
     final String name;
     private final String batch;
-    private final Map<String, Set<String>> committed = new HashMap<>();
-    private final Set<String> atWork = new HashSet<>();
+    private final Map<String, Set<String>> committed = new ConcurrentHashMap<>();
+    private final Set<String> atWork = ConcurrentHashMap.newKeySet();
 
     private SessionRuns(String name, String batch) {
         this.name = name;
@@ -60,25 +61,26 @@ final class SessionRuns {
         return query == null || batch == null ? "" : "query=" + query + " batch=" + batch;
     }
 
-    /** Returns the jobs that are committed under a run id; fails while another one is being committed. */
-    synchronized Set<String> begin(String dest, String runId) throws IOException {
-        if (!atWork.add(key(dest, runId))) {
-            throw new IOException("ray_committer: " + dest + ": another write of this session is being"
-                    + " committed under run id " + runId + "; give each write a run id of its own");
+    /** Commits a job under a run id, whose request also names those that are committed under it. */
+    void commit(String runId, JobRequest request, SideBySide.Request<JsonNode> commit)
+            throws IOException {
+        String key = runId + "\n" + request.job.dest;
+        if (!atWork.add(key)) {
+            throw new IOException("ray_committer: " + request.job.dest + ": another write of this"
+                    + " session is being committed under run id " + runId
+                    + "; give each write a run id of its own");
         }
-        return new TreeSet<>(committed.getOrDefault(key(dest, runId), new TreeSet<>()));
-    }
-
-    synchronized void remember(String dest, String runId, String jobId) {
-        committed.computeIfAbsent(key(dest, runId), ignored -> new TreeSet<>()).add(jobId);
-    }
-
-    synchronized void end(String dest, String runId) {
-        atWork.remove(key(dest, runId));
-    }
-
-    private static String key(String dest, String runId) {
-        return runId + "\n" + dest;
+        try {
+            Set<String> jobs = committed.computeIfAbsent(key, ignored -> new TreeSet<>());
+            request.withKnownJobs(jobs);
+            JsonNode other = commit.make().get("committedBy");
+            jobs.add(request.job.jobId);
+            if (other != null) {
+                jobs.add(other.asText());
+            }
+        } finally {
+            atWork.remove(key);
+        }
     }
 
     private static String property(String key) {

@@ -11,7 +11,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 
-/** Makes requests of one task to its store, several at once. */
+/** Makes requests to a store, several at once. */
 final class SideBySide {
     private static final int THREADS = 16;
 
@@ -40,7 +40,7 @@ final class SideBySide {
             return answers;
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
-            throw new InterruptedIOException("interrupted during requests for the files of a task");
+            throw new InterruptedIOException("interrupted during requests to a store");
         } catch (ExecutionException e) {
             if (e.getCause() instanceof IOException) {
                 throw (IOException) e.getCause();
@@ -51,7 +51,7 @@ final class SideBySide {
         }
     }
 
-    private static Thread daemon(Runnable task, String name) {
+    static Thread daemon(Runnable task, String name) {
         Thread thread = new Thread(task, name);
         thread.setDaemon(true);
         return thread;

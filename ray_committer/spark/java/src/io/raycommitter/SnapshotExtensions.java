@@ -32,7 +32,7 @@ public final class SnapshotExtensions extends AbstractFunction1<SparkSessionExte
             Function1<LogicalPlan, BoxedUnit> check = plan -> checkAnalyzed(session, plan);
             return check;
         });
-        extensions.injectColumnar(session -> new BeforeRun(session));
+        extensions.injectColumnar(SnapshotExtensions::beforeRun);
         return BoxedUnit.UNIT;
     }
 
@@ -51,17 +51,13 @@ public final class SnapshotExtensions extends AbstractFunction1<SparkSessionExte
      * Checks a physical plan: tables of a catalog are listed after the analysis, and others can have been
      * listed again. Of the rules that extensions can add, only those for columnar data run so late.
      */
-    private static final class BeforeRun extends ColumnarRule {
-        private final SparkSession session;
-
-        BeforeRun(SparkSession session) {
-            this.session = session;
-        }
-
-        @Override
-        public Rule<SparkPlan> preColumnarTransitions() {
-            return new CheckScans(session);
-        }
+    private static ColumnarRule beforeRun(SparkSession session) {
+        return new ColumnarRule() {
+            @Override
+            public Rule<SparkPlan> preColumnarTransitions() {
+                return new CheckScans(session);
+            }
+        };
     }
 
     private static final class CheckScans extends Rule<SparkPlan> {

@@ -21,36 +21,20 @@ final class StagedDirectory {
     private static final int PAGE = 1000;
 
     private final FileSystem fs;
-    private final Path source;
-    private final Path target;
+    final Path source;
+    /** The directory that the job's commit moves the files to. */
+    final Path target;
     private final Pattern token;
-    private final Set<String> begun = new TreeSet<>();
-    private final List<FileStatus> found = Collections.synchronizedList(new ArrayList<>());
+    /** The names of the files that the task has begun. */
+    final Set<String> begun = new TreeSet<>();
+    /** What the looks have found. */
+    final List<FileStatus> found = Collections.synchronizedList(new ArrayList<>());
 
     StagedDirectory(FileSystem fs, Path source, Path target, Pattern token) {
         this.fs = fs;
         this.source = source;
         this.target = target;
         this.token = token;
-    }
-
-    Path source() {
-        return source;
-    }
-
-    /** Returns the directory that the job's commit moves the files to. */
-    Path target() {
-        return target;
-    }
-
-    /** Returns the names of the files that the task has begun. */
-    Set<String> begun() {
-        return begun;
-    }
-
-    /** Returns what the looks have found. */
-    List<FileStatus> found() {
-        return found;
     }
 
     /** Finds all files of the attempt by one request, or returns false: then each needs one of its own. */

@@ -38,7 +38,7 @@ final class TableLog {
     private final FileSystem fs;
     private final Path directory;
     private final String tableId;
-    private final LogFiles files = new LogFiles(this);
+    final LogFiles files = new LogFiles(this);
 
     private TableLog(FileSystem fs, Path directory, String tableId) {
         this.fs = fs;
@@ -84,16 +84,6 @@ final class TableLog {
     /** Identifies the table: one that is made again at the same place has another id. */
     String key() {
         return directory + " " + tableId;
-    }
-
-    /** Returns the last version of the log; {@code known} is a version that was seen before, or 0. */
-    long head(long known) throws IOException {
-        return files.head(known);
-    }
-
-    /** Reads the entries after a version, up to another one, in order. */
-    List<JsonNode> entries(long since, long until) throws IOException {
-        return files.entries(since, until);
     }
 
     FileSystem fileSystem() {

@@ -51,7 +51,7 @@ final class TableReplay {
     static TableFiles follow(TableLog log, TableFiles base, long version) throws IOException {
         TableReplay replay = new TableReplay(log, base);
         long at = base.version;
-        for (JsonNode entry : log.entries(base.version, version)) {
+        for (JsonNode entry : log.files.entries(base.version, version)) {
             replay.add(++at, entry);
         }
         return replay.files(version);

@@ -3,9 +3,7 @@ package io.raycommitter;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
-import java.util.Arrays;
 import java.util.Collection;
-import java.util.List;
 import org.apache.spark.internal.io.FileCommitProtocol.TaskCommitMessage;
 
 /**
@@ -20,8 +18,17 @@ final class TaskCommit {
     private static final int MANIFEST_PARTS = 6;
 
     private final String[] manifest;
-    private final String[] partitionPaths;
-    private final String[] absoluteRoots;
+    final String[] partitionPaths;
+    final String[] absoluteRoots;
+
+    /** Takes a saved manifest, so that the driver commits exactly its bytes; no text if it is not small. */
+    TaskCommit(String name, int size, String sha256, String taskAttemptId, int files, String text) {
+        this.manifest = new String[] {
+            name, Integer.toString(size), sha256, taskAttemptId, Integer.toString(files), text
+        };
+        this.partitionPaths = new String[0];
+        this.absoluteRoots = new String[0];
+    }
 
     private TaskCommit(String[] manifest, String[] partitionPaths, String[] absoluteRoots) {
         this.manifest = manifest;
@@ -29,18 +36,12 @@ final class TaskCommit {
         this.absoluteRoots = absoluteRoots;
     }
 
-    static TaskCommit of(
-            SavedManifest saved, Collection<String> partitionPaths, Collection<String> roots) {
-        String[] manifest = {
-            saved.name,
-            Long.toString(saved.size),
-            saved.sha256,
-            saved.taskAttemptId,
-            Integer.toString(saved.files),
-            saved.text
-        };
+    /** Returns the same with the places that the task wrote to. */
+    TaskCommit with(Collection<String> partitionPaths, Collection<String> absoluteRoots) {
         return new TaskCommit(
-                manifest, partitionPaths.toArray(new String[0]), roots.toArray(new String[0]));
+                manifest,
+                partitionPaths.toArray(new String[0]),
+                absoluteRoots.toArray(new String[0]));
     }
 
     static TaskCommit from(TaskCommitMessage message) throws IOException {
@@ -57,14 +58,6 @@ final class TaskCommit {
 
     TaskCommitMessage toMessage() {
         return new TaskCommitMessage(new String[][] {manifest, partitionPaths, absoluteRoots});
-    }
-
-    List<String> partitionPaths() {
-        return Arrays.asList(partitionPaths);
-    }
-
-    List<String> absoluteRoots() {
-        return Arrays.asList(absoluteRoots);
     }
 
     int files() {

@@ -62,19 +62,16 @@ final class TaskFiles implements TaskOutput {
     }
 
     @Override
-    public void requireStore() {}
-
-    @Override
     public Path newFile(Path directory, String name) {
         Path source =
-                TaskScan.join(job.tasks(), Staging.directoryOf(directory, job.dest(), attempt));
+                TaskScan.join(job.tasks(), Staging.directoryOf(directory, job.dest, attempt));
         StagedDirectory place = staged.get(source);
         if (place == null && staged.size() < mostDirectories && isWritable(source)) {
             place = new StagedDirectory(fs, source, directory, token);
             staged.put(source, place);
         }
         // The files of two partitions in one directory can have one name, which the commit refuses.
-        return place != null && place.begun().add(name)
+        return place != null && place.begun.add(name)
                 ? TaskScan.join(source, name)
                 : number(TaskScan.join(directory, name));
     }
@@ -102,9 +99,9 @@ final class TaskFiles implements TaskOutput {
      * file that was begun must be there; that there is no directory shows nothing.
      */
     @Override
-    public SavedManifest save(TaskManifestWriter writer) throws IOException {
+    public TaskCommit save(TaskManifestWriter writer) throws IOException {
         List<FileStatus> own = findAll();
-        TaskScan scan = new TaskScan(fs, job.dest());
+        TaskScan scan = new TaskScan(fs, job.dest);
         TreeSet<String> missing = new TreeSet<>();
         addOwn(own, scan, missing);
         for (StagedDirectory place : staged.values()) {
@@ -128,7 +125,7 @@ final class TaskFiles implements TaskOutput {
         requests.clear();
         for (StagedDirectory place : staged.values()) {
             if (!areFound.next()) {
-                place.begun().forEach(name -> requests.add(() -> place.find(name)));
+                place.begun.forEach(name -> requests.add(() -> place.find(name)));
             }
         }
         SideBySide.all(requests);
@@ -146,7 +143,7 @@ final class TaskFiles implements TaskOutput {
             String number = numberOf(name);
             Path target = targets.containsKey(number)
                     ? TaskScan.join(targets.get(number), name.substring(number.length() + 1))
-                    : TaskScan.join(job.dest(), name);
+                    : TaskScan.join(job.dest, name);
             if (scan.add(status, name, target, numbered.containsKey(name))) {
                 begun.remove(name);
             }
@@ -157,17 +154,17 @@ final class TaskFiles implements TaskOutput {
 
     private void add(StagedDirectory place, TaskScan scan, TreeSet<String> missing)
             throws IOException {
-        TreeSet<String> begun = new TreeSet<>(place.begun());
-        for (FileStatus status : place.found()) {
+        TreeSet<String> begun = new TreeSet<>(place.begun);
+        for (FileStatus status : place.found) {
             String name = status.getPath().getName();
-            Path target = TaskScan.join(place.target(), name);
+            Path target = TaskScan.join(place.target, name);
             FileStatus file = status.isDirectory() ? moveToOwn(status, target) : status;
-            if (scan.add(file, name, target, place.begun().contains(name))) {
+            if (scan.add(file, name, target, place.begun.contains(name))) {
                 begun.remove(name);
             }
         }
-        begun.forEach(name -> missing.add(TaskScan.join(place.source(), name).toString()));
-        scan.addTarget(place.target());
+        begun.forEach(name -> missing.add(TaskScan.join(place.source, name).toString()));
+        scan.addTarget(place.target);
     }
 
     /** Moves a directory that a format has made in the place of a file: only files are shared. */
@@ -189,8 +186,8 @@ final class TaskFiles implements TaskOutput {
     public void abort() throws IOException {
         List<SideBySide.Request<Boolean>> requests = new ArrayList<>();
         for (StagedDirectory place : staged.values()) {
-            for (String name : place.begun()) {
-                Path path = TaskScan.join(place.source(), name);
+            for (String name : place.begun) {
+                Path path = TaskScan.join(place.source, name);
                 requests.add(() -> fs.delete(path, true));
             }
         }

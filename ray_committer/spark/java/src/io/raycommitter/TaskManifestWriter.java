@@ -6,7 +6,6 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
-import java.io.InterruptedIOException;
 import java.io.OutputStream;
 import java.math.BigInteger;
 import java.nio.charset.StandardCharsets;
@@ -61,19 +60,19 @@ final class TaskManifestWriter {
         return hasTried;
     }
 
-    SavedManifest save(TaskScan scan) throws IOException {
-        byte[] bytes = manifestOf(scan.files(), scan.directories(), scan.passedOver());
-        return save(bytes, scan.files().size(), this::saveByRename);
+    TaskCommit save(TaskScan scan) throws IOException {
+        byte[] bytes = manifestOf(scan.files, scan.directories, scan.passedOver);
+        return save(bytes, scan.files.size(), this::saveByRename);
     }
 
     /** Saves the manifest of uploads, after a copy; then they are described by these alone. */
-    SavedManifest save(TaskUploads uploads) throws IOException {
+    TaskCommit save(TaskUploads uploads) throws IOException {
         ArrayNode files = uploads.entries();
         byte[] bytes = manifestOf(
                 files, JsonNodeFactory.instance.arrayNode(), Collections.emptyList());
         Path copy = new Path(
                 job.taskAttemptDir(taskAttemptId), COPY_PREFIX + sha256(bytes).substring(0, COPY_DIGITS));
-        SavedManifest saved = save(bytes, files.size(), (data, target) -> {
+        TaskCommit saved = save(bytes, files.size(), (data, target) -> {
             try (OutputStream out = fs.create(copy, true)) { // there is no directory yet
                 out.write(data);
             }
@@ -83,12 +82,12 @@ final class TaskManifestWriter {
         return saved;
     }
 
-    private SavedManifest save(byte[] bytes, int files, Save once) throws IOException {
+    private TaskCommit save(byte[] bytes, int files, Save once) throws IOException {
         Path target = new Path(job.manifests(), taskId + "-manifest.json");
         saveWithRetries(bytes, target, once);
         boolean isSmall = bytes.length <= TEXT_BYTES && files <= TEXT_FILES;
         String text = isSmall ? new String(bytes, StandardCharsets.UTF_8) : null;
-        return new SavedManifest(
+        return new TaskCommit(
                 target.getName(), bytes.length, sha256(bytes), taskAttemptId, files, text);
     }
 
@@ -97,7 +96,7 @@ final class TaskManifestWriter {
         ObjectNode manifest = JsonNodeFactory.instance.objectNode()
                 .put("type", TYPE)
                 .put("version", 1)
-                .put("jobId", job.jobId())
+                .put("jobId", job.jobId)
                 .put("jobAttemptNumber", JobDirectory.ATTEMPT)
                 .put("taskID", taskId)
                 .put("taskAttemptID", taskAttemptId)
@@ -160,7 +159,7 @@ final class TaskManifestWriter {
                             target + ": cannot save the manifest, tried " + TRIES + " times: " + e,
                             e);
                 }
-                pause(attempt * PAUSE_MILLIS);
+                JobState.pause(attempt * PAUSE_MILLIS);
             }
         }
     }
@@ -183,15 +182,6 @@ final class TaskManifestWriter {
         }
     }
 
-    static void pause(long millis) throws InterruptedIOException {
-        try {
-            Thread.sleep(millis);
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-            throw new InterruptedIOException("interrupted while saving a manifest");
-        }
-    }
-
     static String sha256(String text) {
         return sha256(text.getBytes(StandardCharsets.UTF_8));
     }
@@ -202,10 +192,14 @@ final class TaskManifestWriter {
 
     /** Returns the digest of bytes by an algorithm that every Java platform has. */
     static String hexDigest(String algorithm, byte[] bytes) {
+        byte[] digest = digester(algorithm).digest(bytes);
+        BigInteger number = new BigInteger(1, digest);
+        return String.format(Locale.ROOT, "%0" + 2 * digest.length + "x", number);
+    }
+
+    static MessageDigest digester(String algorithm) {
         try {
-            byte[] digest = MessageDigest.getInstance(algorithm).digest(bytes);
-            BigInteger number = new BigInteger(1, digest);
-            return String.format(Locale.ROOT, "%0" + 2 * digest.length + "x", number);
+            return MessageDigest.getInstance(algorithm);
         } catch (NoSuchAlgorithmException e) {
             throw new IllegalStateException(e);
         }

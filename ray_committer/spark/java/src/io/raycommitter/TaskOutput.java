@@ -8,14 +8,11 @@ interface TaskOutput {
     /** Returns the directory for files that a format names itself. */
     Path workPath();
 
-    /** Refuses a file system on which the attempt could not write its files; makes none. */
-    void requireStore() throws IOException;
-
     /** Returns where to write a file that the job's commit makes visible in a directory. */
     Path newFile(Path directory, String name) throws IOException;
 
     /** Finds the files, and saves the manifest of them. */
-    SavedManifest save(TaskManifestWriter writer) throws IOException;
+    TaskCommit save(TaskManifestWriter writer) throws IOException;
 
     /** Removes the files of this attempt and nothing else. Idempotent. */
     void abort() throws IOException;

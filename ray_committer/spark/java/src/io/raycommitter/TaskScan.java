@@ -29,26 +29,14 @@ final class TaskScan {
     private final FileSystem fs;
     private final Path dest;
     private final Set<Path> targets = new HashSet<>();
-    private final List<String> passedOver = new ArrayList<>();
-    private final ArrayNode files = JsonNodeFactory.instance.arrayNode();
-    private final ArrayNode directories = JsonNodeFactory.instance.arrayNode();
+    final ArrayNode files = JsonNodeFactory.instance.arrayNode();
+    final ArrayNode directories = JsonNodeFactory.instance.arrayNode();
+    /** The names of what is there and no output. */
+    final List<String> passedOver = new ArrayList<>();
 
     TaskScan(FileSystem fs, Path dest) {
         this.fs = fs;
         this.dest = dest;
-    }
-
-    ArrayNode files() {
-        return files;
-    }
-
-    ArrayNode directories() {
-        return directories;
-    }
-
-    /** Returns the names of what is there and no output. */
-    List<String> passedOver() {
-        return passedOver;
     }
 
     /** Joins paths as text: the constructor that takes a parent refuses names with a colon. */

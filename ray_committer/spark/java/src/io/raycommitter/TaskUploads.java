@@ -4,11 +4,10 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import java.io.FileNotFoundException;
 import java.io.IOException;
-import java.io.UncheckedIOException;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.TreeSet;
-import java.util.stream.Collectors;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.LocatedFileStatus;
 import org.apache.hadoop.fs.MultipartUploader;
@@ -41,7 +40,7 @@ final class TaskUploads implements TaskOutput {
     TaskUploads(FileSystem fs, JobDirectory job, String taskAttemptId) {
         this.fs = fs;
         this.job = job;
-        this.jobDir = TaskScan.join(job.dest(), magicDirectory(fs, job.jobId()));
+        this.jobDir = TaskScan.join(job.dest, magicDirectory(fs, job.jobId));
         this.attemptDir = TaskScan.join(jobDir, "tasks/" + taskAttemptId);
         this.base = TaskScan.join(attemptDir, "__base");
     }
@@ -52,8 +51,11 @@ final class TaskUploads implements TaskOutput {
         return scheme != null && scheme.toLowerCase(Locale.ROOT).matches("s3[an]?");
     }
 
-    /** Refuses a client that would make the files of tasks visible, or could not write uploads. */
+    /** Refuses a client on S3 that would make the files of tasks visible, or could not write uploads. */
     static void requireMagic(FileSystem fs, Path dest) throws IOException {
+        if (!areNeeded(dest)) {
+            return;
+        }
         if (!fs.hasPathCapability(dest, CAPABILITY)) {
             throw new IOException("ray_committer: " + dest + ": the file system of this URL ("
                     + fs.getClass().getName() + ") does not write pending uploads there; write to"
@@ -73,13 +75,8 @@ final class TaskUploads implements TaskOutput {
     }
 
     @Override
-    public void requireStore() throws IOException {
-        requireMagic(fs, job.dest());
-    }
-
-    @Override
     public Path newFile(Path directory, String name) throws IOException {
-        String below = Staging.relative(directory, job.dest());
+        String below = Staging.relative(directory, job.dest);
         if (below == null) {
             throw new IOException("ray_committer: " + directory + ": is the location of a"
                     + " partition outside of its table, where no task can write uploads; write that"
@@ -91,7 +88,7 @@ final class TaskUploads implements TaskOutput {
     }
 
     @Override
-    public SavedManifest save(TaskManifestWriter writer) throws IOException {
+    public TaskCommit save(TaskManifestWriter writer) throws IOException {
         return writer.save(this);
     }
 
@@ -135,7 +132,7 @@ final class TaskUploads implements TaskOutput {
     /** Aborts the uploads, then deletes what described them. */
     @Override
     public void abort() throws IOException {
-        try (MultipartUploader uploader = fs.createMultipartUploader(job.dest()).build()) {
+        try (MultipartUploader uploader = fs.createMultipartUploader(job.dest).build()) {
             for (PendingUpload upload : read(list())) {
                 upload.abort(uploader);
             }
@@ -146,7 +143,7 @@ final class TaskUploads implements TaskOutput {
     @Override
     public void removeLeftovers() {
         JobDirectory.removeIfEmpty(fs, attemptDir.getParent());
-        for (Path path = jobDir; path.depth() > job.dest().depth(); path = path.getParent()) {
+        for (Path path = jobDir; path.depth() > job.dest.depth(); path = path.getParent()) {
             JobDirectory.removeIfEmpty(fs, path);
         }
     }
@@ -168,24 +165,14 @@ final class TaskUploads implements TaskOutput {
 
     /** Reads several at once: a task can have a file in each of many partitions. */
     private List<PendingUpload> read(TreeSet<String> names) throws IOException {
-        try {
-            return names.parallelStream()
-                    .filter(TaskUploads::isPending)
-                    .map(this::read)
-                    .collect(Collectors.toList());
-        } catch (UncheckedIOException e) {
-            throw e.getCause();
-        }
+        List<SideBySide.Request<PendingUpload>> requests = new ArrayList<>();
+        names.stream().filter(TaskUploads::isPending).forEach(name -> requests.add(() -> read(name)));
+        return SideBySide.all(requests);
     }
 
-    private PendingUpload read(String name) {
+    private PendingUpload read(String name) throws IOException {
         String file = name.substring(0, name.length() - PendingUpload.SUFFIX.length());
-        try {
-            return PendingUpload.read(
-                    fs, TaskScan.join(base, name), TaskScan.join(job.dest(), file));
-        } catch (IOException e) {
-            throw new UncheckedIOException(e);
-        }
+        return PendingUpload.read(fs, TaskScan.join(base, name), TaskScan.join(job.dest, file));
     }
 
     private static boolean isPending(String name) {

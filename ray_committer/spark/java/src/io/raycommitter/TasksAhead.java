@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
 import org.apache.hadoop.conf.Configuration;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -29,16 +30,11 @@ final class TasksAhead {
     /** One thread for all jobs: Py4J keeps a connection for each thread that ever called Python. */
     private static final ScheduledExecutorService ASKING =
             Executors.newSingleThreadScheduledExecutor(
-                    task -> {
-                        Thread thread = new Thread(task, "ray-committer ahead");
-                        thread.setDaemon(true);
-                        return thread;
-                    });
+                    task -> SideBySide.daemon(task, "ray-committer ahead"));
 
     private final JobCommitHandler handler;
-    private final JobDirectory job;
     private final Configuration configuration;
-    private final JobRequest.Maker request;
+    private final Supplier<JobRequest> request;
     private final Object calling = new Object();
     private final List<TaskCommit> waiting = new ArrayList<>();
     private long textKept;
@@ -48,12 +44,10 @@ final class TasksAhead {
     /** Takes what makes requests of the job, and the answer to its set-up. */
     TasksAhead(
             JobCommitHandler handler,
-            JobDirectory job,
             Configuration configuration,
-            JobRequest.Maker request,
+            Supplier<JobRequest> request,
             JsonNode answer) {
         this.handler = handler;
-        this.job = job;
         this.configuration = configuration;
         this.request = request;
         JsonNode files = answer.get("workersFrom");
@@ -88,7 +82,7 @@ final class TasksAhead {
 
     private void startWorkers() {
         try {
-            handler.startWorkers(request.make().text());
+            handler.startWorkers(request.get().text());
         } catch (IOException | RuntimeException e) {
             LOG.info("workers were not started ahead; the commit goes on without them: " + e);
         }
@@ -101,8 +95,7 @@ final class TasksAhead {
                 return;
             }
             try {
-                String text = request.make().withTasks(batch).text();
-                HandlerCall.run(handler::loadTasks, text, job, configuration);
+                HandlerCall.run(handler::loadTasks, request.get().withTasks(batch), configuration);
                 forget(batch);
             } catch (IOException | RuntimeException e) {
                 LOG.debug("tasks were not loaded ahead; the commit loads them", e);

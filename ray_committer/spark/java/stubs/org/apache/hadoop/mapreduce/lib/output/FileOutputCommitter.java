@@ -11,13 +11,7 @@ import org.apache.hadoop.mapreduce.TaskAttemptContext;
 public class FileOutputCommitter extends OutputCommitter {
     public FileOutputCommitter(Path outputPath, TaskAttemptContext context) throws IOException {}
 
-    public native Path getOutputPath();
-
     public native Path getWorkPath() throws IOException;
-
-    public native Path getJobAttemptPath(JobContext context);
-
-    public native Path getTaskAttemptPath(TaskAttemptContext context);
 
     public native void setupJob(JobContext context) throws IOException;
 
@@ -32,10 +26,4 @@ public class FileOutputCommitter extends OutputCommitter {
     public native void commitTask(TaskAttemptContext context) throws IOException;
 
     public native void abortTask(TaskAttemptContext context) throws IOException;
-
-    public native boolean isRecoverySupported();
-
-    public native boolean isCommitJobRepeatable(JobContext context) throws IOException;
-
-    public native void recoverTask(TaskAttemptContext context) throws IOException;
 }
