@@ -71,6 +71,11 @@ def resolve_command(store: StoreOperations, destination: str, claim: TableClaim)
     return shlex.join(["ray-committer", *words, *attempt])
 
 
+def vacuum_command(store: StoreOperations, destination: str) -> str:
+    """The command that removes what dead jobs have left."""
+    return shlex.join(["ray-committer", "vacuum", shown_url(store.spec, destination)])
+
+
 def export_command(store: StoreOperations, destination: str) -> str:
     """The command that exports a table as a Delta table."""
     return shlex.join(["ray-committer", "table", "export-delta", shown_url(store.spec, destination)])

@@ -8,13 +8,17 @@ or ``vacuum``, finishes a clean-up that was interrupted. Source: Hadoop CleanupJ
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 
 from ray_committer.errors import RayCommitterError, failed_request, mark, why
-from ray_committer.job_files.job_state import Seen, delete_state
+from ray_committer.job_files.commands import commit_command, vacuum_command
+from ray_committer.job_files.job_state import Seen, delete_state, read_state
 from ray_committer.job_files.job_tree import JobTree, list_tree
 from ray_committer.job_files.listing import task_directories
+from ray_committer.job_files.others import is_gone_committed
 from ray_committer.job_files.spark_uploads import end_spark_uploads
+from ray_committer.job_files.success import is_noted
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.stages.adopt_job import remove_left
@@ -52,7 +56,9 @@ def cleanup_job(
             remove_husk(store, context.job)
         remove_empty_parents(context, is_moved=gone not in (None, context.job))
     except (OSError, RayCommitterError) as e:
-        _note_failure(context, context.job.directory, e)
+        table = committed.state.table
+        command = commit_command(context.store, context.job) if table else _finishing_command(context)
+        _note_failure(context, context.job.directory, e, command)
         return False
     return True
 
@@ -65,7 +71,7 @@ def end_other_attempts(context: JobContext) -> bool:
     try:
         abort_other_attempts(context.store, context.job)
     except (OSError, RayCommitterError) as e:
-        _note_failure(context, context.job.directory, e)
+        _note_failure(context, context.job.directory, e, commit_command(context.store, context.job))
         return False
     return True
 
@@ -95,7 +101,7 @@ def finish_cleanup(context: JobContext) -> None:
         sweep_all_gone(context.store, context.job)
         remove_empty_parents(context)
     except (OSError, RayCommitterError) as e:
-        _note_failure(context, context.job.temporary, e)
+        _note_failure(context, context.job.temporary, e, commit_command(context.store, context.job))
 
 
 def _remove_adopted(context: JobContext) -> None:
@@ -104,10 +110,22 @@ def _remove_adopted(context: JobContext) -> None:
         remove_left(context.store, context.job, is_committed=True)
 
 
-def _note_failure(context: JobContext, path: str, error: Exception) -> None:
+def _finishing_command(context: JobContext) -> str:
+    """The command that removes what is left. A commit finds the job as long as something shows that it
+    is committed: its state, the log of its table, ``_SUCCESS``, or what was taken away. Nothing else is
+    left then but remains that only `vacuum` removes, by their age."""
+    store, job = context.store, context.job
+    is_known = True
+    with suppress(OSError, RayCommitterError):
+        looks = (read_state, is_noted, is_gone_committed)
+        is_known = any(look(store, job) for look in looks)
+    return commit_command(store, job) if is_known else vacuum_command(store, job.destination)
+
+
+def _note_failure(context: JobContext, path: str, error: Exception, command: str) -> None:
     context.notice(
-        f"{mark(path)}: the job is committed but was not cleaned up ({why(error)}); to clean up, run "
-        "the same command or ray-committer vacuum"
+        f"{mark(path)}: the job is committed but was not cleaned up ({why(error)}); clean up with: "
+        f"{command}"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ray_committer.cli.errors import exit_code
 from ray_committer.executors.choose import CONNECTED, reachable_ray
+from ray_committer.job_files.commands import commit_command, vacuum_command
 from ray_committer.job_files.success import success_if_told
 from ray_committer.jobs.remains import at_work
 from ray_committer.protocol.state import new_nonce
@@ -58,6 +59,11 @@ def who_slept_deletes_what_a_later_job_of_the_id_wrote() -> Swaps:
 def a_sweep_deletes_what_has_not_ended() -> Swaps:
     """A job that was taken away by mistake is lost."""
     yield sweep_gone, lambda store, gone: store.delete_directory(gone.directory)
+
+
+def vacuum_is_to_clean_up_a_committed_job() -> Swaps:
+    """People run a command that keeps the job, since its commit has begun."""
+    yield commit_command, lambda store, job, allowed_roots=(): vacuum_command(store, job.destination)
 
 
 def clean_up_deletes_the_directory_of_all_jobs() -> Swaps:
