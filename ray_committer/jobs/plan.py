@@ -143,8 +143,9 @@ def _plan_rest(job: OpenJob, current: Seen, record: CommitRecord, first: int) ->
     context = job.context
     refuse_aborted(context, current.phase)
     refuse_foreign_paths(context, record, (*job.replaced_roots, *job.allowed_roots))
-    loaded = _load(job, current, record)
-    pending = pending_marks(context.store, (context.job.destination, *record.allowed_roots))
+    roots = (context.job.destination, *record.allowed_roots)
+    loaded = load_with_coordinator(context, partial(load_packs, context, record, roots))
+    pending = pending_marks(context.store, roots)
     work = partial(_rest_of, pending=pending, limit=first)
     parts = ranges(context.executor, loaded.packs)
     rests = sorted(context.executor.run(work, parts), key=attrgetter("place"))
@@ -186,8 +187,13 @@ def _plan_renames(job: OpenJob, current: Seen | None, first: int) -> JobPlan:
     context = job.context
     if current is not None:
         refuse_aborted(context, current.phase)
+    stamp, where = (
+        current.state.stamp if current else UNSTAMPED,
+        (context.job.destination, *job.allowed_roots),
+    )
+    load = partial(load_manifests, context, where, stamp=stamp, changes_nothing=True)
     with listed_attempts(context, job.state.task_attempts) as attempts:
-        loaded = load_unchanged(context, partial(_load, job, current, None))
+        loaded = load_unchanged(context, partial(load_with_coordinator, context, load))
         loaded = bind_versions(context, loaded, saves=False)
     preflight(context, loaded)
     refuse_unsaved(context, loaded, *attempts)
@@ -200,7 +206,6 @@ def _plan_renames(job: OpenJob, current: Seen | None, first: int) -> JobPlan:
         loaded = replace(loaded, source_errors=errors)
         old = look_at_data(context, loaded, roots, allowed_roots=job.allowed_roots)
         unfinished = (*_unfinished(job, loaded, roots, old.destinations, turn.run_id), *unfinished)
-    stamp = current.state.stamp if current else UNSTAMPED
     logged = read_jobs_in_log(context.store, context.job.destination).of(context.job, stamp)
     removed = len(old.replaced)
     directories = context.executor.directories.plan()
@@ -219,18 +224,6 @@ def _plan_renames(job: OpenJob, current: Seen | None, first: int) -> JobPlan:
         claims=tuple(turn.partitions or (logged.partitions if logged else ())),
         claim=logged.claim if logged else None,
     )
-
-
-def _load(job: OpenJob, current: Seen | None, record: CommitRecord | None) -> LoadedManifests:
-    """Load the manifests, or the packs that a record names, as the commit would, and save nothing."""
-    context = job.context
-    if record is not None:
-        roots = (context.job.destination, *record.allowed_roots)
-        return load_with_coordinator(context, partial(load_packs, context, record, roots))
-    roots = (context.job.destination, *job.allowed_roots)
-    stamp = current.state.stamp if current else UNSTAMPED
-    look = partial(load_manifests, context, roots, stamp=stamp, changes_nothing=True)
-    return load_with_coordinator(context, look)
 
 
 def _turn(job: OpenJob, current: Seen | None, loaded: LoadedManifests) -> Turn:

@@ -7,7 +7,7 @@ written again with both: they are what freezes the job.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
@@ -18,6 +18,7 @@ from ray_committer.stages.checks.sources import sources_error
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import LoadedManifests, save_packs
 from ray_committer.stores.base import FileStatus, file_pages
+from ray_committer.work.batches import groups
 from ray_committer.work.packs import PackReader, PackWriter
 from ray_committer.work.sources import WrongSources, has_another_size, wrong_sources
 from ray_committer.work.worker import Worker
@@ -36,9 +37,9 @@ def bind_versions(
     reader = PackReader(context.store, context.job)
     writer = PackWriter(context.store, context.job, saves=saves)
     wrong: list[WrongSources] = []
-    groups = list(_groups(loaded.packs))
-    for packs in groups:
-        listed = _list(context, reader, packs if len(groups) > 1 else ())
+    parts = list(groups(((pack, pack.files) for pack in loaded.packs), FILES_AT_ONCE))
+    for packs in parts:
+        listed = _list(context, reader, packs if len(parts) > 1 else ())
         for section in chain.from_iterable(map(reader.sections, packs)):
             bound = [_bind(entry, listed) for entry in section.entries(context.job.tasks)]
             writer.add([entry for entry, _ in bound], section.alone)
@@ -60,17 +61,6 @@ def _is_bound(worker: Worker, pack: Pack) -> bool:
         for section in worker.packs.sections(pack)
         if section.names
     )
-
-
-def _groups(packs: Sequence[Pack]) -> Iterator[list[Pack]]:
-    group, files = list[Pack](), 0
-    for pack in packs:
-        if group and files + pack.files > FILES_AT_ONCE:
-            yield group
-            group, files = [], 0
-        group.append(pack)
-        files += pack.files
-    yield group
 
 
 def _list(context: JobContext, reader: PackReader, packs: Sequence[Pack]) -> dict[str, FileStatus]:

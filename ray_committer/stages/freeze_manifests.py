@@ -6,6 +6,7 @@ after the declaration, which tasks look for, shows whether these are still curre
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from ray_committer.errors import MissingManifestsError, PreflightError, mark, some_of
@@ -21,6 +22,7 @@ from ray_committer.stages.list_manifests import (
     replaced_manifest,
 )
 from ray_committer.stages.load_manifests import LoadedManifests
+from ray_committer.stores.base import FileStatus
 from ray_committer.work.worker import Worker
 
 
@@ -45,12 +47,9 @@ def are_current(context: JobContext, loaded: LoadedManifests, tree: JobTree | No
         # Listed after the rename: what a task saved between the load and the freeze is frozen, too, and
         # counts (D4).
         return loaded.listing.is_frozen or _are_same(context, loaded, frozen)
-    names, is_named = counted_names(context), loaded.listing.is_named
-    if tree is not None and (statuses := tree.manifests(context.job)):
-        counted = counted_manifests(statuses, names)
-        listed: Listing | None = listing_of(context.job, counted, is_named=is_named)
-    else:
-        listed = _listing(context, context.job.manifests, names=names, is_named=is_named)
+    statuses = tree.manifests(context.job) if tree is not None else ()
+    look = partial(_listing, names=counted_names(context), is_named=loaded.listing.is_named)
+    listed = look(context, context.job.manifests, statuses)
     return _is_as_loaded(context, loaded, context.job.manifests, listed)
 
 
@@ -69,13 +68,12 @@ def are_as_loaded(context: JobContext, loaded: LoadedManifests) -> bool:
 def _are_same(context: JobContext, loaded: LoadedManifests, directory: str) -> bool:
     """Whether the manifests that are listed now are those that were loaded. A worker makes a long
     listing, if it sees the same as the driver, which has the loaded ones and so need not hold it."""
-    names, is_named = counted_names(context), loaded.listing.is_named
+    look = partial(_listing, names=counted_names(context), is_named=loaded.listing.is_named)
     is_long = len(loaded.manifests) >= MANY_MANIFESTS
     if is_long and context.executor.starts_workers and context.places.are_listed_alike:
-        listed = partial(_listing, names=names, is_named=is_named)
-        (listing,) = context.executor.run(listed, [directory])
+        (listing,) = context.executor.run(look, [directory])
     else:
-        listing = _listing(context, directory, names=names, is_named=is_named)
+        listing = look(context, directory)
     return _is_as_loaded(context, loaded, directory, listing)
 
 
@@ -114,11 +112,16 @@ def _refuse_others(context: JobContext, loaded: LoadedManifests, directory: str)
 
 
 def _listing(
-    where: JobContext | Worker, directory: str, *, names: frozenset[str] | None, is_named: bool
+    where: JobContext | Worker,
+    directory: str,
+    statuses: Sequence[FileStatus] = (),
+    *,
+    names: frozenset[str] | None,
+    is_named: bool,
 ) -> Listing | None:
-    """What is in `directory` now, here or as work; None if it is gone."""
+    """What is in `directory` now, here or as work, unless the `statuses` show it; None if it is gone."""
     try:
-        statuses = where.store.list_anew(directory)
+        statuses = statuses or where.store.list_anew(directory)
     except FileNotFoundError:
         return None
     return listing_of(where.job, counted_manifests(statuses, names), is_named=is_named)

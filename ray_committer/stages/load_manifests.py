@@ -220,7 +220,8 @@ def load_unchanged(context: JobContext, load: Callable[[], LoadedManifests]) -> 
     except ManifestReplacedError:
         raise ManifestsChangedError from None
     except MissingManifestsError:
-        if not _is_frozen_meanwhile(context):
+        job, store = context.job, context.store
+        if store.get_status(job.manifests) is not None or store.get_status(job.frozen) is None:
             raise
         raise ManifestsChangedError from None
 
@@ -242,11 +243,6 @@ def _not_all(context: JobContext, listed: int, loaded: int) -> MissingManifestsE
     return MissingManifestsError(
         f"{mark(context.job.manifests)}: {listed} manifests are listed, {loaded} were loaded"
     )
-
-
-def _is_frozen_meanwhile(context: JobContext) -> bool:
-    job, store = context.job, context.store
-    return store.get_status(job.manifests) is None and store.get_status(job.frozen) is not None
 
 
 def changed_too_often(context: JobContext) -> IncompleteJobError:

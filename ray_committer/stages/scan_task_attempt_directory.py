@@ -7,7 +7,6 @@ is needed. Source: Hadoop TaskAttemptScanDirectoryStage.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from operator import attrgetter
 
@@ -18,8 +17,6 @@ from ray_committer.protocol.paths import ancestors, is_inside
 from ray_committer.stores.at_once import at_once
 from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.work.entries import uri_of
-
-SCAN_THREADS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +42,20 @@ def scan_task_attempt_directory(
     In a directory that was asked for, hidden names are output, but for those that file systems make.
     File entries contain the modification time, which identifies a renamed file after a crash."""
     scan, entered = Scan(), [directory]
-    with ThreadPoolExecutor(SCAN_THREADS, thread_name_prefix="ray-committer-scan") as pool:
-        level = 0
-        while entered:
-            level += 1
-            statuses, entered = _listed(store, directory, entered, pool), []
-            for status in statuses:
-                if not _is_output(status, directory, named):
-                    scan.passed_over.append(status.path.removeprefix(f"{directory}/"))
-                    continue
-                dest = uri_of(store.spec, destination + status.path.removeprefix(directory))
-                if status.is_directory:
-                    entered.append(status.path)
-                    scan.directories.append(DirEntry(dest, l=level))
-                else:
-                    scan.files.append(_entry(uri_of(store.spec, status.path), dest, status))
+    level = 0
+    while entered:
+        level += 1
+        statuses, entered = _listed(store, directory, entered), []
+        for status in statuses:
+            if not _is_output(status, directory, named):
+                scan.passed_over.append(status.path.removeprefix(f"{directory}/"))
+                continue
+            dest = uri_of(store.spec, destination + status.path.removeprefix(directory))
+            if status.is_directory:
+                entered.append(status.path)
+                scan.directories.append(DirEntry(dest, l=level))
+            else:
+                scan.files.append(_entry(uri_of(store.spec, status.path), dest, status))
     return scan
 
 
@@ -89,11 +85,9 @@ def _staged_entry(store: StoreOperations, path: str, place: str, status: FileSta
     return _entry(uri_of(store.spec, path), uri_of(store.spec, place), status)
 
 
-def _listed(
-    store: StoreOperations, root: str, directories: list[str], pool: ThreadPoolExecutor
-) -> list[FileStatus]:
+def _listed(store: StoreOperations, root: str, directories: list[str]) -> list[FileStatus]:
     try:
-        listings = list(pool.map(store.list_status, directories))
+        listings = at_once(store, store.list_status, directories)
     except FileNotFoundError as e:
         raise TaskCommitError(
             f"{mark(root)}: is gone, so this task attempt cannot be committed", "run the task again"

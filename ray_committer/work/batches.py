@@ -5,7 +5,7 @@ Also the work that several stages do on batches of directories.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from ray_committer.executors.base import WorkExecutor
@@ -34,6 +34,19 @@ def ranges(executor: WorkExecutor, packs: Sequence[Pack]) -> Iterator[PackRange]
             high = min(pack.files, low + next(sizes, LARGEST_BATCH))
             yield PackRange(index, pack, low, high)
             low = high
+
+
+def groups(items: Iterable[tuple[T, int]], most: int) -> Iterator[list[T]]:
+    """Cut `items`, each with its number of files, into groups of up to `most` files, or of one item."""
+    group, files = list[T](), 0
+    for item, count in items:
+        if group and files + count > most:
+            yield group
+            group, files = [], 0
+        group.append(item)
+        files += count
+    if group:
+        yield group
 
 
 def make_directories(worker: Worker, paths: tuple[str, ...]) -> None:

@@ -9,7 +9,7 @@ has. The rename finds what changes later.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from itertools import chain
 
@@ -27,6 +27,7 @@ from ray_committer.protocol.staging import is_staged, token_of, tokens_in
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stores.base import FileStatus, file_pages
+from ray_committer.work.batches import groups
 from ray_committer.work.source_tallies import (
     NOTHING,
     Proof,
@@ -104,9 +105,9 @@ def _list_each(context: JobContext, packed: dict[str, Tally]) -> Iterator[tuple[
     above = [STAGED, STAGED_ROOT] if may_share else []
 
     def list_known() -> list[tuple[str, Tally]]:
-        groups = _some_at_once((path, tally.files) for path, tally in packed.items())
-        wanted = ([(path, packed[path].proof) for path in paths] for paths in groups)
-        parts = (part for some in wanted for part in context.run_batches(listed_tallies, some))
+        some = groups(((path, tally.files) for path, tally in packed.items()), FILES_AT_ONCE)
+        wanted = ([(path, packed[path].proof) for path in paths] for paths in some)
+        parts = (part for each in wanted for part in context.run_batches(listed_tallies, each))
         return [*chain.from_iterable(parts)]
 
     def list_names() -> set[str]:
@@ -140,7 +141,7 @@ def _compare(
     tokens = frozenset(token_of(ref.task_attempt_id or "") for ref in loaded.manifests)
     wrong: list[WrongSources] = []
     unnamed: list[str] = []
-    for directories in _some_at_once(suspects.items()):
+    for directories in groups(suspects.items(), FILES_AT_ONCE):
         listed = chain.from_iterable(context.run_batches(_list_files, directories))
         statuses = {status.path: status for status in listed}
         for entries in _entries(context, loaded.packs, directories):
@@ -184,19 +185,6 @@ def _unnamed_error(paths: Sequence[str]) -> IncompleteJobError:
         "nothing was changed: abort the job and run it again; only if these files are no output, remove "
         "them and run the same command",
     )
-
-
-def _some_at_once(directories: Iterable[tuple[str, int]]) -> Iterator[list[str]]:
-    """Groups of directories, each with about `FILES_AT_ONCE` files, or of one directory with more."""
-    some, files = list[str](), 0
-    for directory, count in directories:
-        if some and files + count > FILES_AT_ONCE:
-            yield some
-            some, files = [], 0
-        some.append(directory)
-        files += count
-    if some:
-        yield some
 
 
 def _relative(job: JobAttempt, path: str) -> str:

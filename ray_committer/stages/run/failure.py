@@ -23,7 +23,7 @@ from ray_committer.protocol.commit_result import CommitResult, Outcome
 from ray_committer.protocol.state import UNDECIDED, Phase
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import LOADS, ManifestsChangedError, changed_too_often
-from ray_committer.stages.run.commit_run import CommitProgress, CommitRun
+from ray_committer.stages.run.commit_run import CommitRun
 from ray_committer.stages.run.heartbeat import signing_off
 from ray_committer.stages.run.throttling import note_limit
 from ray_committer.stages.save_summary_report import save_summary_report
@@ -42,12 +42,19 @@ def reporting(run: CommitRun, on_result: Callable[[CommitResult], None]) -> Iter
                 context.notice(context.store.capabilities.risk)
             yield
     except OSError as e:
-        failure = _undecided(run, _store_failure(context, progress, e))
+        kind, advice = _STOPPED[PARTLY if progress.is_decided else UNCHANGED]
+        failure = _undecided(run, kind(failed_request(e, job.directory), advice))
         raise failure from e
     except RayCommitterError as e:
         # An error that says "nothing was changed" is true only before the record: after it, files may be
         # in place (D9).
-        failure = _undecided(run, _as_unknown(e) if progress.is_decided and _looks_harmless(e) else e)
+        is_false = progress.is_decided and e.promise is UNCHANGED
+        # Of an aborted job, nothing is ever changed.
+        if is_false and not isinstance(e, CommitAbortedError):
+            kind, advice = _STOPPED[PARTLY]
+            failure = kind(e.parts[0], "; ".join((*e.args[1:], advice)))
+        else:
+            failure = _undecided(run, e)
         raise failure from e.__cause__
     except Exception as e:
         failure = e
@@ -109,22 +116,6 @@ _STOPPED: dict[Promise, tuple[type[RayCommitterError], str]] = {
 """What a commit may say that a failure has stopped, by what is true of the data then."""
 
 
-def _store_failure(context: JobContext, progress: CommitProgress, cause: OSError) -> RayCommitterError:
-    kind, advice = _STOPPED[PARTLY if progress.is_decided else UNCHANGED]
-    return kind(failed_request(cause, context.job.directory), advice)
-
-
 def _undecided(run: CommitRun, error: RayCommitterError) -> RayCommitterError:
     """The error; for a job that is not recorded, it also says if the job has a claim in a log."""
     return error if run.progress.is_decided else run.turn.explain(error)
-
-
-def _looks_harmless(error: RayCommitterError) -> bool:
-    """Whether an error says that nothing was changed, which is always true only for an aborted job."""
-    return error.promise is UNCHANGED and not isinstance(error, CommitAbortedError)
-
-
-def _as_unknown(error: RayCommitterError) -> RayCommitterError:
-    """Convert an error that is harmless before the record, but after it stops a commit in the middle."""
-    kind, advice = _STOPPED[PARTLY]
-    return kind(error.parts[0], "; ".join((*error.args[1:], advice)))
