@@ -38,7 +38,7 @@ from ray_committer.testing.harness import commit_attempt, set_up_attempt, write_
 from ray_committer.work.load_ahead import LoadAhead
 from ray_committer.work.worker import Worker
 from tests.results import results_of
-from tests.stages.support import JOB, KINDS, context, each_of, phase_of, stamp_of_job
+from tests.stages.support import JOB, KINDS, context, each_of, phase_of, stamp_of_job, with_job
 
 FILES = {0: {"a": b"x"}, 1: {"p=1/b": b"yy"}, 2: {"p=1/c": b"", "p=2/d": b"zzz"}}
 store = each_of()
@@ -93,14 +93,12 @@ def reads(store: StoreOperations, tasks: Sequence[CommittedTask], ahead: LoadAhe
     ("kind", "tasks"), [("directories", 200), ("etags", 40), ("flat", 40), ("generations", 40)]
 )
 def test_a_manifest_that_the_driver_knows_is_not_read(kind: str, tasks: int):
-    store = KINDS[kind]()
-    write_job(store, JOB, {n: {f"part-{n}": b"x"} for n in range(tasks)})
+    store = with_job({n: {f"part-{n}": b"x"} for n in range(tasks)}, store=KINDS[kind]())
     assert reads(store, results_of(store, JOB), None) == 0
 
 
 def test_a_manifest_that_was_read_while_tasks_ran_is_not_read_again():
-    store = MemoryStore()
-    write_job(store, JOB, FILES)
+    store = with_job(FILES)
     tasks = unsent(results_of(store, JOB))
     assert reads(store, tasks, told(store, tasks[:2])) == 1
 
@@ -182,8 +180,7 @@ def test_a_manifest_that_another_attempt_has_replaced_stops_the_commit(
 def test_of_a_manifest_that_was_replaced_by_one_of_its_size_the_attempt_that_counts_is_committed(
     kind: str,
 ):
-    store = KINDS[kind]()
-    write_job(store, JOB, FILES)
+    store = with_job(FILES, store=KINDS[kind]())
     tasks = results_of(store, JOB)
     write_attempt(store, JOB, set_up_attempt(store, JOB, 1, 7), {"p=1/b": b"no"})
     commit_attempt(store, JOB, 1, f"attempt_{JOB.job_id}_m_000001_7")
@@ -321,8 +318,7 @@ def in_two_packs() -> dict[int, dict[str, bytes]]:
 
 
 def test_a_driver_that_dies_before_the_record_loses_nothing():
-    store = MemoryStore()
-    write_job(store, JOB, in_two_packs())
+    store = with_job(in_two_packs())
     tasks = unsent(results_of(store, JOB))
     ahead = told(store, tasks)
     early = {status.path for status in store.list_status(JOB.packs)}

@@ -14,17 +14,17 @@ import pytest
 
 from ray_committer.errors import CommitConflictError, PreflightError
 from ray_committer.options import CommitOptions
-from ray_committer.protocol.commit_result import Outcome
+from ray_committer.protocol.commit_result import CommitResult, Outcome
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.record import Claim, ConflictMode
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.old_data.mode_roots import MOST_WRITES
+from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import (
     MemoryStore,
     SimulatedCrash,
     StoreCall,
     WrappedStore,
-    crash_at,
     run_abort,
     run_commit,
     visible_files,
@@ -32,7 +32,7 @@ from ray_committer.testing import (
 )
 from ray_committer.testing.harness import all_files, put_file
 from tests.doubles import phase_of, recorded
-from tests.stages.support import JOB, KINDS, OTHER_JOB, at, crash_points
+from tests.stages.support import JOB, KINDS, OTHER_JOB, at, calls_of, each_crash
 
 REPLACE = CommitOptions(mode=ConflictMode.OVERWRITE_PARTITIONS, conflict_wait_seconds=0.0)
 FAIL = replace(REPLACE, mode=ConflictMode.ERROR_PARTITIONS)
@@ -139,17 +139,8 @@ def test_a_job_without_files_changes_nothing(kind: Kind, new_store: Callable[[],
     assert seen(store) == kind.old
 
 
-def crashed(kind: Kind, prepared: MemoryStore, when: str, number: int) -> MemoryStore:
-    store = prepared.copy()
-    with pytest.raises(SimulatedCrash):
-        run_commit(WrappedStore(store, **{when: crash_at(number)}), JOB, kind.options)
-    return store
-
-
-def count_calls(kind: Kind, prepared: MemoryStore) -> int:
-    calls: list[StoreCall] = []
-    run_commit(WrappedStore(prepared.copy(), before=calls.append), JOB, kind.options)
-    return len(calls)
+def commit(kind: Kind) -> Callable[[StoreOperations], CommitResult]:
+    return lambda store: run_commit(store, JOB, kind.options)
 
 
 @pytest.mark.slow
@@ -161,8 +152,7 @@ def test_a_commit_crashed_at_any_store_call_is_finished_by_running_it_again(
 ):
     """Its own files are no data that refuses it. The mode need not be given again after the record."""
     start = prepared(new_store(), kind)
-    for when, number in crash_points(count_calls(kind, start)):
-        store = crashed(kind, start, when, number)
+    for store in each_crash(start.copy, commit(kind)):
         is_open = phase_of(store, JOB) in (Phase.OPEN, Phase.DECLARED)
         run_commit(store, JOB, kind.options if is_open else CommitOptions())
         assert seen(store) == {**KEPT, **NEW}
@@ -177,8 +167,7 @@ def test_what_comes_to_a_partition_after_the_record_stays(
 ):
     start, late = prepared(new_store(), kind), {"p=1/late": b"late"}
     found = set()
-    for number in range(1, count_calls(kind, start) + 1):
-        store = crashed(kind, start, "after", number)
+    for store in each_crash(start.copy, commit(kind)):
         phase = phase_of(store, JOB)
         found.add(phase)
         if phase in (Phase.RECORDED, Phase.SEALED):
@@ -191,8 +180,7 @@ def test_what_comes_to_a_partition_after_the_record_stays(
 @kinds
 def test_the_record_names_the_partitions_and_only_their_old_files(kind: Kind):
     start = prepared(MemoryStore(), kind)
-    numbers = range(1, count_calls(kind, start))
-    stores = (crashed(kind, start, "after", number) for number in numbers)
+    stores = each_crash(start.copy, commit(kind))
     record = recorded(next(one for one in stores if phase_of(one, JOB) is Phase.RECORDED), JOB)
     partitions = ["/table/p=1", "/table/p=2/q=1"]
     assert (record.mode, record.claim) == (kind.options.mode, Claim(partitions, partitions))
@@ -216,7 +204,7 @@ def test_jobs_of_different_partitions_are_committed_between_two_requests_of_each
     start = prepared(new_store(), Kind(first.options, old), {0: mine})
     write_job(start, OTHER_JOB, {0: theirs}, mode=second.options.mode)
     kept = dict.fromkeys(old.keys() & {"p=3/old", "top"}, b"old")
-    for number in range(1, count_calls(first, start) + 1):
+    for number in range(1, len(calls_of(start.copy(), commit(first))) + 1):
         store = start.copy()
 
         def overtake(call: StoreCall, number=number, store=store) -> None:

@@ -20,10 +20,8 @@ from ray_committer.stages.setup_job import setup_job
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import (
     MemoryStore,
-    SimulatedCrash,
     StoreCall,
     WrappedStore,
-    crash_at,
     run_commit,
     visible_files,
 )
@@ -37,7 +35,7 @@ from ray_committer.testing.harness import (
     write_attempt,
 )
 from tests.doubles import phase_of
-from tests.stages.support import crash_points
+from tests.stages.support import each_crash
 
 FIRST, SECOND, THIRD = (new_job_attempt("/table", f"run_{number}", 0) for number in (1, 2, 3))
 OLD = {"p=1/old": b"old", "p=2/same": b"old of the same name"}
@@ -91,13 +89,7 @@ def with_old(new_store: Callable[[], MemoryStore]) -> MemoryStore:
 def died(store: MemoryStore, mode: ConflictMode) -> Iterator[MemoryStore]:
     """What a first run leaves whose commit dies between any two of its requests."""
     write(store, FIRST, mode)
-    calls: list[StoreCall] = []
-    run_commit(WrappedStore(store.copy(), before=calls.append), FIRST, options(mode))
-    for when, number in crash_points(len(calls)):
-        dead = store.copy()
-        with pytest.raises(SimulatedCrash):
-            run_commit(WrappedStore(dead, **{when: crash_at(number)}), FIRST, options(mode))
-        yield dead
+    yield from each_crash(store.copy, lambda one: run_commit(one, FIRST, options(mode)))
 
 
 def seen(store: StoreOperations) -> dict[str, bytes]:
@@ -212,13 +204,8 @@ def test_what_dies_while_it_ends_another_is_ended_itself_by_the_next_run(
         for one in died(with_old(new_store), OVERWRITE)
         if phase_of(one, FIRST) is Phase.RECORDED and seen(one) != OLD
     ]
-    calls: list[StoreCall] = []
-    run(WrappedStore(store.copy(), before=calls.append), SECOND, OVERWRITE)
     phases = set()
-    for when, number in crash_points(len(calls)):
-        dead = store.copy()
-        with pytest.raises(SimulatedCrash):
-            run(WrappedStore(dead, **{when: crash_at(number)}), SECOND, OVERWRITE)
+    for dead in each_crash(store.copy, lambda one: run(one, SECOND, OVERWRITE)):
         phases.add(phase_of(dead, FIRST))
         with suppress(CommitRecordExistsError):
             run(dead, THIRD, OVERWRITE)

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from msgspec import structs
 
-from ray_committer.errors import CommitStateUnknownError, PackChangedError
+from ray_committer.errors import CommitStateUnknownError
 from ray_committer.job_files.read_job import read_job
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.manifest import decode_manifest, encode_manifest
@@ -17,7 +17,6 @@ from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import (
     Identity,
     MemoryStore,
-    SimulatedCrash,
     StoreCall,
     WrappedStore,
     run_commit,
@@ -43,14 +42,6 @@ def record_only(store: StoreOperations, job: JobAttempt) -> None:
 
 def source(job: JobAttempt, name: str, task: int = 0) -> str:
     return f"{job.task_attempt(f'attempt_job_1_m_{task:06d}_0')}/{name}"
-
-
-def die_at_rename_to(name: str):
-    def hook(call: StoreCall) -> None:
-        if call.operation == "rename" and call.paths[1].endswith(name):
-            raise SimulatedCrash(call)
-
-    return hook
 
 
 @pytest.mark.parametrize(
@@ -90,29 +81,6 @@ def test_a_source_that_was_written_again_is_not_moved(identity: Identity):
         run_commit(WrappedStore(store, before=rewrite), job)
     assert store.read(path) == b"BB"
     assert "p=2/b" not in visible_files(store, "/table")
-
-
-def test_what_was_saved_is_believed_only_if_the_record_names_it():
-    store, job = prepared(Identity.GENERATION)
-    with pytest.raises(SimulatedCrash):
-        run_commit(WrappedStore(store, before=die_at_rename_to("/c")), job)
-    ((saved, data),) = store.files(job.packs).items()
-    store.write(saved, data.replace(b"crc32=", b"crc32:"))
-    with pytest.raises(PackChangedError, match="was replaced"):
-        run_commit(store, job)
-    store.write(saved, data)
-    run_commit(store, job)
-    assert visible_files(store, "/table") == VISIBLE
-
-
-@pytest.mark.parametrize("identity", [Identity.GENERATION, Identity.MODIFICATION_TIME])
-def test_a_manifest_that_is_replaced_after_the_record_counts_for_nothing(identity: Identity):
-    store, job = prepared(identity)
-    record_only(store, job)
-    for path in store.files(job.manifests):
-        store.write(path, b"of an attempt that is late")
-    run_commit(store, job)
-    assert visible_files(store, "/table") == VISIBLE
 
 
 @pytest.mark.parametrize("real_directories", [False, True])

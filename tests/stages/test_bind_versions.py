@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from ray_committer.errors import CommitStateUnknownError, ManifestError
+from ray_committer.errors import ManifestError
 from ray_committer.protocol.actions import Rename
 from ray_committer.stages import bind_versions as module
 from ray_committer.stages.bind_versions import bind_versions
@@ -22,7 +22,7 @@ from ray_committer.testing import (
 )
 from ray_committer.work import packs as packs_module
 from ray_committer.work.packs import PackReader
-from tests.stages.support import JOB, calls_of, context, do_at, loaded, source_path, state_of
+from tests.stages.support import JOB, calls_of, context, loaded, source_path, state_of
 
 GENERATIONS = [True, False]
 
@@ -121,11 +121,3 @@ def test_a_file_that_is_written_again_after_its_version_was_listed_is_found_befo
     with pytest.raises(ManifestError, match="1-2: was changed after its task committed"):
         run_commit(WrappedStore(store, before=write_again), JOB)
     assert state_of(store).phase == "open"
-
-
-def test_a_file_that_is_written_again_after_the_record_is_not_moved(store: MemoryStore):
-    path = source_path(1, "p=2/1-2")
-    again = do_at("rename", lambda: store.write(path, b"yy"), "/p=2/1-2")
-    with pytest.raises(CommitStateUnknownError, match="was written again"):
-        run_commit(WrappedStore(store, before=again), JOB)
-    assert store.read(path) == b"yy"

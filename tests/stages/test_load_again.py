@@ -43,6 +43,7 @@ from tests.stages.support import (
     loaded,
     manifest_path,
     stamp_of_job,
+    with_job,
 )
 
 pytestmark = pytest.mark.usefixtures("no_pauses")
@@ -111,8 +112,7 @@ def test_a_task_that_commits_before_the_freeze_costs_one_read(
 
 def test_each_change_costs_only_what_has_changed():
     """Tasks go on committing: the same manifest, others, and a new one."""
-    store = MemoryStore()
-    write_job(store, JOB, {task: {f"f{task}": b"x"} for task in range(50)})
+    store = with_job({task: {f"f{task}": b"x"} for task in range(50)})
     left = [(1, 1, "a"), (1, 2, "b"), (50, 0, "c"), (2, 1, "d")]
 
     def change(call: StoreCall) -> None:
@@ -130,8 +130,7 @@ def test_each_change_costs_only_what_has_changed():
 
 def test_manifests_that_a_driver_names_keep_their_rules():
     """What a driver names is compared with its message, whatever was loaded; nothing is read again."""
-    store = MemoryStore()
-    write_job(store, JOB, {task: {f"f{task}": b"x"} for task in range(5)})
+    store = with_job({task: {f"f{task}": b"x"} for task in range(5)})
     tasks = tuple(results_of(store, JOB))
     path = manifest_path(3)
     same = store.read(path)
@@ -225,8 +224,7 @@ def test_a_manifest_whose_entries_are_in_two_packs_leaves_both():
 
 def test_a_directory_that_may_be_of_a_replaced_manifest_is_asked_for_by_the_others():
     """An empty directory that only the replaced manifest names is not made."""
-    store = MemoryStore()
-    write_job(store, JOB, {task: {f"p=1/f{task}": b"x"} for task in range(5)})
+    store = with_job({task: {f"p=1/f{task}": b"x"} for task in range(5)})
     empty = decode_manifest(store.read(manifest_path(2)), manifest_path(2)).directories
     assert empty
     edit(store, 2, directories=[*empty, structs.replace(empty[0], d=f"{empty[0].d[:-1]}9")])
@@ -238,8 +236,7 @@ def test_a_directory_that_may_be_of_a_replaced_manifest_is_asked_for_by_the_othe
 
 def test_manifests_of_one_attempt_are_all_read_again():
     """Its entries do not say which of two manifests named them."""
-    store = MemoryStore()
-    write_job(store, JOB, {task: {f"f{task}-{n}": b"x" for n in range(2)} for task in range(4)})
+    store = with_job({task: {f"f{task}-{n}": b"x" for n in range(2)} for task in range(4)})
     path = manifest_path(0)
     manifest = decode_manifest(store.read(path), path)
     for name, file in zip((path, f"{JOB.manifests}/task_7-manifest.json"), manifest.files, strict=True):
@@ -253,8 +250,7 @@ def test_manifests_of_one_attempt_are_all_read_again():
 
 @pytest.mark.parametrize("fields", [{"task_attempt_id": None}, {"files": []}])
 def test_a_manifest_that_does_not_say_whose_its_files_are_is_no_reason_to_guess(fields: dict[str, Any]):
-    store = MemoryStore()
-    write_job(store, JOB, {task: {f"f{task}": b"x"} for task in range(4)})
+    store = with_job({task: {f"f{task}": b"x"} for task in range(4)})
     if "task_attempt_id" in fields:
         fields |= {"task_attempt_dir": None, "files": []}
     edit(store, 1, **fields)
@@ -288,8 +284,7 @@ def test_a_manifest_that_was_replaced_by_one_of_its_size_is_read_again(store: Me
 
 
 def test_workers_of_other_processes_find_each_pack_on_the_store():
-    store = MemoryStore()
-    write_job(store, JOB, {task: {f"f{task}": b"x"} for task in range(SECTION_ENTRIES)})
+    store = with_job({task: {f"f{task}": b"x"} for task in range(SECTION_ENTRIES)})
     executor = OfWorkers(lambda permits: Worker(store, JOB, permits, in_driver=False))
     commit(store, lambda: save(store, 1, 1, {"g": b"x"}), "move_directory", executor=executor)
     names = visible_files(store, JOB.destination).keys()

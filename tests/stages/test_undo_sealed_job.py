@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -43,8 +44,8 @@ from tests.stages.support import (
     at_call,
     calls_of,
     context,
-    crash_points,
     died,
+    each_crash,
     phase_of,
 )
 from tests.tiers import moments
@@ -78,16 +79,7 @@ def commit_late(store: StoreOperations, job: JobAttempt) -> None:
 
 def sealed_worlds(kind: str = "directories") -> Iterator[MemoryStore]:
     """What a commit leaves that dies at each of its calls while the job is sealed."""
-    base = written(kind)
-    for when, number in crash_points(len(calls_of(base.copy(), commit))):
-        store = base.copy()
-
-        def die(call: StoreCall, number: int = number) -> None:
-            if call.number == number:
-                raise SimulatedCrash(call)
-
-        with pytest.raises(SimulatedCrash):
-            commit(WrappedStore(store, **{when: die}))
+    for store in each_crash(partial(written, kind), commit):
         if phase_of(store) is Phase.SEALED:
             yield store
 

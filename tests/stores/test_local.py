@@ -308,53 +308,44 @@ def test_status_of_nothing_is_none_even_below_a_file(store: LocalStore, tmp_path
     assert store.get_status(str(tmp_path / "f" / "below")) is None
 
 
-_LISTED = """
+_AS_NOBODY = """
 import os, sys
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
+from ray_committer.stores.local_renames import link_and_unlink, rename_without_replacing
+directory = sys.argv[1]
 os.setuid(65534)
 try:
-    LocalStore(StoreSpec("file")).list_status(sys.argv[1])
+    {}
 except PermissionError as e:
     print("denied", e.filename)
 """
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be somebody else")
-def test_an_error_of_a_listed_name_says_the_whole_path():
-    """A directory that may be listed, but not entered, tells names and nothing else."""
+@pytest.mark.parametrize(
+    ("mode", "request_of_nobody"),
+    [
+        (0o744, 'LocalStore(StoreSpec("file")).list_status(directory)'),
+        (0o1777, 'rename_without_replacing(directory + "/a", directory + "/b")'),
+        (0o777, 'link_and_unlink(directory + "/a", directory + "/b")'),
+    ],
+    ids=["may be listed, but not entered", "as /tmp", "fs.protected_hardlinks"],
+)
+def test_what_is_denied_is_no_refusal_of_the_file_system_and_says_the_whole_path(
+    mode: int, request_of_nobody: str
+):
+    """A status of a listed name, a rename of what is another's, and a link to it."""
     directory = Path(tempfile.mkdtemp(dir="/tmp"))
     try:
         (directory / "a").write_text("of root")
-        directory.chmod(0o744)
-        command = [sys.executable, "-c", _LISTED, str(directory)]
+        directory.chmod(mode)
+        code = _AS_NOBODY.format(request_of_nobody)
+        command = [sys.executable, "-c", code, str(directory)]
         result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-        assert result.stdout == f"denied {directory}/a\n", result.stderr
-    finally:
-        shutil.rmtree(directory)
-
-
-_IN_STICKY = """
-import os, sys
-from ray_committer.stores.local_renames import rename_without_replacing
-os.setuid(65534)
-try:
-    rename_without_replacing(sys.argv[1] + "/a", sys.argv[1] + "/b")
-except PermissionError as e:
-    print("denied", e.filename)
-"""
-
-
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can write a file as somebody else")
-def test_a_denied_rename_is_no_refusal_of_the_file_system(tmp_path: Path):
-    """In a directory as /tmp is, nobody may move what is another's."""
-    directory = Path(tempfile.mkdtemp(dir="/tmp"))
-    try:
-        (directory / "a").write_text("of root")
-        directory.chmod(0o1777)
-        command = [sys.executable, "-c", _IN_STICKY, str(directory)]
-        result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-        assert result.stdout == f"denied {directory}/a\n", result.stderr
+        is_protected = Path("/proc/sys/fs/protected_hardlinks").read_text().strip() != "0"
+        is_denied = is_protected or mode != 0o777
+        assert result.stdout == (f"denied {directory}/a\n" if is_denied else ""), result.stderr
     finally:
         shutil.rmtree(directory)
 
@@ -404,23 +395,6 @@ def test_a_task_may_write_a_file_that_looks_like_a_checksum(dest: Path, write_jo
     write_job({0: {"p=1/.own.crc": "x", "p=1/a": "y"}})
     ray_committer.commit_job(str(dest))
     assert tree() == {"p=1/.own.crc": "x", "p=1/a": "y"}
-
-
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can write a file as somebody else")
-def test_a_denied_link_is_no_refusal_of_the_file_system():
-    """The kernel denies links to files of others: `fs.protected_hardlinks`."""
-    directory = Path(tempfile.mkdtemp(dir="/tmp"))
-    try:
-        (directory / "a").write_text("of root")
-        directory.chmod(0o777)
-        code = _IN_STICKY.replace("rename_without_replacing", "link_and_unlink")
-        command = [sys.executable, "-c", code, str(directory)]
-        result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-        is_protected = Path("/proc/sys/fs/protected_hardlinks").read_text().strip() != "0"
-        said = f"denied {directory}/a\n" if is_protected else ""
-        assert result.stdout == said, result.stderr
-    finally:
-        shutil.rmtree(directory)
 
 
 # One request

@@ -43,6 +43,7 @@ from tests.stages.support import (
     context,
     crash_points,
     do_at,
+    each_crash,
     requests,
 )
 from tests.tables.support import DEFINITION, TABLE, abort_of, claim_of, commit_of, table_on
@@ -126,12 +127,7 @@ def test_a_table_that_was_made_again_is_another(store, table: TablePlaces):
 
 
 def test_a_crash_while_a_table_is_made_leaves_it_made_or_not(kind):
-    calls: list[StoreCall] = []
-    with_table(WrappedStore(kind(), before=calls.append))
-    for when, number in crash_points(len(calls)):
-        memory = kind()
-        with pytest.raises(SimulatedCrash):
-            with_table(WrappedStore(memory, **{when: crash_at(number)}))
+    for memory in each_crash(kind, with_table):
         assert read_definition(memory, TABLE) in (None, DEFINITION)
         assert init_table(memory, TABLE, DEFINITION) == DEFINITION
         assert append(memory, TABLE, claim(), 0) == 1

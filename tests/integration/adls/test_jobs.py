@@ -14,10 +14,6 @@ from ray_committer.protocol.recovery import Proof
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.registry import resolve_destination
 from ray_committer.testing import (
-    SimulatedCrash,
-    StoreCall,
-    WrappedStore,
-    run_commit,
     visible_files,
     write_job,
 )
@@ -93,30 +89,6 @@ def test_a_commit_loses_nothing_on_an_account_that_throttles(
     print(injected, report.findings)
     assert (report.outcome, report.moved) == (Outcome.COMMITTED, CAPPED_FILES)
     assert injected[Fault.THROTTLED] > 0
-    assert visible_files(store, job.destination) == all_of(tasks)
-
-
-@pytest.mark.parametrize("after", [True, False], ids=["after a rename", "before a rename"])
-def test_a_commit_that_died_among_its_renames_is_finished_by_etags(
-    dfs: DfsServer, store: StoreOperations, job: JobAttempt, *, after: bool
-):
-    tasks = files_of(2, 40)
-    write_job(store, job, tasks)
-    renames: list[StoreCall] = []
-
-    def die(call: StoreCall) -> None:
-        if call.operation == "rename" and call.paths[0].startswith(job.tasks):
-            renames.append(call)
-            if len(renames) == 20:
-                raise SimulatedCrash(call)
-
-    hooks = {"after": die} if after else {"before": die}
-    with pytest.raises(SimulatedCrash):
-        run_commit(WrappedStore(store, **hooks), job)
-    report = run_commit(store, job)
-    moved = 20 if after else 19
-    assert report.resumed
-    assert (report.moved, report.proved) == (40 - moved, {Proof.ETAG: moved})
     assert visible_files(store, job.destination) == all_of(tasks)
 
 

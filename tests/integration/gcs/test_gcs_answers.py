@@ -230,8 +230,8 @@ def test_a_bucket_that_does_not_tell_its_kind_is_warned_of_once(
     server: GcsServer, bucket: str, caplog: pytest.LogCaptureFixture
 ):
     with server.proxy.faulty(Fault(Harm.REFUSE, status=403)):
-        for _ in range(3):
-            GcsStore(StoreSpec("gs", bucket, server.storage_options))
+        stores = [GcsStore(StoreSpec("gs", bucket, server.storage_options)) for _ in range(3)]
+    assert not any(store.capabilities.has_directories for store in stores)
     assert caplog.text.count(f"gs://{bucket}: is used as a flat bucket") == 1
 
 

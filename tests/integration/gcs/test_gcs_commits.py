@@ -11,13 +11,11 @@ import ray_committer
 from ray_committer import CommitOptions, ConflictMode, Outcome
 from ray_committer.errors import CommitConflictError
 from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt
-from ray_committer.protocol.recovery import Proof
 from ray_committer.protocol.state import new_nonce
 from ray_committer.stages.cleanup_job import FEW_DIRECTORIES
 from ray_committer.stages.old_data.mode_roots import MOST_WRITES
 from ray_committer.stores.gcs.store import BATCHES_AT_ONCE, DELETES_AT_ONCE, GcsStore
 from ray_committer.testing import (
-    SimulatedCrash,
     StoreCall,
     WrappedStore,
     harness,
@@ -26,7 +24,7 @@ from ray_committer.testing import (
 )
 from ray_committer.testing.harness import commit_attempt, load_ahead, set_up_attempt, write_attempt
 from tests.integration.gcs.jobs import write_hadoop_job
-from tests.integration.store_jobs import all_of, tasks_of, write_job
+from tests.integration.store_jobs import tasks_of, write_job
 from tests.servers.gcs import BATCH, GcsServer, decode_calls
 from tests.servers.proxy import Request
 from tests.stages.support import staged_name
@@ -34,38 +32,6 @@ from tests.stages.support import staged_name
 pytestmark = pytest.mark.xdist_group("gcs")
 
 WRITERS = pytest.mark.parametrize("write", [write_job, write_hadoop_job])
-
-
-def at_move(number: int, act, job: JobAttempt):
-    """Do something before the move of a file with this number."""
-    moved: list[StoreCall] = []
-
-    def hook(call: StoreCall) -> None:
-        if call.operation == "rename" and not call.paths[0].startswith(join(job.directory, "_")):
-            moved.append(call)
-            if len(moved) == number:
-                act(call)
-
-    return hook
-
-
-def crash(call: StoreCall) -> None:
-    raise SimulatedCrash(call)
-
-
-@WRITERS
-def test_a_commit_that_died_in_the_middle_is_proved_by_checksum_and_size(
-    store: GcsStore, job: JobAttempt, write
-):
-    tasks = tasks_of(40)
-    write(store, job, tasks)
-    with pytest.raises(SimulatedCrash):
-        run_commit(WrappedStore(store, before=at_move(18, crash, job)), job)
-    report = run_commit(store, job)
-    assert report.outcome is Outcome.COMMITTED
-    assert (report.moved, report.proved) == (23, {Proof.ETAG: 17})
-    assert visible_files(store, job.destination) == all_of(tasks)
-    assert store.get_status(job.temporary) is None
 
 
 KINDS = {

@@ -110,19 +110,6 @@ def test_a_page_without_objects_is_not_the_last(store: GcsStore, server: GcsServ
     assert [one.path for one in store.list_files("/d")] == ["/d/p=1/a"]
 
 
-def test_a_mark_of_a_directory_is_no_file(store: GcsStore):
-    store.mkdirs("/a/b")
-    store.write("/a/c", b"1")
-    assert [one.path for one in store.list_files("/a")] == ["/a/c"]
-    assert {one.path: one.is_directory for one in store.list_status("/a")} == {
-        "/a/b": True,
-        "/a/c": False,
-    }
-    assert not store.remove_empty_directory("/a")
-    assert store.delete_directory("/a")
-    assert store.get_status("/a") is None
-
-
 def test_only_what_is_asked_for_gets_a_mark(store: GcsStore):
     store.mkdirs("/a/b/c")
     assert [item.name for page in store._bucket.pages("") for item in page.items] == ["a/b/c/"]
@@ -254,13 +241,6 @@ def test_a_server_in_trouble_does_not_make_a_bucket_flat(server: GcsServer, buck
         ray_committer.commit_job(
             f"gs://{bucket}/t", "job_1", executor="inline", storage_options=server.storage_options
         )
-
-
-def test_a_bucket_that_does_not_tell_its_kind_counts_as_flat(server: GcsServer, bucket: str, caplog):
-    with server.proxy.faulty(Fault(Harm.REFUSE, status=403)):
-        store = GcsStore(StoreSpec("gs", bucket, server.storage_options))
-    assert not store.capabilities.has_directories
-    assert "is used as a flat bucket" in caplog.text
 
 
 def test_a_url_without_a_bucket_is_refused():

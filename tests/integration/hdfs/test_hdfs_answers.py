@@ -52,18 +52,6 @@ def test_a_rename_that_cannot_be_says_why(
     assert [*store.list_status(root), *store.list_status(f"{root}/d")] == before
 
 
-def test_a_rename_keeps_the_time_that_proves_it(store: StoreOperations, root: str):
-    store.write(f"{root}/a", b"1")
-    before = store.get_status(f"{root}/a")
-    assert before is not None
-    assert before.modified_milliseconds is not None
-    assert abs(before.modified_milliseconds / 1000 - time.time()) < 60
-    time.sleep(0.02)
-    store.rename(f"{root}/a", f"{root}/b")
-    (after,) = store.list_status(root)
-    assert after.observation() == before.observation()
-
-
 @pytest.mark.parametrize(
     ("name", "number"),
     [
@@ -210,19 +198,6 @@ def test_a_lost_answer_is_none_that_says_that_nothing_was_done(
     with pytest.raises(unknown):
         getattr(store, move)(f"{directory}/a", f"{directory}/b")
     assert store.get_status(f"{directory}/a") is None
-    assert store.read(f"{directory}/b") == b"1"
-
-
-def test_an_answer_is_lost_only_until_no_more_are(gate: HdfsGate, rpc: StoreSpec, directory: str):
-    """Else one that nobody asks for any more is lost to the first rename of another test."""
-    store = open_store(rpc)
-    store.mkdirs(directory)
-    store.write(f"{directory}/a", b"1")
-    lost = gate.lost
-    gate.lose_answer("rename2")
-    gate.lose_no_more()
-    store.rename(f"{directory}/a", f"{directory}/b")
-    assert gate.lost == lost
     assert store.read(f"{directory}/b") == b"1"
 
 

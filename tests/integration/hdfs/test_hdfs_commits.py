@@ -14,20 +14,13 @@ from hdfs_native.fsspec import HdfsFileSystem
 import ray_committer
 from ray_committer import CommitOptions, Outcome
 from ray_committer.events import Event, FilesRenamed
-from ray_committer.executors.threads import ThreadsExecutor
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.recovery import Proof
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.registry import open_store
 from ray_committer.testing import (
-    StoreCall,
-    WrappedStore,
-    run_commit,
-    throttle_above,
-    together,
     visible_files,
 )
-from ray_committer.work.worker import Worker
 from tests.integration.ray.jobs import commit_workers
 from tests.integration.store_jobs import Tasks, all_of, tasks_of, write_job
 from tests.servers.hdfs import HdfsServer
@@ -36,8 +29,6 @@ from tests.servers.hdfs_gate import HdfsGate
 pytestmark = [pytest.mark.xdist_group("ray"), pytest.mark.timeout(120)]
 
 DEFAULTS = CommitOptions()
-CAP = 60
-CAPPED_FILES = 400
 
 
 def url_of(spec: StoreSpec, directory: str) -> str:
@@ -107,57 +98,6 @@ def test_what_hadoop_and_rpc_wrote_is_committed_over_http(
     )
     assert (report.outcome, report.moved) == (Outcome.COMMITTED, 24)
     assert visible_files(open_store(rpc), directory) == all_of(tasks)
-
-
-def test_a_commit_loses_nothing_on_a_store_that_throttles(rpc: StoreSpec, directory: str):
-    store, job, tasks = open_store(rpc), new_job_attempt(directory, "job_1", 0), tasks_of(CAPPED_FILES)
-    write_job(store, job, tasks)
-    tried: list[StoreCall] = []
-    served: list[StoreCall] = []
-    throttled = WrappedStore(
-        store, before=together(tried.append, throttle_above(CAP)), after=served.append
-    )
-    executor = ThreadsExecutor(
-        lambda permits: Worker(throttled, job, permits, in_driver=True), threads=16
-    )
-    try:
-        report = run_commit(throttled, job, executor=executor)
-    finally:
-        executor.close()
-    print(f"{len(served)} served, {len(tried) - len(served)} refused")
-    assert (report.outcome, report.moved) == (Outcome.COMMITTED, CAPPED_FILES)
-    assert len(tried) > len(served)
-    assert visible_files(store, directory) == all_of(tasks)
-
-
-COMMIT = """
-import sys, ray_committer
-from ray_committer.events import FilesRenamed
-from ray_committer.protocol import plan
-plan.SMALLEST_SHARD = plan.LARGEST_SHARD = 5
-def listen(event):
-    if isinstance(event, FilesRenamed):
-        print("done", event.done, flush=True)
-ray_committer.commit_job(sys.argv[1], executor="threads", on_event=listen,
-    options=ray_committer.CommitOptions(threads=2, max_requests_per_second=200))
-"""
-
-
-def test_a_killed_commit_is_finished_by_running_it_again(rpc: StoreSpec, directory: str):
-    store, job, tasks = open_store(rpc), new_job_attempt(directory, "job_1", 0), tasks_of(200)
-    write_job(store, job, tasks)
-    url = url_of(rpc, directory)
-    process = subprocess.Popen([sys.executable, "-c", COMMIT, url], stdout=subprocess.PIPE, text=True)
-    with process:
-        assert process.stdout is not None
-        assert any(int(line.split()[1]) >= 50 for line in process.stdout if line.startswith("done "))
-        process.kill()
-    seen = len(visible_files(store, directory))
-    assert 50 <= seen < 200
-    report = ray_committer.commit_job(url, executor="threads")
-    assert report.resumed
-    assert (report.moved, report.proved) == (200 - seen, {Proof.MODIFICATION_TIME: seen})
-    assert visible_files(store, directory) == all_of(tasks)
 
 
 @pytest.mark.ray

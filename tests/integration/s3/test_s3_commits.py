@@ -11,8 +11,6 @@ import ray_committer
 from ray_committer import CommitOptions, ConflictMode, Outcome
 from ray_committer.cli.main import main
 from ray_committer.errors import (
-    CommitConflictError,
-    ManifestError,
     PathError,
     StoreFailedError,
     StoreRefusedError,
@@ -104,20 +102,6 @@ def test_a_large_file_is_written_in_parts_and_stamped(
     assert keys(s3, bucket)["table/a"] == data
 
 
-def test_a_task_that_fails_leaves_no_upload(s3: Any, bucket: str, options: Options):
-    dest = f"s3://{bucket}/table"
-    ray_committer.setup_job(dest, "job_1", storage_options=options)
-
-    def fail() -> None:
-        with attempt_of(dest, options, 0) as attempt, attempt.open("a") as file:
-            file.write(b"1")
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        fail()
-    assert uploads(s3, bucket) == []
-
-
 def kill_task(store: S3Store, task: int, attempt: int = 0) -> None:
     """A task attempt whose process dies after it has closed one file and opened another."""
     job = new_job_attempt("/table", "job_1", 0)
@@ -171,59 +155,6 @@ def test_an_abort_aborts_all_uploads_of_the_job_and_no_others(
     report = ray_committer.commit_job(dest, "job_2", executor="inline", storage_options=options)
     assert report.moved == 1
     assert keys(s3, bucket).keys() == {"table/b", "table/_SUCCESS"}
-
-
-def test_an_upload_that_is_gone_is_named_before_the_record(s3: Any, bucket: str, options: Options):
-    dest = f"s3://{bucket}/table"
-    ray_committer.setup_job(dest, "job_1", storage_options=options)
-    write_task(dest, options, 0, {"a": b"1", "b": b"2", "c": b"3"})
-    for one in s3.list_multipart_uploads(Bucket=bucket)["Uploads"]:
-        if one["Key"] != "table/a":
-            s3.abort_multipart_upload(Bucket=bucket, Key=one["Key"], UploadId=one["UploadId"])
-    for _ in range(2):
-        with pytest.raises(ManifestError, match="names 2 files that are missing or changed") as caught:
-            ray_committer.commit_job(dest, "job_1", executor="inline", storage_options=options)
-        assert caught.value.exit_code == 1
-        assert "s3://" in str(caught.value)
-        assert "/table/b: its upload" in str(caught.value)
-    assert keys(s3, bucket) == {}
-    assert uploads(s3, bucket) == ["table/a"]
-    assert ray_committer.abort_job(dest, "job_1", storage_options=options)
-    assert uploads(s3, bucket) == []
-
-
-def test_a_foreign_object_is_found_before_the_record_and_kept(s3: Any, bucket: str, options: Options):
-    dest = f"s3://{bucket}/table"
-    ray_committer.setup_job(dest, "job_1", storage_options=options)
-    write_task(dest, options, 0, {"a": b"ours", "b": b"2"})
-    s3.put_object(Bucket=bucket, Key="table/a", Body=b"theirs")
-    with pytest.raises(CommitConflictError, match="/table/a"):
-        ray_committer.commit_job(dest, "job_1", executor="inline", storage_options=options)
-    assert keys(s3, bucket) == {"table/a": b"theirs"}
-    s3.delete_object(Bucket=bucket, Key="table/a")
-    report = ray_committer.commit_job(dest, "job_1", executor="inline", storage_options=options)
-    assert report.moved == 2
-
-
-@pytest.mark.parametrize("mode", [ConflictMode.OVERWRITE, ConflictMode.OVERWRITE_PARTITIONS])
-def test_an_overwrite_replaces_what_it_must_and_nothing_else(
-    s3: Any, bucket: str, options: Options, mode: ConflictMode
-):
-    dest = f"s3://{bucket}/table"
-    for name in ("p=1/old", "p=1/same", "p=2/kept"):
-        s3.put_object(Bucket=bucket, Key=f"table/{name}", Body=b"old")
-    how = CommitOptions(mode=mode)
-    ray_committer.setup_job(dest, "job_1", options=how, storage_options=options)
-    write_task(dest, options, 0, {"p=1/new": b"new", "p=1/same": b"new of that name"})
-    report = ray_committer.commit_job(
-        dest, "job_1", executor="threads", options=how, storage_options=options
-    )
-    assert report.outcome is Outcome.COMMITTED
-    found = keys(s3, bucket)
-    found.pop("table/_SUCCESS")
-    kept = {} if mode is ConflictMode.OVERWRITE else {"table/p=2/kept": b"old"}
-    new = {"table/p=1/new": b"new", "table/p=1/same": b"new of that name"}
-    assert found == new | kept
 
 
 class DyingClient(HttpClient):

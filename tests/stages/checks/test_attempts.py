@@ -20,7 +20,7 @@ from ray_committer.stages.setup_job import setup_job
 from ray_committer.testing import run_commit, visible_files
 from ray_committer.testing.harness import commit_attempt, set_up_attempt, write_attempt, write_job
 from tests.servers.fake_s3 import FakeS3Store
-from tests.stages.support import JOB, KINDS, context, loaded, requests, staged_name
+from tests.stages.support import JOB, KINDS, context, loaded, requests, staged_name, with_job
 
 TASKS = {0: {"a": b"a"}, 1: {"b": b"b"}}
 LATE = {"p=1/c": b"c"}
@@ -102,8 +102,7 @@ def test_an_attempt_with_files_of_both_kinds_is_named_once():
 
 @pytest.mark.parametrize("name", ["f", "f-0000000200000000x", ".f-0000000200000000.c000.crc"])
 def test_a_staged_name_without_a_token_or_that_is_no_output_is_a_leftover(name: str):
-    store = KINDS["directories"]()
-    write_job(store, JOB, {0: staged(0)})
+    store = with_job({0: staged(0)}, store=KINDS["directories"]())
     (directory,) = {parent(path) for path in store.files(JOB.tasks) if "/root/" in path}
     store.write(join(directory, name), b"")
     run_commit(store, JOB)
@@ -111,8 +110,7 @@ def test_a_staged_name_without_a_token_or_that_is_no_output_is_a_leftover(name: 
 
 
 def test_a_second_token_in_the_names_of_a_saved_task_accuses_nobody():
-    store = KINDS["directories"]()
-    write_job(store, JOB, {0: {staged_name("f-0000000500000000"): b"x"}})
+    store = with_job({0: {staged_name("f-0000000500000000"): b"x"}}, store=KINDS["directories"]())
     run_commit(store, JOB)
     assert len(visible_files(store, JOB.destination)) == 1
 
@@ -224,8 +222,7 @@ def test_a_look_at_staged_files_costs_one_listing_for_each_directory(kind: str, 
             pass
         refuse_unsaved(context(store), manifests, *attempts)
 
-    store = KINDS[kind]()
-    write_job(store, JOB, {task: staged(task) for task in range(tasks)})
+    store = with_job({task: staged(task) for task in range(tasks)}, store=KINDS[kind]())
     manifests = loaded(context(store))
     # The attempts, the keys, the roots; two partitions, and a root for each task.
     assert requests(store, look) == Counter(list_status=3 + 2 + tasks)

@@ -40,6 +40,7 @@ from tests.stages.support import (
     source_path,
     staged_name,
     state_of,
+    with_job,
 )
 
 of_each_size = pytest.mark.usefixtures("small_and_large_jobs")
@@ -314,8 +315,7 @@ OF_FOUR_THREADS = {
 
 @pytest.mark.parametrize("threads", OF_FOUR_THREADS)
 def test_the_directories_of_one_task_are_listed_at_once(threads: str):
-    store = MemoryStore()
-    write_job(store, JOB, {0: {f"p={number % 8}/f{number}": b"x" for number in range(16)}})
+    store = with_job({0: {f"p={number % 8}/f{number}": b"x" for number in range(16)}})
     together = threading.Barrier(4, timeout=10)  # one listing after another breaks it
     first = iter(range(4))
 
