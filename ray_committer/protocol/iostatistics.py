@@ -29,6 +29,41 @@ class IOStatistics(msgspec.Struct, frozen=True):
     meanstatistics: dict[str, Mean] = {}
 
 
+Names = tuple[tuple[str, ...], ...]
+
+
+class PackedStatistics(msgspec.Struct, frozen=True, gc=False):
+    """A snapshot in a few bytes: its `values`, beside the `names`, which many snapshots share."""
+
+    names: Names = ((), (), (), (), ())
+    values: bytes = b"[]"
+
+    @property
+    def statistics(self) -> IOStatistics:
+        """The snapshot."""
+        values = iter(_VALUES.decode(self.values))
+        *simple, means = self.names
+        counters, gauges, minimums, maximums = (
+            {name: next(values) for name in named} for named in simple
+        )
+        averages = {name: Mean(next(values), next(values)) for name in means}
+        return IOStatistics(counters, gauges, minimums, maximums, averages)
+
+
+_VALUES = msgspec.json.Decoder(list[int])
+
+
+def packed(snapshot: IOStatistics, known: dict[Names, Names]) -> PackedStatistics:
+    """Pack a snapshot; its names are added to those that are `known`, if they are not among these."""
+    simple = (snapshot.counters, snapshot.gauges, snapshot.minimums, snapshot.maximums)
+    means = snapshot.meanstatistics
+    names = (*map(tuple, simple), tuple(means))
+    values = [value for counts in simple for value in counts.values()]
+    for mean in means.values():
+        values += (mean.samples, mean.sum)
+    return PackedStatistics(known.setdefault(names, names), msgspec.json.encode(values))
+
+
 def duration(name: str, milliseconds: int, *, failed: bool = False) -> IOStatistics:
     """One timed operation, under Hadoop's names (``k``, ``k.failures``, ``k.mean``...)."""
     key = f"{name}.failures" if failed else name

@@ -15,7 +15,8 @@ from typing import Annotated, Any
 import msgspec
 
 from ray_committer.errors import ManifestError, mark
-from ray_committer.protocol.iostatistics import IOStatistics
+from ray_committer.protocol.iostatistics import IOStatistics, PackedStatistics
+from ray_committer.protocol.passed_over import PassedOver
 
 MANIFEST_TYPE = "org.apache.hadoop.mapreduce.lib.output.committer.manifest.files.TaskManifest/1"
 MANIFEST_VERSION = 1
@@ -75,7 +76,8 @@ class TaskManifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class ManifestRef(msgspec.Struct, frozen=True, gc=False):
     """One manifest of a job: its file `name`, `size` in bytes and `digest`, and how many files it names.
     `task_attempt_directory` is None if it follows from the task attempt's id. `mark` stands for what a
-    listing showed before it was read."""
+    listing showed before it was read. `statistics` and `passed_over` are what it says of its task, if it
+    may be replaced before it counts."""
 
     name: str
     size: int
@@ -84,6 +86,8 @@ class ManifestRef(msgspec.Struct, frozen=True, gc=False):
     task_attempt_id: str | None = None
     task_attempt_directory: str | None = None
     mark: int = 0
+    statistics: PackedStatistics = PackedStatistics()
+    passed_over: PassedOver = PassedOver()
 
 
 STAMP = "ray_committer.stamp"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
 from ray_committer.errors import SHOWN, some_of
-from ray_committer.protocol.manifest import TaskManifest
 from ray_committer.protocol.prepared import prepare
+
+if TYPE_CHECKING:
+    from ray_committer.protocol.manifest import TaskManifest
 
 PASSED_OVER = "ray_committer.passed_over"
 """The key in a manifest's `extra_data`, which the Java classes also write."""

@@ -63,8 +63,7 @@ def load_again(
     statuses: Iterable[FileStatus] | None = None,
 ) -> LoadedManifests:
     """Load the listed manifests of an open job, of which some were loaded `before`, with the same
-    `roots` and `stamp`. The sums of statistics keep what a replaced manifest has added. `statuses` and
-    errors as `load_manifests`."""
+    `roots` and `stamp`. `statuses` and errors as `load_manifests`."""
     listing, wanted = list_manifests(context, statuses)
     marks = {item.name: item.mark for item in wanted}
     kept = tuple(ref for ref in before.manifests if marks.get(ref.name) == ref.mark)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+
+from msgspec import structs
 
 from ray_committer.errors import MissingManifestsError, mark
 from ray_committer.executors.directories import DirectoryCoordinator
 from ray_committer.places.choose import places_of
-from ray_committer.protocol.iostatistics import IOStatistics
+from ray_committer.protocol.iostatistics import IOStatistics, Names, packed
 from ray_committer.protocol.manifest import ManifestRef
 from ray_committer.protocol.pack import NO_SECTIONS, Pack, Sections
 from ray_committer.protocol.passed_over import PassedOver
@@ -25,7 +27,8 @@ from ray_committer.work.worker import Worker
 @dataclass(frozen=True, slots=True)
 class LoadedBatch:
     """The result for one batch of manifests: its `refs` in any order, its full `packs`, and the `rest`
-    of its entries."""
+    of its entries. `statistics` and `passed_over` are what the manifests say; `requests`, what the
+    worker has asked of the store."""
 
     number: int
     refs: tuple[ManifestRef, ...]
@@ -34,6 +37,7 @@ class LoadedBatch:
     statistics: IOStatistics = IOStatistics()  # noqa: RUF009 - frozen
     passed_over: PassedOver = PassedOver()  # noqa: RUF009 - frozen
     fills_destination: bool = False
+    requests: IOStatistics = IOStatistics()  # noqa: RUF009 - frozen
 
 
 Load = Callable[[Worker, Listed], LoadedManifest]
@@ -49,12 +53,18 @@ def load_batch(
 ) -> LoadedBatch:
     """Work: load some manifests; idempotent. Entries are in packs as soon as a manifest is loaded."""
     number, batch = numbered
+    names: dict[Names, Names] = {}
     chunk = Chunk(PackWriter(worker.store, worker.job, saves=saves))
     for loaded in worker.map(partial(load, worker), batch):
         chunk.add(loaded)
+        chunk.refs[-1] = structs.replace(
+            loaded.ref,
+            statistics=packed(loaded.statistics, names),
+            passed_over=loaded.passed_over,
+        )
     chunk.end()
-    chunk.statistics.add(worker.take_statistics())
-    return hand_over(worker.job, number, chunk, directories)
+    handed_over = hand_over(worker.job, number, chunk, directories)
+    return replace(handed_over, requests=worker.take_statistics())
 
 
 def hand_over(

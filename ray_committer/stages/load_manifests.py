@@ -107,6 +107,7 @@ def load_batches(context: JobContext, wanted: list[Listed], load: Load, collecte
     wanted.clear()  # of each manifest, memory holds what was listed or what was loaded
     numbered = ((number, waiting[number]) for number in range(len(waiting)))
     for batch in context.executor.run(work, context.until_cancelled(numbered)):
+        context.journal.add(batch.requests)
         refs = _joined(context, waiting.pop(batch.number), batch.refs)
         collected.add(replace(batch, refs=refs))
     context.check_cancelled()
@@ -147,12 +148,19 @@ class Collected:
         *,
         fills_destination: bool,
     ) -> None:
-        """Keep what was loaded `before` of some manifests, whose entries are in `packs`."""
+        """Keep what was loaded `before` of some manifests, whose entries are in `packs`: of what was
+        replaced since, nothing is kept."""
         self.refs[-1] = manifests
         self.writer.packs += packs
-        self.totals.add(before.statistics)
-        self.passed_over = before.passed_over
         self.fills_destination = fills_destination
+        if len(manifests) == len(before.manifests):
+            self.totals.add(before.statistics)
+            self.passed_over = before.passed_over
+            return
+        for ref in manifests:
+            self.totals.add(ref.statistics.statistics)
+            if ref.passed_over.number:
+                self.passed_over = self.passed_over.plus(ref.passed_over)
 
     @property
     def manifests(self) -> tuple[ManifestRef, ...]:

@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ray_committer.protocol import statistic_names
-from ray_committer.protocol.iostatistics import Durations, IOStatistics, Mean, aggregate, count, duration
+from ray_committer.protocol.iostatistics import (
+    Durations,
+    IOStatistics,
+    Mean,
+    Names,
+    aggregate,
+    count,
+    duration,
+    packed,
+)
 from ray_committer.protocol.manifest import TaskManifest, decode_manifest
 from ray_committer.protocol.success import decode_success
 
@@ -94,6 +103,19 @@ def test_the_order_of_aggregation_does_not_matter(
 ) -> None:
     assert aggregate(a, b) == aggregate(b, a)
     assert aggregate(aggregate(a, b), c) == aggregate(a, aggregate(b, c))
+
+
+@given(st.lists(snapshots, max_size=3))
+def test_what_is_packed_is_unpacked_and_shares_its_names(some: list[IOStatistics]) -> None:
+    known: dict[Names, Names] = {}
+    kept = [packed(one, known) for one in some]
+    assert [one.statistics for one in kept] == some
+    again = [packed(one, known) for one in some]
+    assert all(one.names is other.names for one, other in zip(kept, again, strict=True))
+
+
+def test_a_count_of_any_size_is_packed() -> None:
+    assert packed(count("bytes", 1 << 80), {}).statistics == count("bytes", 1 << 80)
 
 
 @given(snapshots)

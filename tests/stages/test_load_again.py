@@ -10,11 +10,15 @@ import pytest
 from msgspec import structs
 
 from ray_committer.errors import CoordinatorLostError, PreflightError
+from ray_committer.events import Event, Notice
 from ray_committer.executors.directories import DirectoryCoordinator
 from ray_committer.executors.inline import InlineExecutor
+from ray_committer.job_files.success import read_success
 from ray_committer.options import CommitOptions
+from ray_committer.protocol.iostatistics import IOStatistics, Mean, aggregate, duration
 from ray_committer.protocol.manifest import decode_manifest, encode_manifest
 from ray_committer.protocol.pack import MOST_ENTRIES, SECTION_ENTRIES
+from ray_committer.protocol.passed_over import NOTHING, PassedOver, extra_data_of
 from ray_committer.protocol.paths import JobAttempt, is_inside
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_again import load_again
@@ -64,10 +68,11 @@ def save(
     commit_attempt(store, job, task, name)
 
 
-def edit(store: StoreOperations, task: int, **fields: Any) -> None:
+def edit(store: StoreOperations, task: int, *, hidden: PassedOver = NOTHING, **fields: Any) -> None:
     """Change what a manifest says."""
     path = manifest_path(task)
     manifest = decode_manifest(store.read(path), path)
+    fields |= {"extra_data": {**(manifest.extra_data or {}), **extra_data_of(hidden)}}
     store.write(path, encode_manifest(structs.replace(manifest, **fields)))
 
 
@@ -157,6 +162,8 @@ def what(found: JobContext, one: LoadedManifests) -> dict[str, Any]:
         "repeated": directories.repeated(),
         "leaves": directories.plan(),
         "listing": one.listing,
+        "statistics": one.statistics,
+        "passed_over": one.passed_over,
     }
 
 
@@ -179,20 +186,60 @@ def some_files(chance: random.Random, task: int, attempt: int) -> dict[str, byte
     }
 
 
+def some_reports(chance: random.Random) -> dict[str, Any]:
+    """What a manifest says of its task: some names that only some have, and what was passed over."""
+    counters = {chance.choice(["files", "bytes", "other"]): chance.randrange(1000)}
+    times = duration("task", chance.randrange(1, 1000), failed=chance.random() < 0.3)
+    hidden = PassedOver.of([f"_{n}" for n in range(chance.randrange(3))])
+    statistics = aggregate(IOStatistics(counters=counters, gauges={"open": chance.randrange(9)}), times)
+    return {"iostatistics": statistics if chance.random() < 0.8 else None, "hidden": hidden}
+
+
 @pytest.mark.parametrize("kind", [*KINDS, "uploads"])
 @pytest.mark.parametrize("seed", range(12))
 def test_what_is_loaded_again_is_what_is_loaded_anew(kind: str, seed: int):
     store = FakeS3Store() if kind == "uploads" else KINDS[kind]()
     chance = random.Random(seed)
     write_job(store, JOB, {task: some_files(chance, task, 0) for task in range(8)})
+    for task in range(8):
+        edit(store, task, **some_reports(chance))
     before = loaded(context(store))
     for attempt in range(1, 4):
         for task in chance.sample(range(10), chance.randrange(4)):
             save(store, task, attempt, some_files(chance, task, attempt))
+            edit(store, task, **some_reports(chance))
         if chance.random() < 0.3:
             store.delete_file(chance.choice([one.path for one in store.list_status(JOB.manifests)]))
         read, before = changed(store, before)
         assert read <= before.tasks
+
+
+def test_sums_are_those_of_the_manifests_that_count(store: MemoryStore):
+    """Of files, of the time of tasks, and of what was passed over; in the record and in ``_SUCCESS``."""
+    write_job(store, JOB, {task: {f"f{task}": b"x"} for task in range(3)})
+
+    def says(task: int, milliseconds: int) -> None:
+        hidden = PassedOver.of([f"_{task}-{milliseconds}"])
+        edit(store, task, iostatistics=duration("task", milliseconds), hidden=hidden)
+
+    for task in range(3):
+        says(task, 1000 + task)
+
+    def change() -> None:
+        save(store, 1, 1, {"f1": b"xx"})
+        says(1, 10)
+
+    events: list[Event] = []
+    commit(store, change, at_the_freeze(store), on_event=events.append)
+    told = [event.text for event in events if isinstance(event, Notice)]
+    success = read_success(store, JOB.destination)
+    assert success is not None
+    assert success.iostatistics is not None
+    found = success.iostatistics
+    assert found.meanstatistics["task.mean"] == Mean(3, 1000 + 10 + 1002)
+    assert (found.minimums["task.min"], found.maximums["task.max"]) == (10, 1002)
+    assert found.counters["committer_bytes_committed"] == 1 + 2 + 1
+    assert "_0-1000 | _1-10 | _2-1002" in told[-1]
 
 
 def test_packs_of_what_is_unchanged_stay():
