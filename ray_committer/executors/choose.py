@@ -76,12 +76,10 @@ def choose_executor(
     store: str = "",
     connecting: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Choice:
-    """Open the executor called `name`, or one on a pool; the caller closes it.
-
-    `open_here` opens the resources in this process, `open_elsewhere` (which is pickled) in others.
-    `about` is the text that Ray shows for the commit. Commits of a shared pool with the same `store`
-    share one limit. Ray is imported and connected within `connecting`.
-    """
+    """Open the executor called `name`, or one on a pool; the caller closes it. `open_here` opens the
+    resources in this process, `open_elsewhere` (which is pickled) in others. Ray shows `about` for the
+    commit, and is connected within `connecting`. Commits of a shared pool to one `store` share a
+    limit."""
     pool: CommitPool | None = None
     reason = "as requested"
     if not isinstance(name, str):

@@ -16,11 +16,9 @@ from ray_committer.protocol.paths import parent
 
 
 class DirectoryCoordinator:
-    """The coordinator that stages use, in this process or behind a Ray actor; safe for threads.
-
-    One that was lost and started again is empty. Then every call except `renew` raises
-    `CoordinatorLostError`, until `renew` accepts the empty one and everything is collected again.
-    """
+    """The coordinator that stages use, in this process or behind a Ray actor; safe for threads. One that
+    was lost and started again is empty, and every call raises `CoordinatorLostError` until `renew`
+    accepts it and everything is collected again."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

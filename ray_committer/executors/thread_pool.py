@@ -23,10 +23,8 @@ Result = TypeVar("Result")
 
 class ThreadPool:
     """Up to `size` threads, started when there is work for them, that work for several callers at once.
-
-    A caller that is one of the threads works on its own items, too, so it never waits for a thread that
-    is free. While the threads are `apart`, it does so alone; `join` lets all others help at once.
-    """
+    A caller that is one of them works on its own items, too, so it never waits for a free thread. While
+    the threads are `apart`, it does so alone; `join` lets all others help at once."""
 
     def __init__(self, size: int, *, apart: bool = False) -> None:
         self._size = size

@@ -57,11 +57,9 @@ class _Held:
 
 
 class Permits:
-    """One process's permits; call `acquire` before each request. Safe for threads.
-
-    When half are used, a separate thread asks for more, so no request waits for the answer. If the
-    authority `is_here` and answers at once, the calling thread asks.
-    """
+    """One process's permits; call `acquire` before each request. Safe for threads. When half are used, a
+    thread asks for more, so no request waits for the answer: the calling one if the authority `is_here`
+    and answers at once."""
 
     def __init__(
         self,
@@ -100,9 +98,8 @@ class Permits:
         return self._held.made
 
     def throttled(self, retry_after_seconds: float | None) -> bool:
-        """Report a throttled request. True if all requests must wait: unused permits are given up. False
-        if only this request should wait.
-        """
+        """Report a throttled request. True if all requests must wait, and unused permits are given up;
+        False if only this one should wait."""
         # Reported with the refusal: the limit compares refusals with requests of the same second.
         used = self._untold()
         try:

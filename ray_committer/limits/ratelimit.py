@@ -62,11 +62,9 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class LimitStatistics:
-    """What a limit did: requests made and throttled, and its rates in requests per second.
-
-    `limit` is the rate that was set; `lowest` and `last` are the rates after throttling. None is no
-    limit. `spans` are the periods of throttling, in order; of very many, the last one combines several.
-    """
+    """What a limit did: requests made and throttled, and rates in requests per second: the `limit` that
+    was set, the `lowest` and the `last` after throttling; None is no limit. `spans` are the periods of
+    throttling, in order; of very many, the last one combines several."""
 
     requests: int = 0
     throttled: int = 0

@@ -40,12 +40,9 @@ class Rename(msgspec.Struct, frozen=True, gc=False):  # a dataclass takes five t
 
 
 class CompleteUpload(msgspec.Struct, frozen=True, gc=False):
-    """Complete an upload, by its `id` and the etags of its `parts` in order, where no file is.
-
-    `etag` is the completed file's, and `stamp` the stamp of the job that its metadata names; each is
-    None if it is not known. `task` is the task attempt that uploaded it, for errors, and `job` the id of
-    its job. `size` is the size of the file, in bytes.
-    """
+    """Complete an upload, by its `id` and the etags of its `parts` in order, where no file is. `etag` is
+    the completed file's, and `stamp` the stamp of the job in its metadata; None is not known. `task` is
+    the task attempt that uploaded it, `job` the id of its job, `size` the bytes of the file."""
 
     dest: str
     id: str
@@ -127,11 +124,9 @@ _OF_ENDED_UPLOAD = {
 
 
 def compare_place(action: CompleteUpload, file: Observation | None, stamp: str | None) -> Place:
-    """Compare the `file` at an upload's destination, with this `stamp`, with the one that it makes.
-
-    An etag that is known decides alone. All files of the job have one stamp, so it proves a file of this
-    job and this size, at a place that only one task of the job writes to.
-    """
+    """Compare the `file` at an upload's destination, with this `stamp`, with the one that it makes. An
+    etag that is known decides alone. The stamp proves a file of this job and this size, at a place that
+    only one task of the job writes to."""
     if file is None:
         return Place.EMPTY
     # Before the etag: an etag that is unknown must not hide another size.

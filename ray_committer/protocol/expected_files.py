@@ -35,11 +35,8 @@ def pack_expected(files: Iterable[tuple[str, Expectation]]) -> bytes:
 def by_directory(
     parts: Sequence[bytes], number: int, shares: int
 ) -> dict[bytes, dict[bytes, Expectation]]:
-    """Return the packed rows whose directory falls into share `number` of `shares`.
-
-    The keys are the fingerprint of the directory, then the fingerprint of the path. Etags are as
-    `hashed_etag` returns them.
-    """
+    """Return the packed rows whose directory falls into share `number` of `shares`, by the fingerprints
+    of the directory and of the path. Etags are as `hashed_etag` returns them."""
     expected_by_directory: dict[bytes, dict[bytes, Expectation]] = {}
     for part in parts:
         for directory, path, size, etag, modified in _ROW.iter_unpack(_share(part, number, shares)):

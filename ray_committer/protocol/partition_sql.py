@@ -41,11 +41,9 @@ def quoted_table(text: str) -> str:
 def statements(
     table: str, changes: PartitionChanges, location: Callable[[Partition], str | None]
 ) -> Iterator[str]:
-    """Yield statements that add the partitions that are there and drop those that are gone.
-
-    Each names up to `MOST_PARTITIONS` and changes nothing if it is run again. `location` returns where a
-    partition is, or None if the catalog finds it by its values.
-    """
+    """Yield statements that add the partitions that are there and drop those that are gone, up to
+    `MOST_PARTITIONS` in each; idempotent. `location` returns where a partition is, or None if the
+    catalog finds it by its values."""
     name = quoted_table(table)
     for some in batches(changes.there, MOST_PARTITIONS):
         added = [

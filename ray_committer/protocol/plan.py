@@ -45,12 +45,9 @@ def shard_size(*, threads: int, seconds_a_file: float) -> int:
 
 
 class ShardSizes:
-    """The number of files in the next shard, from the recent time per file.
-
-    Shards get smaller near the end, so that the wait for the last shard is short, more so if the workers
-    `differ` in speed, as those on several nodes do. A shard is never so small that the call costs too
-    much.
-    """
+    """The number of files in the next shard, from the recent time per file. Shards get smaller near the
+    end, so that the wait for the last one is short, more so if the workers `differ` in speed, as those
+    on several nodes do."""
 
     def __init__(self, *, files: int, threads: int, width: int, differ: bool) -> None:
         self._threads = threads
@@ -86,12 +83,8 @@ class ShardSizes:
 
 
 def batch_sizes(items: int, *, threads: int, width: int) -> Iterator[int]:
-    """The sizes of the batches into which `items` are cut: large ones first, then smaller, so that all
-    end together.
-
-    A batch has 200 items at most. It has enough for all threads of a worker, as long as there are
-    several items for each thread.
-    """
+    """The sizes of the batches into which `items` are cut: at most 200, then smaller ones, so that all
+    end together. Each has enough for all threads of a worker while there are several items for each."""
     least = max(1, min(threads, items // (4 * width)))
     while items > 0:
         size = min(items, LARGEST_BATCH, max(least, items // (_SHARES_OF_BATCHES * width)))
@@ -100,11 +93,9 @@ def batch_sizes(items: int, *, threads: int, width: int) -> Iterator[int]:
 
 
 class Shard(msgspec.Struct, frozen=True):
-    """The work of one call to a worker: the entries `low` to `high` of the pack with this `index`.
-
-    The first is file `start` of the job. ``_SUCCESS`` names the first `sample` of their destinations. A
-    shard is pickled as MessagePack, which takes a fraction of the time.
-    """
+    """The work of one call to a worker: the entries `low` to `high` of the pack with this `index`, of
+    which the first is file `start` of the job. ``_SUCCESS`` names the first `sample` of their
+    destinations. It is pickled as MessagePack, which takes a fraction of the time."""
 
     number: int
     start: int
@@ -136,11 +127,9 @@ prepare(Shard)
 def plan_shards(
     packs: Sequence[Pack], *, shard_files: Callable[[int], int], sample: int
 ) -> Iterator[Shard]:
-    """Cut the entries of `packs` into shards, in order, each entry once.
-
-    Lazy: a shard exists only while it is worked on. `shard_files` returns the number of files of each
-    new shard, of so many that are left in its pack. ``_SUCCESS`` names the first `sample` entries.
-    """
+    """Cut the entries of `packs` into shards, in order and lazily, each entry once. `shard_files`
+    returns the number of files of a new shard, of so many that are left in its pack. ``_SUCCESS`` names
+    the first `sample` entries."""
     numbers, start = count(), 0
     for index, pack in enumerate(packs):
         low = 0

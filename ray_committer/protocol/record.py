@@ -27,11 +27,8 @@ _Versioned = TypeVar("_Versioned", "CommitRecord", "Declaration")
 
 
 class ConflictMode(StrEnum):
-    """What to do with existing data.
-
-    ERROR and OVERWRITE mean the whole destination. ERROR_PARTITIONS and OVERWRITE_PARTITIONS mean only
-    the partitions that the job writes to, which are the directories that its files are in.
-    """
+    """What to do with existing data: in the whole destination or, with `_PARTITIONS`, only in those that
+    the job writes to, which are the directories that its files are in."""
 
     APPEND = "append"
     """It stays; a file with the name of a new one is a conflict."""

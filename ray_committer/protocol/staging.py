@@ -23,11 +23,8 @@ _STAGED = re.compile(r"in/[0-9a-f]{32}|root/(?:[0-5][0-9]|6[0-3])")
 
 
 def key_of(directory: Location, destination: Location) -> str:
-    """The name of the staged directory for files that go into `directory`, which is not `destination`.
-
-    Names that differ only in case, or in the form of their accents, have different keys. A key is never
-    too long, and needs no escapes.
-    """
+    """The name of the staged directory for files that go into `directory`, which is not `destination`:
+    never too long, without escapes, and another one for a name in another case."""
     is_same_store = (
         directory.scheme == destination.scheme and directory.authority == destination.authority
     )

@@ -26,12 +26,9 @@ Versions = Sequence[tuple[int, LogEntry]]
 
 
 def is_packable(entry: LogEntry) -> bool:
-    """Whether another process is permitted to put an entry.
-
-    Only a claim that no job committed since its base can refuse. Not an import's claim, which must come
-    right after what its owner has read. An abort follows the state of its job, so only a process that
-    has seen that state puts it.
-    """
+    """Whether another process is permitted to put an entry: only a claim that no job committed since its
+    base can refuse. An import's claim must come right after what its owner has read, and an abort is put
+    by a process that has seen the state of its job."""
     if isinstance(entry, TableClaim):
         return entry.mode in BLIND and not entry.reads and not entry.is_import
     return not isinstance(entry, TableAbort)
@@ -51,10 +48,8 @@ def pack_of(
     version: int,
 ) -> list[LogEntry]:
     """The entries to put at a `version`: `own_entry`, and the entries of some drafts that may follow it.
-
-    A draft comes with the version that its owner has seen. `known` are all entries after the version
-    `since`, up to the one before `version`; the own entry was judged by all of them.
-    """
+    A draft comes with the version that its owner has seen. `known`, by which the own entry was judged,
+    are all entries after the version `since`, up to the one before `version`."""
     pack = [own_entry]
     # A file of the log never reaches into the next directory: readers look for a version in its own one.
     room = min(MOST_ENTRIES, BLOCK - version % BLOCK)

@@ -93,11 +93,9 @@ def follow(
 
 
 def quiet_at(version: int, entry: LogEntry) -> int:
-    """A version, not after the entry's own, at which no claim was in flight, as the entry alone shows.
-
-    If no claim was in flight before the claim of a job, and no entry of another job is between its
-    entries, then the last one leaves none.
-    """
+    """A version, not after the entry's own, at which no claim was in flight, as the entry alone shows:
+    if none was before the claim of a job, and no entry of another is between its own, the last leaves
+    none."""
     if isinstance(entry, TableClaim):
         return entry.quiet
     is_last = not (isinstance(entry, TableCommit) and entry.removed.files)

@@ -75,11 +75,9 @@ def _decode_escape(escape: str, quoted: str) -> str:
 
 
 def parse_uri(uri: str) -> Location:
-    """Split and decode a manifest's URI; a path without scheme has an empty `scheme`.
-
-    Equal places get equal values: ``file:/a`` and ``file:///a``, a default port and no port, ``abfs``
-    and ``abfss``, a double slash and a single one. `PathError` if it is not an absolute path.
-    """
+    """Split and decode a manifest's URI; a path without scheme has an empty `scheme`. Equal places get
+    equal values: ``file:/a`` and ``file:///a``, a default port and none, ``abfs`` and ``abfss``, double
+    slashes and single ones. `PathError` if it is not an absolute path."""
     match = _SCHEME.match(uri)
     scheme = match.group(1).lower() if match else ""
     rest = uri[match.end() :] if match else uri

@@ -18,10 +18,9 @@ from ray_committer.spark.handler import CommitHandler
 
 _log = logging.getLogger(__name__)
 
+_REQUESTS = ("setupJob", "startWorkers", "loadTasks", "commitJob", "abortJob")
 # Py4J reads the last two; a call of `__class__` makes another object like this one, just as closed.
-_CALLABLE = frozenset(
-    {"setupJob", "startWorkers", "loadTasks", "commitJob", "abortJob", "Java", "__class__"}
-)
+_CALLABLE = frozenset({*_REQUESTS, "Java", "__class__"})
 _REFUSAL = (
     "a request without the secret of this session was refused and changed nothing; Spark's own requests "
     "carry the secret: install the committer again, or find the other process that sends requests"
@@ -36,12 +35,15 @@ def new_secret() -> str:
 def callback(handler: CommitHandler, secret: str) -> object:
     """Return an ``io.raycommitter.PythonCallback`` that passes requests with `secret` to `handler`."""
 
-    def answer(given: str, ask: Callable[[str], str], request: str) -> str:
-        # In constant time: every user of this machine can reach the port, and guess byte by byte.
-        if isinstance(given, str) and hmac.compare_digest(given.encode(), secret.encode()):
-            return ask(request)
-        _log.warning("%s", _REFUSAL)
-        return msgspec.json.encode({"error": _REFUSAL}).decode()
+    def answering(ask: Callable[[str], str]) -> Callable[[object, str, str], str]:
+        def answer(_: object, given: str, request: str) -> str:
+            # In constant time: every user of this machine can reach the port, and guess byte by byte.
+            if isinstance(given, str) and hmac.compare_digest(given.encode(), secret.encode()):
+                return ask(request)
+            _log.warning("%s", _REFUSAL)
+            return msgspec.json.encode({"error": _REFUSAL}).decode()
+
+        return answer
 
     class Callback:
         __slots__ = ()
@@ -52,24 +54,11 @@ def callback(handler: CommitHandler, secret: str) -> object:
                 raise AttributeError(name)
             return object.__getattribute__(self, name)
 
-        def setupJob(self, given: str, request: str) -> str:  # noqa: N802 - the name in Java
-            return answer(given, handler.setupJob, request)
-
-        def startWorkers(self, given: str, request: str) -> str:  # noqa: N802 - the name in Java
-            return answer(given, handler.startWorkers, request)
-
-        def loadTasks(self, given: str, request: str) -> str:  # noqa: N802 - the name in Java
-            return answer(given, handler.loadTasks, request)
-
-        def commitJob(self, given: str, request: str) -> str:  # noqa: N802 - the name in Java
-            return answer(given, handler.commitJob, request)
-
-        def abortJob(self, given: str, request: str) -> str:  # noqa: N802 - the name in Java
-            return answer(given, handler.abortJob, request)
-
         class Java:
             """Read by Py4J."""
 
             implements = ["io.raycommitter.PythonCallback"]
 
+    for name in _REQUESTS:
+        setattr(Callback, name, answering(getattr(handler, name)))
     return Callback()

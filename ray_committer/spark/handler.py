@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
@@ -165,24 +165,16 @@ class CommitHandler:
         if report.committed_by is not None:
             _log.warning("%s", report.notices[-1])
         else:
-            self._tell_catalog(request, report, **common)
+            self._tell_catalog(request, report, common)
         return {} if report.committed_by is None else {"committedBy": report.committed_by}
 
-    def _tell_catalog(
-        self,
-        request: Request,
-        report: CommitReport,
-        options: CommitOptions,
-        storage_options: Mapping[str, Any],
-    ) -> None:
+    def _tell_catalog(self, request: Request, report: CommitReport, common: dict[str, Any]) -> None:
         open_table = self._settings.open_table
-        if open_table is None or options.catalog_table is None:
+        if open_table is None or common["options"].catalog_table is None:
             return
         # A deferred job has no visible partition yet; `ray-committer commit` then names the command.
         if report.outcome is not Outcome.RECORDED:
-            self.last_report = catalog_told(
-                report, open_table, request.dest, options=options, storage_options=storage_options
-            )
+            self.last_report = catalog_told(report, open_table, request.dest, **common)
 
     def _abort(self, request: Request) -> dict[str, Any]:
         self._ahead.end(request.job_id)  # never fails

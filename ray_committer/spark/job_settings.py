@@ -28,11 +28,9 @@ from ray_committer.spark.tell_catalog import OpenTable
 
 
 def job_options(conf: HadoopConf, given: CommitOptions) -> CommitOptions:
-    """Return the options from a job's settings; those that were `given` win.
-
-    Only Hadoop's setting that leaves out ``_SUCCESS`` always holds. `SettingsError` also if a session or
-    a write has set where reports go: stores that are reached there get the driver's credentials.
-    """
+    """Return the options from a job's settings; those that were `given` win, but for Hadoop's setting
+    that leaves out ``_SUCCESS``. `SettingsError` also if a session or a write has set where reports go:
+    stores that are reached there get the driver's credentials."""
     # Read only for its check: who may set it.
     for row in CommitOptions.settable(Where.DRIVER).values():
         conf.get(row.spark_key, *(key.name for key in HADOOP_KEYS if key.option == row.name))
@@ -57,12 +55,10 @@ def job_executor(settings: Mapping[str, str], given: ExecutorName | None = None)
 
 @dataclass(frozen=True, slots=True)
 class HandlerSettings:
-    """How the jobs of a session are committed.
-
-    `configuration` returns Hadoop's settings for a job id; the settings here take precedence over them.
-    `show` gets a job id and a line of the progress of its commit. `open_table` opens a table in the
-    session's catalog; without a session, only the report says how the catalog is told.
-    """
+    """How the jobs of a session are committed. `configuration` returns Hadoop's settings for a job id,
+    over which these take precedence. `show` gets a job id and a line of the progress of its commit.
+    `open_table` opens a table in the session's catalog; without it, only the report says how that is
+    told."""
 
     executor: ExecutorName | CommitPool = "auto"
     options: CommitOptions = field(default_factory=CommitOptions)

@@ -32,11 +32,9 @@ class Task(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Request(msgspec.Struct, frozen=True, rename="camel"):
-    """A request of any kind; only a commit request has partitions, roots and tasks.
-
-    `session` is the application, or the run of a query of a stream; `batch` names the query and its
-    batch, and `known_jobs` are those that the session has committed under the run id.
-    """
+    """A request of any kind; only a commit request has partitions, roots and tasks. `session` is the
+    application, or the run of a query of a stream, `batch` the query and its batch, and `known_jobs`
+    what the session has committed under the run id."""
 
     job_id: str
     job_attempt: int

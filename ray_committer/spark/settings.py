@@ -25,14 +25,11 @@ COMMAND_KEY = COMMAND.spark_key
 SESSION_KEY = SESSION_TOKEN.spark_key
 """Names the session of a job. Spark's own log and UI hide the values of such keys."""
 
-_SETTINGS: dict[str, dict[str, str]] = {
-    "file": {},
-    "hdfs": {},
+_SETTINGS: dict[str | None, dict[str, str]] = {
     "gs": {
         "spark.hadoop.fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
         "spark.hadoop.fs.AbstractFileSystem.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFS",
     },
-    "abfs": {},
     "s3": {"spark.hadoop.fs.s3a.committer.magic.enabled": "true"},
 }
 
@@ -70,11 +67,10 @@ def driver_conf(
 
 def store_settings(store: StoreName | None) -> dict[str, str]:
     """Return the settings of one store; for `None` no settings, because Spark's own are right."""
-    if store is None:
-        return {}
-    if store not in _SETTINGS:
-        raise SettingsError(f"store={store!r}: must be one of {', '.join(_SETTINGS)}")
-    return dict(_SETTINGS[store])
+    known = get_args(StoreName)
+    if store is not None and store not in known:
+        raise SettingsError(f"store={store!r}: must be one of {', '.join(known)}")
+    return dict(_SETTINGS.get(store, {}))
 
 
 def _store(dest: str) -> StoreName | None:

@@ -121,11 +121,8 @@ class WorkersAhead:
             return job
 
     def _is_worth(self, pool: CommitPool, options: CommitOptions, files: int) -> bool:
-        """Return whether to commit on the workers as they are now.
-
-        If not, the commit runs as if they had not been started: `auto` uses threads, or starts workers
-        by the size of the cluster and waits for them.
-        """
+        """Return whether to commit on the workers as they are now, and not as if they had not been
+        started: `auto` uses threads then, or starts workers by the size of the cluster."""
         pays_from = start_pays_from(self._executor, options) if isinstance(self._executor, str) else None
         would_start = pays_from is not None and files >= pays_from
         match pool.readiness():

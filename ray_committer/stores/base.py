@@ -40,13 +40,10 @@ class StoreSpec:
 
 
 class FileStatus(msgspec.Struct, frozen=True, gc=False):  # one per file that is listed
-    """One file or directory as the store lists it.
-
-    A symbolic link (`is_link`) has its own size and time, and is a directory if it leads to one. A
-    rename keeps `etag` and `file_id`. `version` identifies this content at this place: a rename, a
-    replacement and a deletion can be bound to it. `stamp` is the stamp of the job whose upload made the
-    file, if its metadata has one; no listing shows it.
-    """
+    """One file or directory as the store lists it. A link (`is_link`) has its own size and time, and is
+    a directory if it leads to one. A rename keeps `etag` and `file_id`. Requests can be bound to
+    `version`, this content at this place. No listing shows `stamp`: it names the job whose upload made
+    the file."""
 
     path: str
     is_directory: bool
@@ -123,12 +120,9 @@ class StoreCapabilities:
 
 
 class StoreOperations(ABC):
-    """One store, used by many threads: subclass it.
-
-    A class without a method that each store must have cannot be instantiated. Every other method has a
-    default that is right for stores without it. If there is none, the default raises ``OSError`` with
-    ``ENOTSUP``, and changes nothing.
-    """
+    """One store, used by many threads: subclass it. A class without a method that each store must have
+    cannot be instantiated. Every other one has a default that is right for stores without it, or that
+    raises ``OSError`` with ``ENOTSUP`` and changes nothing."""
 
     spec: StoreSpec
     capabilities: StoreCapabilities
@@ -156,8 +150,8 @@ class StoreOperations(ABC):
 
     @operation("op_list_status")
     def find_names(self, path: str, names: Collection[str]) -> list[FileStatus] | None:
-        """Describe which of the `names` are in a directory, in no order, by one request; None if one
-        request does not show that. Errors as `list_status`, unless the store has no directories."""
+        """Describe which of the `names` are in a directory, in no order; None if one request does not
+        show that. Errors as `list_status`, unless the store has no directories."""
         return None
 
     @operation("op_list_files", required=True)
@@ -167,8 +161,7 @@ class StoreOperations(ABC):
 
     @operation("op_list_files")
     def list_files_page(self, path: str, after: str | None = None) -> FilePage:
-        """List a page of all files below a directory, however deep, in no order, by one request. A store
-        without it lists one directory at a time."""
+        """`list_files`, a page by one request; a store without it lists one directory at a time."""
         return FilePage(self.list_files(path))
 
     @operation("op_open", required=True)
@@ -270,11 +263,9 @@ class StoreOperations(ABC):
 
     @operation("op_delete_dir")
     def delete_listed(self, directories: Sequence[str], holds: Callable[[], bool]) -> bool:
-        """List everything below some directories; then, if `holds` returns True, delete it and them.
-
-        Files that are written there after the listing stay. Returns the answer of `holds`; idempotent.
-        `holds` makes its own requests. A store that does not move directories has it.
-        """
+        """List everything below some directories; then, if `holds`, which makes its own requests,
+        returns True, delete it and them. Files that are written there after the listing stay. Returns
+        the answer of `holds`; idempotent. A store that does not move directories has it."""
         raise unsupported("delete_listed", directories[0])
 
     @operation("op_create")
@@ -301,9 +292,7 @@ class StoreOperations(ABC):
 
     @operation("op_create")
     def begin_upload(self, path: str, stamp: str | None) -> str:
-        """Begin an upload of the file at `path`, with the job's `stamp` in its metadata; return its id.
-
-        Nobody sees the file before the upload is completed."""
+        """Begin an upload of a file, with the job's `stamp` in its metadata; return its id."""
         raise unsupported("begin_upload", path)
 
     @operation("op_create")
@@ -313,11 +302,8 @@ class StoreOperations(ABC):
 
     @operation("op_rename", once=True)
     def publish(self, action: CompleteUpload, old: str | None = None) -> Answer:
-        """Put a file in place where none is or, with `old`, in the place of that version.
-
-        An upload that was completed by a request without an answer gives NO_UPLOAD or DONE. ``OSError``
-        for a request that the store will never carry out.
-        """
+        """Put a file in place where none is or, with `old`, in the place of that version; NO_UPLOAD or
+        DONE if that was done before. ``OSError`` for a request that is never carried out."""
         raise unsupported("publish", action.dest)
 
     @operation("op_get_file_status")
@@ -402,9 +388,7 @@ class StoreOperations(ABC):
     @operation("op_get_file_status", kernel_answers=True)
     def what_stays(self, directory: str, files: Sequence[str], home: str) -> dict[str, str]:
         """Say, by path, why no file of a directory can be renamed to below `home` or, if only some of
-        its `files` cannot, why each of these cannot; empty if nothing shows that.
-
-        One request for all of it. It changes nothing."""
+        its `files` cannot, why each of these cannot; empty if nothing shows that. One request."""
         return {}
 
     @operation(None)
@@ -426,10 +410,7 @@ class StoreOperations(ABC):
     @operation("op_get_file_status")
     def cost_warnings(self) -> list[str]:
         """Return a sentence for each setting of the store that makes commits more expensive, with a
-        remedy; empty if there is none. Only ``ray-committer doctor`` asks.
-
-        ``PermissionError`` if the settings are not readable, which is not a failure.
-        """
+        remedy, for the doctor. ``PermissionError`` if the settings are not readable."""
         return []
 
     @operation("op_get_file_status")
@@ -469,11 +450,7 @@ _WRITES_PARTS: _Operations = (StoreOperations.begin_file, StoreOperations.append
 
 
 def missing_operations(store: StoreOperations) -> list[str]:
-    """Return the names of the operations without which those that the store has cannot be used.
-
-    A store has all operations of uploads, or it renames. It moves directories, or it deletes what is
-    listed and what has a certain version.
-    """
+    """Return the names of the operations without which those that the store has cannot be used."""
     has_uploads = any(map(store.has, _COMPLETES_UPLOADS))
     needed: list[Callable[..., Any]] = [*(_COMPLETES_UPLOADS if has_uploads else _RENAMES)]
     if not store.has(StoreOperations.move_directory):

@@ -39,11 +39,8 @@ def _forwarder(operation: Operation) -> Callable[..., Any]:
 
 @_forwards_all
 class ForwardingStore(StoreOperations):
-    """`StoreOperations` that have what `store` has; each request to it is made by `_request`.
-
-    What `store` leaves to the default is done by the default here, on the operations of this store: what
-    it does is then a request, or none.
-    """
+    """`StoreOperations` that have what `store` has; each request to it is made by `_request`. What
+    `store` leaves to the default is done by the default here, on the operations of this store."""
 
     def __init__(self, store: StoreOperations) -> None:
         self.spec = store.spec

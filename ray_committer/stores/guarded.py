@@ -37,11 +37,9 @@ STATE_SECONDS = 1.0
 
 
 class GuardedStore(ForwardingStore):
-    """`StoreOperations` that take a permit for each request to `store`.
-
-    `ThrottledError` or `StoreUnavailableError` after one request has failed for `retry_seconds`;
-    `LeaseLostError`, with nothing requested, if there are no more permits.
-    """
+    """`StoreOperations` that take a permit for each request to `store`. `ThrottledError` or
+    `StoreUnavailableError` after one request has failed for `retry_seconds`; `LeaseLostError`, with
+    nothing requested, if there are no more permits."""
 
     def __init__(
         self,
@@ -162,11 +160,8 @@ def _name_path(error: OSError, request: partial[Any]) -> None:
 
 
 def until_answered(request: Callable[[], T], retry_seconds: float = RETRY_SECONDS) -> T:
-    """Make a harmless request until the store answers it.
-
-    The last of `ATTEMPTS`, or the last one in `retry_seconds`, raises its error. This is for requests
-    without permits, such as the requests of a store that is being opened.
-    """
+    """Make a harmless request without permits, as to open a store, until the store answers it. The last
+    of `ATTEMPTS`, or the last one in `retry_seconds`, raises its error."""
     started = time.monotonic()
     for attempt in range(1, ATTEMPTS):
         try:

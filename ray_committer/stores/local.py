@@ -41,11 +41,8 @@ Rename = Callable[[str, str], None]
 
 
 class LocalStore(StoreOperations):
-    """`StoreOperations` on ``file://``; about 10 microseconds per rename.
-
-    With the storage option ``fs.permissions.umask-mode``, new files and directories get the modes that
-    Hadoop would give them. Without it, the umask of the process applies.
-    """
+    """`StoreOperations` on ``file://``; about 10 microseconds per rename. With the storage option
+    ``fs.permissions.umask-mode``, new files and directories have Hadoop's modes, not the process's."""
 
     capabilities = StoreCapabilities(
         listing_is_cheap=True,

@@ -48,13 +48,10 @@ def renamed_by_flag(source: str, dest: str) -> bool:
 
 
 def link_and_unlink(source: str, dest: str, *, between: Callable[[], None] = lambda: None) -> None:
-    """Rename by a hard link and an unlink; `StoreRefusedError` on a file system without links.
-
-    If an earlier call was interrupted between the two, this one ends it. The source may be gone by then.
-    Both names that this changes are in one directory, which is opened before: a process that sleeps in
-    the meantime touches no file of a later job, whose directory has the same name. A test can act
-    `between` the two steps.
-    """
+    """Rename by a hard link and an unlink; `StoreRefusedError` on a file system without links. It ends a
+    call that was interrupted `between` the two, where a test can act; the source may be gone by then."""
+    # By the open directory: a process that sleeps in the meantime touches no file of a later job, whose
+    # directory has the same name.
     directory, name = os.path.split(source)
     try:
         opened = os.open(directory or ".", os.O_PATH | os.O_DIRECTORY)

@@ -207,12 +207,9 @@ def store_command(spec: StoreSpec, verb: Literal["rm", "mv"], *paths: str) -> st
 
 
 class OpenStores:
-    """The stores that are open in this process, each for `OPEN_SECONDS`: task attempts share one.
-
-    Opening a store costs requests, such as one for a token. It keeps the credentials and settings that
-    it was opened with, so it is opened anew after that time, in another environment, and in a child.
-    There is no lock, which a child could inherit locked: several threads can open a store at once.
-    """
+    """The stores that are open in this process, each for `OPEN_SECONDS`: task attempts share one, since
+    opening it costs requests. It keeps its credentials and settings, so it is opened anew after that
+    time, in another environment, and in a child. No lock: a child could inherit it locked."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -43,11 +43,9 @@ def state_rename(path: str, old: StoredState | None, text: str) -> tuple[str, st
 def read_state_name(
     list_status: Callable[[str], list[FileStatus]], path: str, *, looks: int = LOOKS
 ) -> StoredState | None:
-    """Return the state in the directory `path`; None if there is no such directory.
-
-    ``OSError`` if no listing shows exactly one state; its number is ``ENODATA`` if the last one shows
-    none. One look (`looks`) is enough on a store whose listings never show half of a rename.
-    """
+    """Return the state in the directory `path`; None if there is no such directory. ``OSError`` if none
+    of `looks` shows exactly one state: ``ENODATA`` if the last one shows none. One is enough on a store
+    whose listings never show half of a rename."""
     for look in range(looks):
         if look:
             waiting.sleep(waiting.LISTING.after(look))

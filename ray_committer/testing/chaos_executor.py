@@ -52,12 +52,10 @@ class Happened:
 
 
 class ChaosExecutor(InlineExecutor):
-    """A `WorkExecutor` that runs work at least once, in a seeded disorder.
-
-    `open_worker` opens a worker's resources on the store that it gets: `store` with a hook that can kill
-    the worker. At most `LOST_WORKERS` workers are killed, so a commit on a healthy store ends. Chaos is
-    drawn from `kinds`, which can repeat one. `happened` records what was done to each item, in order.
-    """
+    """A `WorkExecutor` that runs work at least once, in a seeded disorder. `open_worker` opens a
+    worker's resources on `store` with a hook that can kill it; `LOST_WORKERS` at most are killed, so a
+    commit on a healthy store ends. Chaos is drawn from `kinds`, which can repeat one. `happened` records
+    what was done to each item, in order."""
 
     name = "chaos"
     width = 3

@@ -64,11 +64,9 @@ def _nothing(call: StoreCall) -> None:
 
 
 class WrappedStore(ForwardingStore):
-    """`StoreOperations` that call `before` and `after` around each request to `store`.
-
-    An exception of `before` replaces the request. An exception of `after` replaces the answer, even an
-    error. `write_data` can change the data that is written, to tear a file.
-    """
+    """`StoreOperations` that call `before` and `after` around each request to `store`: an exception of
+    `before` replaces the request, one of `after` the answer, even an error. `write_data` can change the
+    data that is written, to tear a file."""
 
     def __init__(
         self,

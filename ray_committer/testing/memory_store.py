@@ -70,10 +70,8 @@ class MemoryStore(StoreOperations):
 
     With `real_directories` a file's parent must be created first, as on file systems, HDFS and ADLS.
     Without it, as on object stores, a directory exists while a file is below it or `mkdirs` has left a
-    mark for it. So it vanishes with its last file, and a file can be below another file.
-
-    One request lists `page_names` names. `clock` gives the modification time of each write, in
-    milliseconds; by default it counts writes.
+    mark for it. One request lists `page_names` names. `clock` gives the modification time of each write,
+    in milliseconds; by default it counts writes.
     """
 
     def __init__(

@@ -229,11 +229,10 @@ class _Faults:
 
 def _complete(store: StoreOperations, path: str, data: bytes) -> None:
     """Make a file by an upload."""
-    uploads = store
-    upload = uploads.begin_upload(path, None)
-    part = uploads.put_part(path, upload, 1, data)
+    upload = store.begin_upload(path, None)
+    part = store.put_part(path, upload, 1, data)
     assert [upload.path for upload in pending_uploads(store, parent(path))] == [path]
-    assert uploads.publish(CompleteUpload(path, upload, (part,))) is Answer.DONE
+    assert store.publish(CompleteUpload(path, upload, (part,))) is Answer.DONE
 
 
 def _name_of(length: int, longest: int) -> str:

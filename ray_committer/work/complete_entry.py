@@ -85,9 +85,8 @@ def take_back_upload(
     store: StoreOperations, action: CompleteUpload, overwritten: frozenset[str]
 ) -> str | None:
     """Abort an upload or, if it was completed, delete its file; idempotent. Returns the path of a file
-    that is kept but may be the job's. The old files in `overwritten` are still in their places: the job
-    has completed nothing there. Other writers can make the same bytes, but not with the job's stamp or,
-    since the files of Hadoop's client have none, under a name with the job's id."""
+    that is kept but may be the job's. The job has completed nothing in the place of an old file in
+    `overwritten`. Only the job's stamp proves a file or, as Hadoop's have none, its id in the name."""
     # Without a stamp only this look tells an older file of the same bytes from the one that an upload
     # made meanwhile.
     before = store.get_status(action.dest) if action.stamp is None else None

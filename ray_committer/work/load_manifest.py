@@ -84,7 +84,8 @@ def load_manifest(
     manifest = decode_manifest(data, path)
     _refuse_foreign(where, manifest, path, stamp)
     try:
-        attempt = _attempt_directory(where, manifest)
+        directory = manifest.task_attempt_dir
+        attempt = store_path(directory, where.store.spec) if directory else where.job.tasks
         loaded = _checked_entries(where, manifest, attempt, roots)
         directories = dict.fromkeys(_directories(where, manifest, loaded, roots))
         ref = _reference(where, path.rpartition("/")[2], data, manifest, attempt)
@@ -130,11 +131,6 @@ def _reference(
         task_attempt_id=attempt_id,
         task_attempt_directory=directory,
     )
-
-
-def _attempt_directory(where: Where, manifest: TaskManifest) -> str:
-    directory = manifest.task_attempt_dir
-    return store_path(directory, where.store.spec) if directory else where.job.tasks
 
 
 def _checked_entries(

@@ -32,11 +32,9 @@ OPEN_FILES = 64
 
 @dataclass(frozen=True, slots=True)
 class FileLayout:
-    """The layout of files: their `format`, the columns that make directories, the writer's options.
-
-    `options` are the options of ``pyarrow.parquet.ParquetWriter`` or ``pyarrow.csv.WriteOptions``; JSON
-    has none. A task begins another file of a directory after `max_rows_per_file`.
-    """
+    """The layout of files: their `format`, the columns that make directories, and the `options` of
+    ``pyarrow.parquet.ParquetWriter`` or ``pyarrow.csv.WriteOptions``; JSON has none. A task begins
+    another file of a directory after `max_rows_per_file`."""
 
     format: str
     partition_by: tuple[str, ...] = ()
@@ -71,14 +69,6 @@ class FileLayout:
         return pa.schema([column for column in schema if column.name not in self.partition_by])
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """The number of rows that were written, and the files, by their paths below the destination."""
-
-    rows: int
-    files: tuple[str, ...]
-
-
 def write_tables(
     tables: Iterable[pa.Table],
     layout: FileLayout,
@@ -87,27 +77,27 @@ def write_tables(
     stem: str,
     schema: pa.Schema | None = None,
     choose: Choose = itemgetter(0),
-) -> Written:
-    """Write all rows to new files, opened by their paths below the destination.
+) -> tuple[str, ...]:
+    """Write all rows to new files, opened by their paths below the destination; return these paths.
 
     Files are called ``part-<stem>-<number>``, so each attempt needs its own `stem`. A table with other
     columns than the table before, or other types, goes to its own files. Without rows and without
     partitions, an empty file with `schema` is written, if that is given, so that readers know the
     columns. `choose` is as for `split_by_partition`.
     """
-    rows, checked = 0, None
+    has_rows, checked = False, None
     with _Directories(layout, open_file, stem) as directories:
         for table in tables:
             # A table without rows can lack types: Ray Data sends such blocks between full ones.
             if table.num_rows and table.schema != checked:
                 layout.check(table.schema)
                 checked = table.schema
-            rows += table.num_rows
+            has_rows = has_rows or table.num_rows > 0
             for directory, part in split_by_partition(table, layout.partition_by, choose):
                 directories.add(directory, part)
-        if not rows and schema is not None and not layout.partition_by:
+        if not has_rows and schema is not None and not layout.partition_by:
             directories.add("", schema.empty_table())
-    return Written(rows, tuple(directories.files))
+    return tuple(directories.files)
 
 
 class _Directories:

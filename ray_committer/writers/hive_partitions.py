@@ -25,11 +25,9 @@ Choose = Callable[[tuple[str, ...]], str]
 def split_by_partition(
     table: pa.Table, columns: Sequence[str], choose: Choose = itemgetter(0)
 ) -> Iterator[tuple[str, pa.Table]]:
-    """Yield each partition's directory and its rows, in their order and without `columns`.
-
-    Without `columns` all rows belong to the directory ``""``. `choose` selects one of the directories
-    that Spark can give the same values, which depends on its Java and its settings.
-    """
+    """Yield each partition's directory and its rows, in their order and without `columns`; without
+    `columns` there is one, ``""``. `choose` selects one of the directories that Spark can give the same
+    values, which depends on its Java and its settings."""
     if not columns or not table.num_rows:
         yield from [("", table)] if table.num_rows else []
         return

@@ -34,12 +34,9 @@ _log = logging.getLogger(__name__)
 
 
 class WriteMode(StrEnum):
-    """What a write does if there is data at its destination.
-
-    ERROR fails, and IGNORE writes nothing. OVERWRITE_PARTITIONS replaces the partitions that it writes
-    to and keeps the others, as Spark's dynamic partition overwrite does. ERROR_PARTITIONS fails if one
-    of these partitions holds data.
-    """
+    """What a write does if there is data at its destination. ERROR fails, and IGNORE writes nothing.
+    OVERWRITE_PARTITIONS replaces only the partitions that it writes to, as Spark's dynamic partition
+    overwrite does. ERROR_PARTITIONS fails if one of these holds data."""
 
     APPEND = "append"
     ERROR = "error"
@@ -164,12 +161,9 @@ def _is_there(store: StoreOperations, directory: str) -> bool:
 def commit(
     job: ArrowJob, results: Sequence[CommittedTask | None], *, executor: ExecutorName | CommitPool
 ) -> CommitReport | None:
-    """Commit exactly the attempts that `results` name, one per task.
-
-    If the commit is interrupted, ``ray-committer commit`` finishes it. Without results there was nothing
-    to write, and an empty output is committed. None if the job was aborted, because the mode is IGNORE
-    and data has come since `start`.
-    """
+    """Commit exactly the attempts that `results` name, one per task; an empty output without results. If
+    it is interrupted, ``ray-committer commit`` finishes it. None if the job was aborted, because the
+    mode is IGNORE and data has come since `start`."""
     tasks = tuple(result for result in results if isinstance(result, CommittedTask))
     if len(tasks) < len(results):
         raise IncompleteJobError(

@@ -40,11 +40,9 @@ _users = 0
 
 
 def connect() -> bool:
-    """Make sure that this process is connected to Ray; True if the caller must call `disconnect` later.
-
-    Uses the existing connection, else the cluster of ``RAY_ADDRESS``, else one on this machine. Commits
-    of one process share the connection. `RayNotAvailableError` if there is no cluster.
-    """
+    """Make sure that this process is connected to Ray: to the cluster of its present connection, else of
+    ``RAY_ADDRESS``, else on this machine. True if the caller must call `disconnect` later.
+    `RayNotAvailableError` if there is no cluster."""
     global _users
     refuse_client()
     with _lock:

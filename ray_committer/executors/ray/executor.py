@@ -42,11 +42,9 @@ ANSWER_SECONDS = 0.5
 
 
 class RayPool:
-    """Commit workers that exist before a commit, so that it does not wait for their start.
-
-    They belong to this driver, or to all of the cluster's drivers that join the pool called `shared`.
-    `reason` is the reason for which a commit runs on them, `about` the text that Ray shows for them.
-    """
+    """Commit workers that exist before a commit, so that it does not wait for their start: this
+    driver's, or of all the cluster's drivers that join the pool called `shared`. `reason` is why a
+    commit runs on them, `about` the text that Ray shows for them."""
 
     def __init__(
         self,

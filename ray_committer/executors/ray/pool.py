@@ -11,6 +11,7 @@ import itertools
 import logging
 import threading
 import uuid
+from dataclasses import dataclass
 
 import ray
 
@@ -24,12 +25,12 @@ _log = logging.getLogger(__name__)
 CALLS_AT_ONCE = 32  # by all commits that share a worker; a waiting thread costs nothing
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class PoolWorker:
     """A worker actor of a pool; `number` is never used twice."""
 
-    def __init__(self, number: int, actor: Actor) -> None:
-        self.number = number
-        self.actor = actor
+    number: int
+    actor: Actor
 
 
 class WorkerPool:

@@ -146,12 +146,9 @@ class _Counted:
 
 
 class CommitHost:
-    """The limit of requests and the coordinator of each commit, which the commit's processes share.
-    Ray runs it as a threaded actor.
-
-    Ray starts a lost host again, empty. A limit then learns again how much the store accepts. An empty
-    coordinator lacks directories, so a caller passes the `life` of the host that it knows.
-    """
+    """The limit of requests and the coordinator of each commit, which its processes share; a threaded
+    actor. Ray starts a lost host again, empty: a limit learns again how much the store accepts, and for
+    the coordinator a caller passes the `life` of the host that it knows."""
 
     __repr__ = _Shown()
 
@@ -171,11 +168,8 @@ class CommitHost:
     def limit(
         self, key: str, name: str, per_second: float | None, method: str, *arguments: object
     ) -> object:
-        """Call a method of the `RateLimit` called `name` for a commit, which can share it with others.
-
-        If it does not exist, make it with these requests `per_second`.
-        `LeaseLostError` after the commit has ended.
-        """
+        """Call a method of the `RateLimit` called `name`, which commits can share; it is made with these
+        requests `per_second`. `LeaseLostError` after the commit has ended."""
         with self._lock:
             if self._has_ended(key):
                 raise LeaseLostError("this commit has ended, so it can make no more requests")

@@ -36,12 +36,10 @@ def worker_name(pool: str, number: int) -> str:
 
 
 class SharedCommitHost(CommitHost):
-    """A `CommitHost` that also knows its pool: `size` workers, by numbers that are never used twice.
-
-    A driver that is silent for three leases is taken for dead, and what its commits hold is released.
-    The host ends itself and the workers after no driver was there for `idle_seconds`. Ray starts a lost
-    host again, and the drivers report to it the workers that it has forgotten.
-    """
+    """A `CommitHost` that also knows its pool: `size` workers, by numbers that are never used twice. It
+    takes a driver that is silent for three leases for dead, and releases what its commits hold. It ends
+    itself and the workers after `idle_seconds` without a driver. If it was lost and runs again, the
+    drivers report to it the workers that it has forgotten."""
 
     def __init__(self, pool: str, size: int, idle_seconds: float, options: CommitOptions) -> None:
         super().__init__()

@@ -119,11 +119,9 @@ class SharedWorkerPool:
         return Host(actor), numbers
 
     def _meet(self, numbers: list[int], before: list[int]) -> None:
-        """Make these the known workers, and start those that are not there yet.
-
-        Not if others than `before` are known meanwhile: the answer may be older than those, and a worker
-        that was replaced would be started again.
-        """
+        """Make these the known workers, and start those that are not there yet; not if others than
+        `before` are known meanwhile: of an older answer, a worker that was replaced would start
+        again."""
         with self._lock:
             known = {worker.number: worker for worker in self._workers}
             if list(known) == before:

@@ -49,11 +49,9 @@ def qualify(destination: str, conf: HadoopConf) -> str:
 def storage_options(
     destination: str, conf: HadoopConf, given: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Return the storage options of `destination`: Hadoop's settings, overridden by `given`.
-
-    A given credential replaces all of Hadoop's credentials: the two are never mixed. A session can write
-    to several stores, so options that only another store knows are left out.
-    """
+    """Return the storage options of `destination`: Hadoop's settings, overridden by `given`, of which
+    one credential replaces all of Hadoop's. A session can write to several stores, so options that only
+    another store knows are left out."""
     url = qualify(destination, conf)
     named = parse_uri(url).scheme
     scheme = ALIASES.get(named, named)

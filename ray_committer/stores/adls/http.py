@@ -24,8 +24,16 @@ PAGE_PATHS = 5000
 _REQUEST_ID = "x-ms-request-id"
 """The header of every answer of the service."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.~/=-]*")
-_EXISTS = ("PathAlreadyExists", "PathConflict", "ResourceTypeMismatch")
-_CONDITIONS = ("SourceConditionNotMet", "ConditionNotMet", "TargetConditionNotMet")
+_BY_STATUS = {403: errno.EACCES, 404: errno.ENOENT}
+_BY_CODE = {
+    (409, "DirectoryNotEmpty"): errno.ENOTEMPTY,
+    (409, "PathAlreadyExists"): errno.EEXIST,
+    (409, "PathConflict"): errno.EEXIST,
+    (409, "ResourceTypeMismatch"): errno.EEXIST,
+    (412, "SourceConditionNotMet"): errno.EEXIST,
+    (412, "ConditionNotMet"): errno.EEXIST,
+    (412, "TargetConditionNotMet"): errno.EEXIST,
+}
 
 
 class AdlsHttp:
@@ -111,19 +119,7 @@ def error_code(answer: HttpAnswer) -> str:
 
 def error_of(status: int, code: str, path: str, second_path: str | None = None) -> OSError:
     """Make the error for an answer; `OSError` chooses its subclass by the number."""
-    match status, code:
-        case 404, _:
-            number = errno.ENOENT
-        case 403, _:
-            number = errno.EACCES
-        case 409, "DirectoryNotEmpty":
-            number = errno.ENOTEMPTY
-        case (409, name) if name in _EXISTS:
-            number = errno.EEXIST
-        case (412, name) if name in _CONDITIONS:
-            number = errno.EEXIST
-        case _:
-            number = errno.EIO
+    number = _BY_STATUS.get(status) or _BY_CODE.get((status, code), errno.EIO)
     return OSError(number, f"the store answered {status} {code}".rstrip(), path, None, second_path)
 
 

@@ -21,11 +21,8 @@ class AzureIdentity:
     arguments: Mapping[str, Any] = field(repr=False)
 
     def get_token(self, *scopes: str, **kwargs: Any) -> Any:
-        """Return a token, as ``azure.core.credentials.TokenCredential`` does.
-
-        `PermissionError` if a file of the credential is missing, because ``FileNotFoundError`` would
-        mean a missing file of the store.
-        """
+        """Return a token, as ``azure.core.credentials.TokenCredential`` does. `PermissionError` if a
+        file of the credential is missing: ``FileNotFoundError`` would mean one of the store."""
         import azure.identity
 
         try:

@@ -50,11 +50,8 @@ def adlfs_options(spec: StoreSpec) -> dict[str, Any]:
 
 
 def _require_hierarchical_namespace(http: AdlsHttp, retry_seconds: float) -> None:
-    """Return if the account has a hierarchical namespace.
-
-    `StoreRefusedError` if it has none or no request shows it, or if each request is refused because of
-    its credentials; `FileNotFoundError` if there is no such container.
-    """
+    """`StoreRefusedError` unless a request shows that the account has a hierarchical namespace, or
+    `FileNotFoundError` if there is no such container."""
     denied, refused = [], []
     for question in (_by_container, _by_account, _by_root):
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
@@ -137,11 +138,8 @@ class GcsBucket:
         self._move_query = f"?{urlencode({'fields': 'generation', **self._payer})}"
 
     def move(self, source: str, dest: str, generation: str | None, *, old: str | None) -> None:
-        """Rename an object atomically; ``FileExistsError`` if a condition does not hold.
-
-        The conditions: `source` has this `generation`, and the object at `dest` has the generation
-        `old`, where 0 means that there is no object. None allows any generation.
-        """
+        """Rename an object atomically. ``FileExistsError`` unless `source` has this `generation`, and
+        the object at `dest` the generation `old`: 0 is no object, None is any generation."""
         url = f"{self._objects}/{quoted(source)}/moveTo/o/{quoted(dest)}{self._move_query}"
         if generation is not None:
             url += f"&ifSourceGenerationMatch={generation}"
@@ -259,12 +257,9 @@ class GcsBucket:
         limit: int = PAGE_ITEMS,
         after: str | None = None,
     ) -> Iterator[GcsPage]:
-        """List the objects whose names begin with `prefix`, a page of `limit` at a time, or those that
-        follow another page.
-
-        With a `delimiter`, names that contain it after the prefix are replaced by their part up to it;
-        `folders` adds the names of folders. A page can be empty although another one follows.
-        """
+        """List the objects whose names begin with `prefix`, a page of `limit` at a time, or those
+        `after` another page. With a `delimiter`, names that contain it after the prefix are replaced by
+        their part up to it; `folders` adds folders. A page can be empty although another one follows."""
         wanted = {"prefix": prefix, "maxResults": str(limit)}
         # Only what is needed: the full description of an object is many times as long.
         wanted["fields"] = f"nextPageToken,items({_FIELDS})" + (",prefixes" if delimiter else "")
@@ -307,6 +302,12 @@ class GcsBucket:
     def delete_folder(self, name: str) -> bool:
         """Delete an empty folder; False if there is none. ``FileExistsError`` if it is not empty."""
         return _was_there(self._ask("DELETE", self._folder(name), name), name)
+
+    def delete_empty_folder(self, name: str) -> bool:
+        """`delete_folder`, but leave a folder that is not empty, and return False."""
+        with suppress(FileExistsError):
+            return self.delete_folder(name)
+        return False
 
     def list_folders(self, prefix: str) -> Iterator[str]:
         """Return the names of all folders that begin with `prefix`, however deep."""

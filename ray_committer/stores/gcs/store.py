@@ -61,11 +61,9 @@ HIERARCHICAL = replace(FLAT, max_name_length=512, has_directories=True, rename_m
 
 
 class GcsStore(StoreOperations):
-    """`StoreOperations` on ``gs://``; the storage options have gcsfs's names.
-
-    Opening it asks once whether the bucket has folders. If the answer is denied, the bucket counts as
-    flat, which works with either kind: a write creates the folders above it.
-    """
+    """`StoreOperations` on ``gs://``; the storage options have gcsfs's names. Opening it asks whether
+    the bucket has folders. If that is denied, it counts as flat: a write creates the folders above
+    it."""
 
     def __init__(self, spec: StoreSpec, *, retry_seconds: float = RETRY_SECONDS) -> None:
         if not spec.authority:
@@ -160,7 +158,7 @@ class GcsStore(StoreOperations):
         if not holds():
             return False
         self._delete_objects(listed)
-        self._delete_folders(_unless_new(self._bucket.delete_folder), folders)
+        self._delete_folders(self._bucket.delete_empty_folder, folders)
         return True
 
     def delete_directory(self, path: str) -> bool:
@@ -266,18 +264,6 @@ def _has_folders(bucket: GcsBucket, name: str) -> bool:
 def _warn_flat(name: str, why: str) -> None:
     """Warn once per process, although a bucket is opened every minute."""
     _log.warning("gs://%s: is used as a flat bucket: its layout is not readable (%s)", name, why)
-
-
-def _unless_new(delete: Callable[[str], bool]) -> Callable[[str], bool]:
-    """Make `delete` leave what was written after the listing."""
-
-    def delete_old(name: str) -> bool:
-        try:
-            return delete(name)
-        except FileExistsError:
-            return False
-
-    return delete_old
 
 
 def _by_name(pages: Iterable[GcsPage]) -> dict[str, FileStatus]:

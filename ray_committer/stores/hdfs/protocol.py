@@ -128,11 +128,8 @@ class NameNodeStore(NamedStates):
 
 
 def remote_error(exception: str, message: str, path: str, dest: str | None = None) -> OSError:
-    """Make the error for a Java `exception`, whose name can include its package.
-
-    `ThrottledError` if the NameNode is too busy, `StoreUnavailableError` if it is not the active one or
-    in safe mode. In both cases it did nothing.
-    """
+    """Make the error for a Java `exception`, whose name can include its package. The NameNode did
+    nothing if that is `ThrottledError` or, as in safe mode, `StoreUnavailableError`."""
     name = exception.rpartition(".")[2].rpartition("$")[2]
     text = message.partition("\n")[0]
     # HDFS calls for patience by an exception: nothing was done, so the request may be made again.

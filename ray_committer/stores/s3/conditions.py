@@ -23,10 +23,8 @@ _ADVICE = "use a server that has conditional writes, such as Amazon S3, or write
 
 
 def check_conditions(bucket: S3Bucket, name: str, *, binds_deletes: bool) -> None:
-    """Try each conditional request on an object beside `name`, which is deleted at the end.
-
-    `StoreRefusedError` if the server ignores a condition. With `binds_deletes` that includes deletions.
-    """
+    """Try each conditional request on an object beside `name`, which is deleted at the end; with
+    `binds_deletes`, deletions too. `StoreRefusedError` if the server ignores a condition."""
     probe = f"{name}.probe-{new_nonce()}.json"  # a clean-up of the job deletes it, too
     try:
         _check_writes(bucket, probe)

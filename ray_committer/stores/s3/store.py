@@ -163,11 +163,8 @@ class S3Store(StoreOperations):
         return True
 
     def delete_listed(self, directories: Sequence[str], holds: Callable[[], bool]) -> bool:
-        """Delete exactly the objects that were listed below some directories before `holds` was called,
-        if they are still the same.
-
-        Servers that delete many objects at once may ignore the etags, so the objects are listed again.
-        """
+        """Delete exactly the objects that were listed before `holds` was called, if they are the same in
+        another listing: servers that delete many objects at once may ignore their etags."""
         listed = self._objects_in(directories)
         # After the listing and before the deletion: what is written since is in no listing, so it stays.
         if not holds():
