@@ -18,7 +18,7 @@ from ray_committer.jobs.task_attempts import run_attempt
 from ray_committer.limits import waiting
 from ray_committer.protocol import plan
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
-from ray_committer.protocol.staging import tokens_in
+from ray_committer.protocol.staging import token_in
 from ray_committer.stores import guarded, registry
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
@@ -110,7 +110,7 @@ def write_job(dest: Path) -> WriteJob:
         options = ray_committer.CommitOptions(mark_success=mark_success)
         ray_committer.setup_job(str(dest), job_id, options=options)
         for task, files in tasks.items():
-            chooses_names = any(map(tokens_in, files))
+            chooses_names = any(map(token_in, files))
             with run_attempt(
                 str(dest), job_id, task, 0, options=options, chooses_names=chooses_names
             ) as attempt:

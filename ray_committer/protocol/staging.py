@@ -18,7 +18,7 @@ _KEY_LENGTH = 32
 _MOST = 16**8
 _ATTEMPT = re.compile(r"(attempt_.+_[mr]_([0-9]{6,}))_([0-9]+)", re.DOTALL)
 """A task attempt's id in Hadoop's form: the id of the task, then the number of the attempt."""
-_TOKENS = re.compile(r"-([0-9a-f]{16})(?=[._-]|\Z)")
+_TOKEN_IN = re.compile(r"-([0-9a-f]{16})(?=[._-]|\Z)")
 _STAGED = re.compile(r"in/[0-9a-f]{32}|root/(?:[0-5][0-9]|6[0-3])")
 
 
@@ -57,16 +57,17 @@ def numbers_of(token: str) -> tuple[int, int]:
     return int(token[:8], 16), int(token[8:], 16)
 
 
-def tokens_in(name: str) -> list[str]:
-    """The tokens in the name of a file; a name of ours has one."""
-    return _TOKENS.findall(name)
+def token_in(name: str) -> str | None:
+    """The token in the name of a file: the first of several, because formats add to the end of names."""
+    match = _TOKEN_IN.search(name)
+    return None if match is None else match[1]
 
 
 def staged_path(job: JobAttempt, place: str, token: str) -> str | None:
     """Where the attempt with this `token` writes the file for `place`, a path inside the destination.
-    None if the name of the file does not have the token."""
+    None if the name of the file has another token, as with some ids of jobs, or none."""
     directory, _, name = place.rpartition("/")
-    if token not in tokens_in(name):
+    if token_in(name) != token:
         return None
     if directory == job.destination.rstrip("/"):
         return join(job.staged_root(numbers_of(token)[0]), name)

@@ -14,7 +14,7 @@ from ray_committer.protocol.manifest import TaskManifest, stamp_of
 from ray_committer.protocol.pack import Entry
 from ray_committer.protocol.paths import JobAttempt, is_inside, join, parent
 from ray_committer.protocol.recovery import Expectation
-from ray_committer.protocol.staging import is_staged, tokens_in
+from ray_committer.protocol.staging import is_staged, token_in
 from ray_committer.protocol.table_paths import is_in_log
 from ray_committer.protocol.uri import Location, format_uri, parse_uri, unquote_path
 from ray_committer.stores.addresses import without_password
@@ -83,7 +83,7 @@ def check_entry(
         return
     place, _, name = entry.source.rpartition("/")
     if _is_staged(place, job.tasks):
-        if token not in tokens_in(name):
+        if token is None or token_in(name) != token:
             raise PreflightError(
                 f"{mark(entry.source)}: is not named for the task attempt whose manifest names it",
                 "run the task again",
@@ -98,7 +98,7 @@ def is_of_attempts(entry: Entry, tasks: str, ids: AbstractSet[str], tokens: Abst
         return entry.task in ids
     place, _, name = entry.source.rpartition("/")
     if _is_staged(place, tasks):
-        return not tokens.isdisjoint(tokens_in(name))
+        return token_in(name) in tokens
     return entry.source[len(tasks) + 1 :].partition("/")[0] in ids
 
 

@@ -14,7 +14,7 @@ from ray_committer.jobs.remains import find_remains
 from ray_committer.options import CommitOptions, Unfinished
 from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt, parent, temporary_directory
 from ray_committer.protocol.record import ConflictMode
-from ray_committer.protocol.staging import numbers_of, tokens_in
+from ray_committer.protocol.staging import numbers_of, token_in
 from ray_committer.protocol.table_paths import is_in_log
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stores.base import StoreOperations
@@ -356,7 +356,8 @@ def _is_below(name: str, root: str) -> bool:
 
 
 def _task_in(name: str) -> int:
-    return next((numbers_of(token)[0] for token in tokens_in(name)), 0)
+    token = token_in(name)
+    return 0 if token is None else numbers_of(token)[0]
 
 
 def results_path(table: str, job: Job) -> str:

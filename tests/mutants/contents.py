@@ -17,7 +17,7 @@ from ray_committer.protocol.hidden_names import is_passed_over
 from ray_committer.protocol.manifest import decode_manifest
 from ray_committer.protocol.pack import Pack, digest_of, pack_name
 from ray_committer.protocol.paths import join, parent
-from ray_committer.protocol.staging import tokens_in
+from ray_committer.protocol.staging import token_in
 from ray_committer.protocol.state import new_nonce
 from ray_committer.stages.abort_task import abort_task
 from ray_committer.stages.checks.attempts import refuse_unsaved
@@ -209,14 +209,19 @@ def a_staged_file_may_be_named_for_any_attempt() -> Swaps:
     """A manifest takes away the files that another task attempt has written beside its own."""
 
     def check(entry, *where, token):
-        check_entry(entry, *where, token=next(iter(tokens_in(entry.source)), token))
+        check_entry(entry, *where, token=token_in(entry.source) or token)
 
     yield check_entry, check
 
 
 def a_token_is_found_in_part() -> Swaps:
     """Attempt 25 of a task takes the files of attempt 400 for its own."""
-    yield tokens_in, lambda name: re.findall(r"-([0-9a-f]{16})", name)
+    yield token_in, lambda name: next(iter(re.findall(r"-([0-9a-f]{16})", name)), None)
+
+
+def the_last_of_several_tokens_counts() -> Swaps:
+    """What a format adds to a name makes the file another attempt's, and rows are lost."""
+    yield token_in, lambda name: ([None, *re.findall(r"-([0-9a-f]{16})(?=[._-]|\Z)", name)])[-1]
 
 
 def only_the_first_obstacle_is_reported() -> Swaps:

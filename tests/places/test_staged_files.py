@@ -51,7 +51,16 @@ def test_directories_that_a_file_system_can_take_for_one_are_apart(one: str, oth
     assert files.path(f"/table/{one}/{NAME}") != files.path(f"/table/{other}/{NAME}")
 
 
-@pytest.mark.parametrize("name", ["_metadata", "part-r-00007", staged_name("f", TASK, 30), f"{NAME}0"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "_metadata",
+        "part-r-00007",
+        staged_name("f", TASK, 30),
+        f"{NAME}0",
+        f"job-0000000000000000-{NAME}",
+    ],
+)
 def test_a_name_that_is_not_the_attempts_alone_is_not_staged(name: str):
     assert staged().path(f"/table/p=1/{name}") is None
 

@@ -17,7 +17,7 @@ from ray_committer.job_files.commands import commit_command
 from ray_committer.job_files.listing import task_directories
 from ray_committer.protocol.hidden_names import is_passed_over
 from ray_committer.protocol.manifest import ManifestRef
-from ray_committer.protocol.staging import numbers_of, task_of, token_of, tokens_in
+from ray_committer.protocol.staging import numbers_of, task_of, token_in, token_of
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.freeze_manifests import are_as_loaded
 from ray_committer.stages.load_manifests import LoadedManifests, ManifestsChangedError
@@ -29,10 +29,10 @@ from ray_committer.work.sources import list_directory
 @dataclass(frozen=True, slots=True)
 class ListedAttempts:
     """Attempts that a listing shows: the names of their own `directories`, and of each attempt with
-    `staged` files, by the tokens in their names, the path of one below ``tasks``."""
+    `staged` files, by their token, the path of one below ``tasks``."""
 
     directories: list[str] = field(default_factory=list)
-    staged: dict[tuple[str, ...], str] = field(default_factory=dict)
+    staged: dict[str, str] = field(default_factory=dict)
 
 
 def listed_attempts(
@@ -83,10 +83,9 @@ def _unsaved(context: JobContext, loaded: LoadedManifests, attempts: ListedAttem
     unsaved = [name for name, holds in zip(suspects, hold, strict=True) if holds]
     named = {token_of(name) for name in unsaved}
     saved_tasks = {numbers_of(token)[0] for token in map(token_of, saved) if token is not None}
-    for tokens, path in sorted(attempts.staged.items()):
-        numbers = list(map(numbers_of, tokens))
-        if named.isdisjoint(tokens) and saved_tasks.isdisjoint(task for task, _ in numbers):
-            task, attempt = numbers[-1]
+    for token, path in sorted(attempts.staged.items()):
+        task, attempt = numbers_of(token)
+        if token not in named and task not in saved_tasks:
             unsaved.append(f"attempt {attempt} of task {task} ({path})")
     return unsaved
 
@@ -94,18 +93,17 @@ def _unsaved(context: JobContext, loaded: LoadedManifests, attempts: ListedAttem
 def _list(store: StoreOperations, tasks: str) -> ListedAttempts:
     of_attempts, shared = task_directories(store, tasks, anew=True)
     attempts = ListedAttempts([directory.rpartition("/")[2] for directory in of_attempts])
-    for tokens_and_paths in streamed(store, partial(_tokens, store), shared):
-        for tokens, path in tokens_and_paths.items():
-            attempts.staged.setdefault(tokens, path.removeprefix(f"{tasks}/"))
+    for one_of_each in streamed(store, partial(_tokens, store), shared):
+        for token, path in one_of_each.items():
+            attempts.staged.setdefault(token, path.removeprefix(f"{tasks}/"))
     return attempts
 
 
-def _tokens(store: StoreOperations, directory: str) -> dict[tuple[str, ...], str]:
-    """Of each attempt that has files in a staged directory, by the tokens in their names, the path of
-    one."""
+def _tokens(store: StoreOperations, directory: str) -> dict[str, str]:
+    """Of each attempt that has files in a staged directory, by its token, the path of one."""
     listed = list_directory(store, directory, anew=True)
     output = (status for status in listed if not is_passed_over(status.name))
-    return {tokens: status.path for status in output if (tokens := tuple(tokens_in(status.name)))}
+    return {token: status.path for status in output if (token := token_in(status.name))}
 
 
 def _name(context: JobContext, manifest: ManifestRef) -> str:

@@ -23,7 +23,7 @@ from ray_committer.errors import (
 )
 from ray_committer.protocol.pack import Entry, Pack
 from ray_committer.protocol.paths import STAGED, STAGED_ROOT, JobAttempt, join, parent
-from ray_committer.protocol.staging import is_staged, token_of, tokens_in
+from ray_committer.protocol.staging import is_staged, token_in, token_of
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stores.base import FileStatus, file_pages
@@ -138,7 +138,7 @@ def _compare(
     context: JobContext, loaded: LoadedManifests, suspects: dict[str, int]
 ) -> list[RayCommitterError]:
     """The second pass: compare the files in some directories, each with its number of files."""
-    tokens = frozenset(token_of(ref.task_attempt_id or "") for ref in loaded.manifests)
+    tokens = {token_of(ref.task_attempt_id or "") for ref in loaded.manifests} - {None}
     wrong: list[WrongSources] = []
     unnamed: list[str] = []
     for directories in groups(suspects.items(), FILES_AT_ONCE):
@@ -157,9 +157,7 @@ def _compare(
 
 def is_of_attempt(status: FileStatus, tasks: str, tokens: Collection[str | None]) -> bool:
     """Whether a file lies in a directory that task attempts share, and has the token of one of them."""
-    return is_staged(parent(status.path), tasks) and any(
-        token in tokens for token in tokens_in(status.name)
-    )
+    return is_staged(parent(status.path), tasks) and token_in(status.name) in tokens
 
 
 def _entries(

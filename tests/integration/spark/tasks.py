@@ -29,10 +29,11 @@ class Job:
     protocol: Any
     configuration: Any
     dest: Path
+    job_id: str
 
     @property
     def directory(self) -> Path:
-        return self.dest / "_temporary" / JOB_ID / "00"
+        return self.dest / "_temporary" / self.job_id / "00"
 
     def abort(self) -> None:
         """What Spark calls when a job has failed."""
@@ -115,6 +116,7 @@ def set_up(
     dynamic_partition_overwrite: bool = False,
     configuration: Any = None,
     url: str | None = None,
+    job_id: str = JOB_ID,
 ) -> Job:
     """Set up a job in the JVM, as Spark does before any task runs; `url` is that of `dest`."""
     jvm: Any = spark._jvm
@@ -123,9 +125,9 @@ def set_up(
     for key, value in {_DESTINATION: url or str(dest), **settings}.items():
         configuration.set(key, value)
     protocol_class = reduce(getattr, PROTOCOL_CLASS.split("."), jvm)
-    made = protocol_class(JOB_ID, url or str(dest), dynamic_partition_overwrite)
+    made = protocol_class(job_id, url or str(dest), dynamic_partition_overwrite)
     made.setupJob(_context(jvm, configuration))
-    return Job(jvm, made, configuration, dest)
+    return Job(jvm, made, configuration, dest, job_id)
 
 
 def configuration_with(

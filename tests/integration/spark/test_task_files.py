@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 import ray_committer
 from ray_committer import CommitOptions
-from ray_committer.protocol.staging import key_of, tokens_in
+from ray_committer.protocol.staging import key_of, token_in, token_of
 from ray_committer.protocol.uri import Location
 from tests.integration.spark.tasks import JOB_ID, Task, configuration_with, set_up
 
@@ -67,6 +67,24 @@ def test_attempts_of_a_task_have_names_of_their_own(installation, spark, tmp_pat
     assert len(names) == 4
 
 
+def test_a_job_whose_id_ends_like_a_token_gives_no_task_the_files_of_another(
+    installation, spark: SparkSession, tmp_path: Path
+):
+    token = token_of("attempt_1_0001_m_000003_0")
+    job = set_up(spark, tmp_path / "table", job_id=f"nightly-{token}")
+    for number in (4, 3):
+        task = job.task(number)
+        begun = task.begin_file("p=1")
+        assert (begun.parent == task.attempt) is (number == 4)
+        begun.write_text(f"of task {number}")
+        task.save()
+    report = ray_committer.commit_job(str(job.dest), options=CommitOptions(expected_tasks=2))
+    assert report.files == 2
+    assert {path.name[:10]: path.read_text() for path in (job.dest / "p=1").iterdir()} == {
+        f"part-0000{number}": f"of task {number}" for number in (3, 4)
+    }
+
+
 @pytest.mark.parametrize(
     ("suffix", "end"),
     [
@@ -80,7 +98,7 @@ def test_attempts_of_a_task_have_names_of_their_own(installation, spark, tmp_pat
 def test_spark_finds_what_it_looks_for_at_the_end_of_a_name(task: Task, suffix: str, end: str):
     name = task.begin_file("p=1", "", suffix).name
     assert name == f"part-00003-{JOB_ID}-{task.token}{end}"
-    assert tokens_in(name) == [task.token]
+    assert token_in(name) == task.token
     buckets = task.jvm.org.apache.spark.sql.execution.datasources.BucketingUtils
     bucket = buckets.getBucketId(name)
     assert (bucket.get() if bucket.isDefined() else None) == (3 if "_" in suffix else None)
@@ -121,9 +139,9 @@ def test_java_stages_as_python_does(spark: SparkSession):
         places = [urlsplit(example[name]) for name in ("directory", "destination")]
         directory, dest = (path(one.scheme, one.netloc or None, unquote(one.path)) for one in places)
         assert staging.directoryOf(directory, dest, attempt) == f"in/{example['key']}", example
-    found = staging.patternOf(attempt)
     for example in examples["names"]:
-        assert found.matcher(example["name"]).find() == ("0000000700000021" in example["tokens"])
+        is_own = example["token"] == "0000000700000021"
+        assert staging.isOf(example["name"], staging.tokenOf(attempt)) == is_own
     for example in examples["attempts"]:
         if example["token"] is not None and len(example["task_attempt_id"].split("_")) == 6:
             attempt = jvm.org.apache.hadoop.mapreduce.TaskAttemptID.forName(example["task_attempt_id"])
@@ -194,6 +212,39 @@ def test_a_task_asks_for_each_of_its_files_where_there_are_too_many_to_list(
         }
         assert found == requests
         begun[0].with_name("999").touch()
+
+
+def test_a_task_of_many_files_looks_further_for_what_lies_beside_them(
+    installation, spark: SparkSession, tmp_path: Path
+):
+    configuration = configuration_with(spark, "MeteredFileSystem", {})
+    task = set_up(spark, tmp_path / "table", configuration=configuration).task()
+    begun = [task.begin_file("p=1", "", f".c{number}") for number in range(16)]
+    for path in begun:
+        path.write_text("x")
+    beside = begun[0].with_name(begun[0].name + ".idx")
+    beside.write_text("its index")
+    for number in range(2000 - 16 - 1 - 1):
+        beside.with_name(f"{number}").touch()
+    assert task.commit().keys() == {*map(str, begun), str(beside)}
+
+
+def test_what_lies_beside_a_file_among_too_many_to_list_stops_the_commit(
+    installation, spark: SparkSession, tmp_path: Path
+):
+    configuration = configuration_with(spark, "MeteredFileSystem", {})
+    task = set_up(spark, tmp_path / "table", configuration=configuration).task()
+    begun = task.begin_file("p=1")
+    begun.write_text("x")
+    beside = begun.with_name(begun.name + ".idx")
+    beside.write_text("its index")
+    for number in range(1000):
+        begun.with_name(f"{number}").touch()
+    assert task.commit().keys() == {str(begun)}
+    with pytest.raises(ray_committer.errors.IncompleteJobError, match=beside.name):
+        ray_committer.commit_job(str(task.dest), options=CommitOptions(expected_tasks=1))
+    assert beside.exists()
+    assert not (task.dest / "p=1").exists()
 
 
 def test_many_directories_of_a_jvm_that_makes_each_in_a_process_are_flat(task: Task):

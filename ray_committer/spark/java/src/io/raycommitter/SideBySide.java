@@ -13,7 +13,7 @@ import java.util.concurrent.Future;
 
 /** Makes requests to a store, several at once. */
 final class SideBySide {
-    private static final int THREADS = 16;
+    static final int THREADS = 16;
 
     /** One or more requests to the store. */
     interface Request<T> {

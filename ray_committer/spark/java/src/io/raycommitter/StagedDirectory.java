@@ -8,7 +8,6 @@ import java.util.Collections;
 import java.util.List;
 import java.util.Set;
 import java.util.TreeSet;
-import java.util.regex.Pattern;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.LocalFileSystem;
@@ -24,20 +23,20 @@ final class StagedDirectory {
     final Path source;
     /** The directory that the job's commit moves the files to. */
     final Path target;
-    private final Pattern token;
+    private final String token;
     /** The names of the files that the task has begun. */
     final Set<String> begun = new TreeSet<>();
     /** What the looks have found. */
     final List<FileStatus> found = Collections.synchronizedList(new ArrayList<>());
 
-    StagedDirectory(FileSystem fs, Path source, Path target, Pattern token) {
+    StagedDirectory(FileSystem fs, Path source, Path target, String token) {
         this.fs = fs;
         this.source = source;
         this.target = target;
         this.token = token;
     }
 
-    /** Finds all files of the attempt by one request, or returns false: then each needs one of its own. */
+    /** Finds all files of the attempt by a listing, or returns false: then each needs a request. */
     boolean find() throws IOException {
         // Hadoop's own file system of local disks makes several requests for each name that it lists.
         if (fs instanceof LocalFileSystem) {
@@ -49,8 +48,10 @@ final class StagedDirectory {
             }
             return true;
         }
-        List<FileStatus> listed = list(fs, source, PAGE);
-        if (listed.size() == PAGE) {
+        // Pages come one after the other; in the time of one, many files are asked for.
+        int most = PAGE * (1 + begun.size() / SideBySide.THREADS);
+        List<FileStatus> listed = list(fs, source, most);
+        if (listed.size() == most) {
             return false;
         }
         listed.removeIf(status -> !isOwn(status.getPath().getName()));
@@ -68,7 +69,7 @@ final class StagedDirectory {
     }
 
     private boolean isOwn(String name) {
-        return token.matcher(name).find() && !TaskScan.isChecksum(name);
+        return Staging.isOf(name, token) && !TaskScan.isChecksum(name);
     }
 
     /** Returns the first names of a directory; none if there is no directory. */

@@ -2,6 +2,7 @@ package io.raycommitter;
 
 import java.net.URI;
 import java.util.Locale;
+import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.mapreduce.TaskAttemptID;
@@ -14,6 +15,7 @@ import org.apache.hadoop.mapreduce.TaskAttemptID;
 public final class Staging {
     private static final int KEY_LENGTH = 32;
     private static final int ROOTS = 64;
+    private static final Pattern TOKEN = Pattern.compile("-[0-9a-f]{16}(?=[._-]|\\z)");
 
     private Staging() {}
 
@@ -43,9 +45,10 @@ public final class Staging {
         return tokenOf(attempt) + (isApart ? "" : "-") + suffix;
     }
 
-    /** Returns what finds the token of an attempt whole, in the names of its files. */
-    public static Pattern patternOf(TaskAttemptID attempt) {
-        return Pattern.compile(tokenOf(attempt) + "(?=[._-]|\\z)");
+    /** Returns whether the first token in the name of a file is that of an attempt. */
+    public static boolean isOf(String name, String token) {
+        Matcher first = TOKEN.matcher(name);
+        return first.find() && first.group().equals(token);
     }
 
     /** Returns the path of a directory below the destination, empty for itself; null if it is outside. */

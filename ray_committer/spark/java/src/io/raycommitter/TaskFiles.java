@@ -10,7 +10,6 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeSet;
-import java.util.regex.Pattern;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.LocalFileSystem;
@@ -34,7 +33,7 @@ final class TaskFiles implements TaskOutput {
     private final JobDirectory job;
     private final TaskAttemptID attempt;
     private final Path ownDir;
-    private final Pattern token;
+    private final String token;
     private final int mostDirectories;
     private final Map<Path, StagedDirectory> staged = new LinkedHashMap<>();
     private final Map<String, Path> numbered = new LinkedHashMap<>();
@@ -44,7 +43,7 @@ final class TaskFiles implements TaskOutput {
         this.job = job;
         this.attempt = attempt;
         this.ownDir = job.taskAttemptDir(attempt.toString());
-        this.token = Staging.patternOf(attempt);
+        this.token = Staging.tokenOf(attempt);
         this.mostDirectories = mostDirectories();
     }
 
@@ -63,6 +62,9 @@ final class TaskFiles implements TaskOutput {
 
     @Override
     public Path newFile(Path directory, String name) {
+        if (!Staging.isOf(name, token)) { // the id of a job can end like the token of another attempt
+            return number(TaskScan.join(directory, name));
+        }
         Path source =
                 TaskScan.join(job.tasks(), Staging.directoryOf(directory, job.dest, attempt));
         StagedDirectory place = staged.get(source);
