@@ -71,13 +71,6 @@ def test_dry_run_changes_nothing(write_job, dest: Path):
     assert snapshot(dest) == before
 
 
-def test_dry_run_finds_what_a_commit_would_refuse(write_job, dest: Path):
-    write_job({0: {"a": "x"}, 1: {"a": "y"}})
-    result = run("commit", str(dest), "--dry-run")
-    assert result.exit_code == 1
-    assert "more than once" in result.stderr
-
-
 @pytest.fixture
 def partitions(write_job, dest: Path) -> None:
     """A job for two partitions, with old data in one of them and in another."""
@@ -120,12 +113,6 @@ def test_status_lists_jobs_and_how_far_they_got(write_job, dest: Path):
 def test_status_of_a_quiet_destination(write_job, dest: Path):
     dest.mkdir()
     assert run("status", str(dest)).stdout == f"{dest}: empty; no jobs\n"
-
-
-def test_abort_deletes_a_job_whose_commit_has_not_begun(write_job, dest: Path):
-    write_job({0: {"a": "x"}})
-    assert run("abort", str(dest)).exit_code == 0
-    assert snapshot(dest) == {}
 
 
 def test_once_the_commit_has_begun_abort_is_refused_and_undo_takes_it_back(write_job, dest: Path, tree):
@@ -222,15 +209,6 @@ def test_show_names_the_job_that_has_written_a_file_of_json_lines(write_job, des
     write_job({0: {"p=1/part-0.json": '{"x": 1}\n{"x": 2}\n'}})
     run("commit", str(dest), "--assume-complete")
     assert "written by job job_1 (append)" in run("show", str(dest / "p=1" / "part-0.json")).stdout
-
-
-@pytest.mark.parametrize(
-    "arguments", [["--expect-tasks", "x"], ["--executor", "mapreduce"], ["-o", "k"]]
-)
-def test_wrong_usage_exits_with_2(dest: Path, write_job, arguments: list[str]):
-    write_job({0: {"a": "x"}})
-    assert run("commit", str(dest), *arguments).exit_code == 2
-    assert run("commit", str(dest), "--expect-tasks", "1", "--assume-complete").exit_code == 2
 
 
 def test_a_durable_commit_is_one_by_a_flag(write_job, dest: Path, tree):

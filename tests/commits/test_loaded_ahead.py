@@ -12,15 +12,12 @@ import pytest
 
 import ray_committer
 from ray_committer.errors import (
-    CoordinatorLostError,
     IncompleteJobError,
     ManifestError,
     MissingManifestsError,
     PreflightError,
     RayCommitterError,
 )
-from ray_committer.executors.directories import DirectoryCoordinator
-from ray_committer.executors.inline import InlineExecutor
 from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.protocol.pack import MOST_ENTRIES
 from ray_committer.protocol.paths import is_inside
@@ -36,7 +33,6 @@ from ray_committer.testing import (
 )
 from ray_committer.testing.harness import commit_attempt, set_up_attempt, write_attempt
 from ray_committer.work.load_ahead import LoadAhead
-from ray_committer.work.worker import Worker
 from tests.results import results_of
 from tests.stages.support import JOB, KINDS, context, each_of, phase_of, stamp_of_job, with_job
 
@@ -261,56 +257,6 @@ def test_a_place_outside_the_allowed_roots_is_refused_although_it_was_loaded_bef
     error = refused(store, tasks, told(store, tasks))
     assert isinstance(error, PreflightError)
     assert "/other/p=1/b: is outside the destination" in str(error)
-
-
-class LostOnce(DirectoryCoordinator):
-    """A coordinator that is lost at a call of each kind, and then has forgotten all."""
-
-    def __init__(self, *methods: str) -> None:
-        super().__init__()
-        self.left = set(methods)
-        self.is_lost = False
-
-    def _live(self, method: str) -> None:
-        if method in self.left:
-            self.left.remove(method)
-            self.is_lost = True
-        if self.is_lost:
-            raise CoordinatorLostError("the coordinator was lost")
-
-    def renew(self) -> None:
-        self.is_lost = False
-        super().__init__()
-
-    def collect(self, batch, directories, files) -> None:
-        self._live("collect")
-        super().collect(batch, directories, files)
-
-    def repeated(self) -> frozenset[bytes]:
-        self._live("repeated")
-        return super().repeated()
-
-    def plan(self) -> int:
-        self._live("plan")
-        return super().plan()
-
-
-@pytest.mark.parametrize("has_twice", [False, True])
-def test_a_lost_coordinator_gets_everything_again(store: MemoryStore, has_twice: bool):
-    write_job(store, JOB, {**FILES, **({3: {"p=1/b": b"the same"}} if has_twice else {})})
-    tasks = results_of(store, JOB)
-    tasks[2] = replace(tasks[2], text=None)
-    executor = InlineExecutor(lambda permits: Worker(store, JOB, permits, in_driver=True))
-    coordinator = LostOnce("collect", "repeated", "plan")
-    executor.directories = coordinator
-    ahead = told(store, tasks[:1])
-    if has_twice:
-        with pytest.raises(PreflightError, match="p=1/b: would be written more than once"):
-            run_commit(store, JOB, names_all(tasks), executor=executor, ahead=ahead)
-        return
-    run_commit(store, JOB, names_all(tasks), executor=executor, ahead=ahead)
-    assert not coordinator.left
-    assert visible_files(store, JOB.destination) == expected()
 
 
 def in_two_packs() -> dict[int, dict[str, bytes]]:

@@ -23,13 +23,11 @@ from ray_committer.table_jobs.undo_version import plan_undo, undo_version
 from ray_committer.tables.save_checkpoint import save_checkpoint
 from ray_committer.testing import (
     MemoryStore,
-    SimulatedCrash,
     StoreCall,
     WrappedStore,
     run_abort,
     run_commit,
 )
-from ray_committer.testing.faults import crash_at
 from ray_committer.testing.harness import run_undo
 from tests.commits.tables import (
     OLD,
@@ -253,16 +251,6 @@ def test_a_set_up_ends_a_commit_of_its_work_that_died(kind):
         write(store, SECOND, THIRD, run_id="other")
     write(store, SECOND, AGAIN, run_id=RUN)
     assert data_in(store) == data_of_log(store) == sizes(OLD, FIRST)
-
-
-def test_an_overwrite_that_died_before_old_files_went_is_ended_first(kind):
-    store = with_old_data(kind())
-    options = new_session(ConflictMode.OVERWRITE_PARTITIONS)
-    write(store, FIRST, JOB, options.mode, run_id=RUN)
-    stopped_at(store, "committed", JOB, options)
-    assert run(store, SECOND, AGAIN, options).committed_by == "job_1"
-    assert kinds_of(store)[-3:] == ["commit", "done", "abort"]
-    assert is_clean(store, FIRST, {"day=2/old": b"22"})
 
 
 def test_a_job_at_work_is_waited_for_and_then_named(kind):
@@ -544,11 +532,3 @@ def test_a_list_of_run_ids_that_is_lost_is_read_from_the_log(kind):
         store.delete_file(one.path)
     assert run(store, SECOND, AGAIN).table_version == first
     assert save_checkpoint(store, TABLE, "id") is None
-
-
-def test_a_crash_is_no_answer():
-    store = with_old_data(MemoryStore())
-    write(store, FIRST, JOB, run_id=RUN)
-    with pytest.raises(SimulatedCrash):
-        run_commit(WrappedStore(store, before=crash_at(3)), JOB, new_session())
-    assert read_state(store, JOB) is not None

@@ -32,7 +32,7 @@ from ray_committer.stores.s3.store import S3Store
 from ray_committer.testing import SimulatedCrash, run_abort, run_commit, visible_files, write_job
 from ray_committer.testing.harness import run_undo, set_up_attempt, write_attempt
 from ray_committer.work.upload_file import closed_uploads
-from tests.doubles import pending_uploads, phase_of
+from tests.doubles import phase_of
 from tests.opening import opening
 from tests.servers.fake_s3 import SERVERS, FakeS3, Hook, Object, direct_store
 
@@ -377,16 +377,6 @@ def test_an_abort_deletes_what_bears_the_stamp_of_the_job(fake: FakeS3, job: Job
     assert fake.uploads == {}
 
 
-@kinds
-def test_an_abort_aborts_the_uploads_of_the_job_alone(fake: FakeS3, job: JobAttempt):
-    store = direct_store(fake)
-    other = new_job_attempt("/t/table", "job_2", 0)
-    write_job(store, other, {0: {"p=1/a": b"of another job"}})
-    assert run_abort(store, job)
-    assert pending_uploads(store) == ["/t/table/p=1/a"]
-    assert run_commit(store, other).moved == 1
-
-
 def change_manifests(store: S3Store, job: JobAttempt, change: Callable[..., object]) -> None:
     for status in store.list_files(job.manifests):
         manifest = decode_manifest(store.read(status.path), status.path)
@@ -530,17 +520,6 @@ def test_a_state_that_changes_after_the_listing_of_a_clean_up_is_kept(fake: Fake
     run_commit(direct_store(fake, before=finish_and_begin_again), job)
     assert phase_of(direct_store(fake), job) is Phase.OPEN
     assert run_commit(direct_store(fake), job).files == 1
-
-
-@kinds
-def test_a_clean_up_aborts_the_uploads_of_a_task_attempt_that_does_not_count(
-    fake: FakeS3, job: JobAttempt
-):
-    store = direct_store(fake)
-    write_attempt(store, job, set_up_attempt(store, job, 7, 0), {"p=1/late": b"x"})
-    run_commit(store, job, CommitOptions(expected_tasks=2))
-    assert fake.uploads == {}
-    assert visible_files(store, job.destination) == ALL
 
 
 @kinds

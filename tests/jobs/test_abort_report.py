@@ -75,13 +75,6 @@ def test_an_undo_that_died_half_way_and_is_run_again_tells_all_of_it(write_job, 
     assert (report.moved, report.files, report.bytes) == (1, 2, 5)
 
 
-def test_an_abort_that_finds_nothing_says_so(write_job, dest: Path):
-    write_job(FILES)
-    ray_committer.commit_job(str(dest))
-    report = abort(dest, "job_1")
-    assert (report.directory, report.files, report.bytes, report.moved) == (None, 0, 0, 0)
-
-
 @pytest.mark.parametrize("is_committed", [False, True])
 def test_a_dry_run_that_finds_nothing_says_so(write_job, dest: Path, is_committed: bool):
     write_job(FILES)

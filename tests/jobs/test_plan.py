@@ -49,14 +49,6 @@ def test_the_first_directories_and_renames_are_named_and_all_are_counted(write_j
     assert len(ray_committer.plan_job(str(dest), first=100).first_renames) == 3
 
 
-def test_old_files_that_an_overwrite_removes_are_counted(write_job, dest: Path):
-    write_job({0: {"p=1/a": "x"}})
-    (dest / "old").write_text("x")
-    plan = ray_committer.plan_job(str(dest), options=CommitOptions(mode=ConflictMode.OVERWRITE))
-    assert plan.replaced == 1
-    assert (dest / "old").exists()
-
-
 @pytest.mark.parametrize("tasks", [1, 30])
 def test_the_estimate_is_near_what_the_commit_makes(write_job, dest: Path, tasks: int, calls: list[str]):
     write_job({task: {f"p={task % 5}/{task}-{n}": "x" for n in range(10)} for task in range(tasks)})
@@ -75,28 +67,6 @@ def test_a_job_that_is_being_aborted_has_no_plan(write_job, dest: Path):
     with pytest.raises(CommitAbortedError, match="ray-committer abort"):
         ray_committer.plan_job(str(dest))
     assert ray_committer.plan_abort(str(dest)).files == 3
-
-
-def test_an_abort_that_would_be_refused_has_no_plan(write_job, dest: Path):
-    write_job(FILES)
-    plan = ray_committer.plan_abort(str(dest))
-    assert (plan.job_id, plan.files, plan.bytes) == ("job_1", 3, 6)
-    ray_committer.record_job(str(dest))
-    with pytest.raises(CommitRecordExistsError, match="finish it with"):
-        ray_committer.plan_abort(str(dest))
-
-
-def test_what_an_undo_would_take_back_is_counted_and_stays(write_job, dest: Path, tree):
-    job = write_job(FILES)
-    assert ray_committer.plan_abort(str(dest), undo=True).moved == 0
-    ray_committer.record_job(str(dest))
-    assert ray_committer.plan_abort(str(dest), undo=True).moved == 0
-    (dest / "p=1").mkdir()
-    Path(job.task_attempt("attempt_1_m_000001_0"), "p=1", "c").rename(dest / "p=1" / "c")
-    plan = ray_committer.plan_abort(str(dest), undo=True)
-    assert (plan.moved, plan.files) == (1, 2)
-    assert tree() == {"p=1/c": "zzz"}
-    assert ray_committer.list_jobs(str(dest))[0].state == "recorded"
 
 
 @pytest.mark.parametrize("phase", [Phase.SEALED, Phase.COMMITTED])

@@ -13,6 +13,7 @@ from ray_committer.protocol.record import Owner
 from ray_committer.protocol.state import Phase
 from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore, fail_at, write_job
 from ray_committer.testing.harness import put_file
+from tests.clock import Clock
 from tests.stages.support import (
     ALIVE,
     DEAD,
@@ -33,20 +34,11 @@ HOUR = 3_600_000
 WRITTEN = 1_700_000_000_000
 
 
-class Clock:
-    """A store's time, in milliseconds."""
-
-    def __init__(self) -> None:
-        self.now = WRITTEN
-
-    def __call__(self) -> int:
-        return self.now
-
-
 def abandoned(tasks: int = 2, clock: Clock | None = None) -> MemoryStore:
     """A job that was written at one moment and left."""
     return with_job(
-        {task: {f"f{task}": b"xy"} for task in range(tasks)}, store=MemoryStore(clock=clock or Clock())
+        {task: {f"f{task}": b"xy"} for task in range(tasks)},
+        store=MemoryStore(clock=clock or Clock(WRITTEN)),
     )
 
 
@@ -79,7 +71,7 @@ def test_a_job_that_has_changed_since_the_limit_is_kept(hours: float, kept: bool
 
 
 def test_one_young_file_keeps_its_job_alone():
-    clock = Clock()
+    clock = Clock(WRITTEN)
     store = abandoned(clock=clock)
     write_job(store, OTHER_JOB, {0: {"b": b"y"}})
     clock.now += 2 * HOUR
@@ -136,7 +128,7 @@ def classic(store: MemoryStore) -> None:
 
 @pytest.mark.parametrize(("leave", "kept"), [(doctor, None), (classic, "it is not from this protocol;")])
 def test_a_directory_without_an_attempt_goes_only_if_it_is_known(leave: Callable[..., None], kept):
-    store = MemoryStore(clock=Clock())
+    store = MemoryStore(clock=Clock(WRITTEN))
     leave(store)
     (found,) = look(store)
     assert found.attempt is None

@@ -23,7 +23,6 @@ from ray_committer.errors import (
 from ray_committer.protocol.iostatistics import IOStatistics
 from ray_committer.protocol.manifest import ManifestRef, digest
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
-from ray_committer.protocol.state import Phase
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stages.old_data.mode_roots import ModeRoots, roots_of_mode
@@ -32,7 +31,7 @@ from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, run_comm
 from ray_committer.testing import write_job as write_tasks
 from ray_committer.testing.harness import put_file
 from tests.stages.manifests import CHANGING, edit, refused
-from tests.stages.support import JOB, at, context, loaded, requests, state_of, with_job
+from tests.stages.support import JOB, at, context, loaded, requests, with_job
 
 
 def test_two_tasks_with_one_destination_are_refused_by_both_names(store, write_job):
@@ -137,24 +136,6 @@ def test_a_manifest_that_another_attempt_replaced_is_refused(store, write_job):
     assert str(path) in str(error)
 
 
-def test_missing_manifests_have_an_error_of_their_own(store, write_job):
-    job = write_job({0: {"a": "x"}, 1: {"b": "y"}})
-    tasks = (committed(job, 0), committed(job, 1))
-    Path(job.manifest("task_1_m_000001")).unlink()
-    error = refused(store, job, CommitOptions(committed_tasks=tasks))
-    assert isinstance(error, MissingManifestsError)
-
-
-def test_error_mode_refuses_a_destination_with_data(store, write_job, tree):
-    job = write_job({0: {"a": "x"}})
-    assert run_commit(store, job, CommitOptions(mode=ConflictMode.ERROR)).moved == 1
-    job = write_job({0: {"b": "x"}}, job_id="job_2")
-    with pytest.raises(CommitConflictError, match="holds data already"):
-        run_commit(store, job, CommitOptions(mode=ConflictMode.ERROR))
-    assert state_of(store, job).phase is Phase.OPEN
-    assert tree() == {"a": "x"}
-
-
 def test_the_conflict_mode_is_judged_once(store, write_job, dest: Path, tree):
     job = write_job({0: {"a": "x", "b": "y"}})
     options = CommitOptions(mode=ConflictMode.ERROR)
@@ -165,14 +146,6 @@ def test_the_conflict_mode_is_judged_once(store, write_job, dest: Path, tree):
         )
     assert "a" in tree()
     assert ray_committer.commit_job(str(dest), options=options).files == 2
-    assert tree() == {"a": "x", "b": "y"}
-
-
-def test_manifests_that_name_no_attempt_are_of_different_ones(store, write_job, tree):
-    job = write_job({0: {"a": "x"}, 1: {"b": "y"}})
-    for task in (0, 1):
-        edit(job, task, lambda c: [c.pop(name) for name in ("taskAttemptID", "taskAttemptDir")])
-    assert run_commit(store, job, CommitOptions(expected_tasks=2)).moved == 2
     assert tree() == {"a": "x", "b": "y"}
 
 

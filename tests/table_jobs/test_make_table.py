@@ -77,13 +77,6 @@ def test_an_empty_destination_becomes_an_empty_table(kind):
     assert named(store) == SIZES
 
 
-def test_on_local_files(tmp_path: Path):
-    store, table = LocalStore(StoreSpec("file")), TablePlaces(str(tmp_path / "table"))
-    put_file(store, join(table.destination, "day=1/a"), b"1")
-    made(store, table)
-    assert named(store, table) == {"day=1/a": 1}
-
-
 def test_many_files_are_in_lists(kind, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(file_list, "MOST_INLINE", 1)
     store = with_files(kind())

@@ -18,6 +18,7 @@ import ray_committer.interop.catalogs.glue as glue_table
 from ray_committer.errors import CatalogError, CatalogTableError, SettingsError
 from ray_committer.interop.catalogs.glue import GlueTable
 from ray_committer.table_jobs.partitions import open_partitions, tell_catalog
+from ray_committer.testing import SimulatedCrash
 from tests.servers.moto import MotoServer
 from tests.table_jobs.test_partitions import put
 
@@ -29,10 +30,6 @@ KEYS = {"aws_access_key_id": "x", "aws_secret_access_key": "y", "region_name": "
 
 REQUESTS = 6
 """One for the table, one for what it has of the gone, two that delete and two that create."""
-
-
-class Died(BaseException):
-    pass
 
 
 @pytest.fixture
@@ -139,12 +136,12 @@ def died_at(crash: int, point: str, glue: Any, do: Callable[[], None]) -> bool:
         nonlocal requests
         requests += 1
         if requests == crash + 1:
-            raise Died
+            raise SimulatedCrash
 
     glue.meta.events.register(f"{point}.glue", die)
     try:
         do()
-    except Died:
+    except SimulatedCrash:
         return True
     finally:
         glue.meta.events.unregister(f"{point}.glue", die)

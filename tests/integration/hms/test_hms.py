@@ -13,6 +13,7 @@ import ray_committer.interop.catalogs.hms as hms
 from ray_committer.errors import CatalogError, CatalogTableError, SettingsError
 from ray_committer.interop.catalogs.hms import MetastoreTable
 from ray_committer.table_jobs.partitions import open_partitions, tell_catalog
+from ray_committer.testing import SimulatedCrash
 from tests.cli.commands import run
 from tests.servers.metastore import Metastore
 from tests.table_jobs.test_partitions import put
@@ -20,10 +21,6 @@ from tests.table_jobs.test_partitions import put
 pytestmark = [pytest.mark.server, pytest.mark.wide, pytest.mark.xdist_group("hms")]
 
 NULL = "__HIVE_DEFAULT_PARTITION__"
-
-
-class Died(BaseException):
-    pass
 
 
 @pytest.fixture(scope="module")
@@ -139,10 +136,10 @@ def died_at(crash: int, table: MetastoreTable, do: Any) -> bool:
                 nonlocal requests
                 requests += 1
                 if requests == crash // 2 + 1 and not crash % 2:
-                    raise Died
+                    raise SimulatedCrash
                 answer = getattr(real, name)(*arguments)
                 if requests == crash // 2 + 1:
-                    raise Died
+                    raise SimulatedCrash
                 return answer
 
             return call
@@ -150,7 +147,7 @@ def died_at(crash: int, table: MetastoreTable, do: Any) -> bool:
     table.client = Dying()
     try:
         do()
-    except Died:
+    except SimulatedCrash:
         table.close()
         return True
     return False

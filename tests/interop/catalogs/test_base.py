@@ -9,10 +9,7 @@ import pytest
 from ray_committer.errors import CatalogError, CatalogTableError
 from ray_committer.interop.catalogs.base import Places, is_to_be_dropped, sync_catalog
 from ray_committer.protocol.partitions import Partition, PartitionChanges, changes_in
-
-
-class Died(BaseException):
-    pass
+from ray_committer.testing import SimulatedCrash
 
 
 class At:
@@ -96,13 +93,13 @@ def test_the_same_call_repairs_a_crash(call: int):
     def die(name: str) -> None:
         calls.append(name)
         if len(calls) == call + 1:
-            raise Died
+            raise SimulatedCrash
 
     table, catalog = Table(["day=1"], ["day=1", "day=2"]), DictCatalog(["day=2"], die)
     for _ in range(2):
         try:
             sync_catalog(catalog, table.look, At())
-        except Died:
+        except SimulatedCrash:
             continue
     assert catalog.has == {"day=1"}
 

@@ -19,7 +19,7 @@ from ray_committer.stages.run.coordinator_loss import (
     with_coordinator,
 )
 from ray_committer.testing import MemoryStore, run_commit, visible_files, write_job
-from ray_committer.testing.harness import put_file
+from ray_committer.testing.harness import load_ahead, put_file
 from ray_committer.work.worker import Worker
 from tests.stages.support import JOB, context, loaded
 
@@ -115,27 +115,32 @@ def test_what_is_lost_again_and_again_stops():
 
 
 @pytest.mark.parametrize("mode", ConflictMode)
-def test_a_whole_commit_ends_whichever_call_of_the_coordinator_is_lost(mode: ConflictMode):
+@pytest.mark.parametrize("ahead", [False, True])
+def test_a_whole_commit_ends_whichever_call_of_the_coordinator_is_lost(mode: ConflictMode, ahead: bool):
     unharmed = LostAt()
-    commit(unharmed, mode)
+    commit(unharmed, mode, ahead=ahead)
     assert unharmed.calls > len(("forget", "collect", "plan", "claim", "finish"))
     for number in range(unharmed.calls):
         coordinator = LostAt(number)
-        commit(coordinator, mode)
+        commit(coordinator, mode, ahead=ahead)
         assert coordinator.renewals == 1
 
 
-def commit(coordinator: Any, mode: ConflictMode) -> None:
-    """Commit a job and look at what is there; one that replaces data takes two old files' places."""
+def commit(coordinator: Any, mode: ConflictMode, *, ahead: bool) -> None:
+    """Commit a job, of which a task may have been loaded ahead, and look at what is there; one that
+    replaces data takes two old files' places."""
     store, tasks = MemoryStore(), {task: {f"p={task}/a": b"new"} for task in range(3)}
     if mode is ConflictMode.OVERWRITE:
         put_file(store, "/table/p=0/a", b"old and longer")
         put_file(store, "/table/p=9/b", b"old")
-    write_job(store, JOB, tasks, mode=mode)
+    results = write_job(store, JOB, tasks, mode=mode)
     executor = InlineExecutor(lambda permits: Worker(store, JOB, permits, in_driver=True))
     executor.directories = coordinator
     options = CommitOptions(mode=mode, validate=True, durable=True)
-    report = run_commit(store, JOB, options, executor=executor)
+    if ahead:
+        options = options.changed(committed_tasks=tuple(results))
+    loaded = load_ahead(store, JOB, results[:1]) if ahead else None
+    report = run_commit(store, JOB, options, executor=executor, ahead=loaded)
     assert (report.moved, report.proved) == (3, {})
     assert visible_files(store, JOB.destination) == {f"p={task}/a": b"new" for task in range(3)}
 
