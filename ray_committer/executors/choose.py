@@ -78,8 +78,7 @@ def choose_executor(
 ) -> Choice:
     """Open the executor called `name`, or one on a pool; the caller closes it. `open_here` opens the
     resources in this process, `open_elsewhere` (which is pickled) in others. Ray shows `about` for the
-    commit, and is connected within `connecting`. Commits of a shared pool to one `store` share a
-    limit."""
+    commit, and connects within `connecting`. Commits of a shared pool to one `store` share a limit."""
     pool: CommitPool | None = None
     reason = "as requested"
     if not isinstance(name, str):

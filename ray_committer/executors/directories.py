@@ -30,8 +30,7 @@ class DirectoryCoordinator:
         self._files: dict[int, bytes] = {}
 
     def renew(self) -> None:
-        """Continue with an empty coordinator if the previous one was lost; this one lives as long as its
-        process."""
+        """Continue with an empty coordinator if the previous one was lost; nothing to do here."""
 
     def forget(self) -> None:
         """Forget what was collected; idempotent."""

@@ -98,8 +98,7 @@ class Permits:
         return self._held.made
 
     def throttled(self, retry_after_seconds: float | None) -> bool:
-        """Report a throttled request. True if all requests must wait, and unused permits are given up;
-        False if only this one should wait."""
+        """Report a throttled request. True if all must wait, for which unused permits are given up."""
         # Reported with the refusal: the limit compares refusals with requests of the same second.
         used = self._untold()
         try:

@@ -31,8 +31,8 @@ class Pauses:
     longest: float
 
     def after(self, attempt: int, more: float = 0.0) -> float:
-        """Return the pause after failed attempt number `attempt`, from 1; 0 gives the shortest pause.
-        It can be longer by up to `more`."""
+        """Return the pause after failed attempt `attempt`, from 1; 0 is the shortest. `more` can be
+        added."""
         pause = min(self.longest, self.first * 2.0 ** min(attempt, 10)) + more
         return pause * _random.uniform(0.5, 1.0)
 

@@ -124,9 +124,8 @@ _OF_ENDED_UPLOAD = {
 
 
 def compare_place(action: CompleteUpload, file: Observation | None, stamp: str | None) -> Place:
-    """Compare the `file` at an upload's destination, with this `stamp`, with the one that it makes. An
-    etag that is known decides alone. The stamp proves a file of this job and this size, at a place that
-    only one task of the job writes to."""
+    """Compare the `file` at an upload's destination, with this `stamp`, with the one that it makes. A
+    known etag decides alone; the stamp proves a file of this job and size, where one task writes."""
     if file is None:
         return Place.EMPTY
     # Before the etag: an etag that is unknown must not hide another size.

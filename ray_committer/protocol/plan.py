@@ -45,9 +45,9 @@ def shard_size(*, threads: int, seconds_a_file: float) -> int:
 
 
 class ShardSizes:
-    """The number of files in the next shard, from the recent time per file. Shards get smaller near the
-    end, so that the wait for the last one is short, more so if the workers `differ` in speed, as those
-    on several nodes do."""
+    """The number of files in the next shard, from the recent time per file: smaller near the end, so
+    that the wait for the last is short, more so if the workers `differ` in speed, as on several
+    nodes."""
 
     def __init__(self, *, files: int, threads: int, width: int, differ: bool) -> None:
         self._threads = threads

@@ -62,9 +62,8 @@ class Judgement:
 def judge_rename(
     expected: Expectation, source: Observation | None, dest: Observation | None
 ) -> Judgement:
-    """Decide whether an entry's rename has happened; None means that nothing is there. Both ends are a
-    conflict even at equal size, unless they are one file under two names. Without either, the data is
-    lost."""
+    """Decide whether a rename has happened; None means that nothing is there. Both ends are a conflict
+    even at equal size, unless they are one file under two names; without either, the data is lost."""
     if source is not None and dest is not None:
         # A link and no unlink yet. Equal sizes and times prove nothing here: two tasks may have written
         # equal files.

@@ -56,9 +56,8 @@ def job_executor(settings: Mapping[str, str], given: ExecutorName | None = None)
 @dataclass(frozen=True, slots=True)
 class HandlerSettings:
     """How the jobs of a session are committed. `configuration` returns Hadoop's settings for a job id,
-    over which these take precedence. `show` gets a job id and a line of the progress of its commit.
-    `open_table` opens a table in the session's catalog; without it, only the report says how that is
-    told."""
+    over which these take precedence. `show` gets a job id and a line of its progress. `open_table` opens
+    a table in the session's catalog; without it, only the report says how that is told."""
 
     executor: ExecutorName | CommitPool = "auto"
     options: CommitOptions = field(default_factory=CommitOptions)

@@ -68,8 +68,7 @@ class WorkersAhead:
         return files
 
     def start(self, job_id: str) -> None:
-        """Start workers for an expected job, if there is room for them beside its tasks; never fails.
-        Does nothing the second time."""
+        """Start workers for an expected job, once, if there is room beside its tasks; never fails."""
         with self._lock:
             job = self._jobs.get(job_id)
             if job is None or job.is_started:

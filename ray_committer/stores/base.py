@@ -42,8 +42,7 @@ class StoreSpec:
 class FileStatus(msgspec.Struct, frozen=True, gc=False):  # one per file that is listed
     """One file or directory as the store lists it. A link (`is_link`) has its own size and time, and is
     a directory if it leads to one. A rename keeps `etag` and `file_id`. Requests can be bound to
-    `version`, this content at this place. No listing shows `stamp`: it names the job whose upload made
-    the file."""
+    `version`, this content at this place. No listing shows `stamp`, which an upload gives its file."""
 
     path: str
     is_directory: bool
@@ -338,8 +337,7 @@ class StoreOperations(ABC):
 
     @operation("op_list_status")
     def list_exact(self, path: str) -> list[FileStatus]:
-        """`list_anew`, without directories that hold nothing: some servers show those that did. For
-        directories with few objects."""
+        """`list_anew`, without directories that hold nothing, as some servers show; for few objects."""
         return self.list_anew(path)
 
     @operation("op_list_files")

@@ -75,9 +75,8 @@ def check_entry(
     *,
     token: str | None,
 ) -> None:
-    """Refuse an entry that is neither in its task attempt's directory nor staged with the `token` of
-    that attempt, or that is outside `roots`, or with a name that the store cannot have, or of another
-    kind than the store's."""
+    """Refuse an entry neither in its task attempt's directory nor staged with its `token`, outside
+    `roots`, with a name that the store cannot have, or of another kind than the store's."""
     if isinstance(entry, CompleteUpload):
         _check_upload(entry, job, roots, store)
         return

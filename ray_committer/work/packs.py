@@ -131,8 +131,7 @@ class _Read(NamedTuple):
 
 
 class PackReader:
-    """Reads the packs of a job, for all threads of a process: each pack and section once, as long as
-    there is room for it."""
+    """Reads the packs of a job for all threads of a process: each part once, while there is room."""
 
     def __init__(self, store: StoreOperations, job: JobAttempt) -> None:
         self._store, self._job = store, job

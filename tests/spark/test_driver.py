@@ -92,8 +92,8 @@ def test_a_connection_through_ray_client_is_refused_by_name_with_what_to_do():
 
 def test_an_address_of_ray_client_is_refused_before_it_is_tried(monkeypatch: pytest.MonkeyPatch):
     from ray_committer.errors import RayNotAvailableError
-    from ray_committer.executors.ray.cluster import connect
+    from ray_committer.executors.ray.cluster import Connection
 
     monkeypatch.setenv("RAY_ADDRESS", "ray://head.example:10001")
     with pytest.raises(RayNotAvailableError, match=r"ray://head\.example:10001 is an address"):
-        connect()
+        Connection()

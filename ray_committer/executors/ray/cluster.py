@@ -39,20 +39,29 @@ _lock = threading.Lock()
 _users = 0
 
 
-def connect() -> bool:
-    """Make sure that this process is connected to Ray: to the cluster of its present connection, else of
-    ``RAY_ADDRESS``, else on this machine. True if the caller must call `disconnect` later.
-    `RayNotAvailableError` if there is no cluster."""
-    global _users
-    refuse_client()
-    with _lock:
-        if ray.is_initialized() and not _users:
-            return False
-        if not ray.is_initialized():
-            _join()
-        # Counted, since commits in several threads share the connection: the last one shuts it down.
-        _users += 1
-        return True
+class Connection:
+    """A use of this process's connection to Ray: the present one, else one to the cluster of
+    ``RAY_ADDRESS``, else to one on this machine. `RayNotAvailableError` if there is no cluster."""
+
+    def __init__(self) -> None:
+        global _users
+        refuse_client()
+        with _lock:
+            # Counted, since commits in several threads share the connection: the last one shuts it down.
+            # Not one that was there before.
+            self._is_counted = not ray.is_initialized() or _users > 0
+            if not ray.is_initialized():
+                _join()
+            _users += self._is_counted
+
+    def close(self) -> None:
+        """End the connection after its last use, unless it was there before; idempotent."""
+        global _users
+        with _lock:
+            was_counted, self._is_counted = self._is_counted, False
+            _users -= was_counted
+            if was_counted and not _users:
+                ray.shutdown()
 
 
 def refuse_client() -> None:
@@ -83,15 +92,6 @@ def _refuse_dead(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
     except OSError as e:
         raise RayNotAvailableError(f"RAY_ADDRESS={address}: no Ray cluster answers there ({e})") from e
-
-
-def disconnect() -> None:
-    """End the connection that `connect` made, after its last user has gone."""
-    global _users
-    with _lock:
-        _users -= 1
-        if not _users:
-            ray.shutdown()
 
 
 def _join() -> None:

@@ -24,7 +24,7 @@ from ray_committer.executors.base import (
 )
 from ray_committer.executors.directories import DirectoryCoordinator
 from ray_committer.executors.ray import cluster
-from ray_committer.executors.ray.cluster import calls, connect, dashboard_url, disconnect, worker_nodes
+from ray_committer.executors.ray.cluster import Connection, calls, dashboard_url, worker_nodes
 from ray_committer.executors.ray.host import DriverLimit, HostedDirectories, HostedLimit
 from ray_committer.executors.ray.pool import WorkerPool
 from ray_committer.executors.ray.pool_job import PoolJob
@@ -57,7 +57,7 @@ class RayPool:
         self.reason = reason
         self._options = options
         self._closed = False
-        self._connected_here = connect()
+        self._connection = Connection()
         self.pool: WorkerPool | SharedWorkerPool
         try:
             if shared is None:
@@ -65,7 +65,7 @@ class RayPool:
             else:
                 self.pool = SharedWorkerPool(options, pool_size(options), shared)
         except BaseException:
-            self._disconnect()
+            self._connection.close()
             raise
 
     def require_open(self) -> None:
@@ -93,12 +93,7 @@ class RayPool:
         self._closed = True
         if ray.is_initialized():
             self.pool.close()
-        self._disconnect()
-
-    def _disconnect(self) -> None:
-        if self._connected_here:
-            disconnect()
-            self._connected_here = False
+        self._connection.close()
 
 
 class RayExecutor:
@@ -119,7 +114,7 @@ class RayExecutor:
     ) -> None:
         if pool is not None:
             pool.require_open()
-        self._connected_here = connect()
+        self._connection = Connection()
         self._open_resources = open_resources
         self._options = options
         self._about = about
@@ -188,7 +183,7 @@ class RayExecutor:
             elif self._job is not None:
                 self._job.close()
         self._job = self._own_pool = None
-        self._disconnect()
+        self._connection.close()
 
     def _workers(self) -> PoolJob:
         """Return this commit's part of the pool; start a pool if none was given."""
@@ -211,11 +206,6 @@ class RayExecutor:
         limit = HostedLimit(pool.host.actor, self._key, options, name)
         self._limit.share(limit)
         return PoolJob(pool, self._key, self._open_resources, limit, self._sink, self._about)
-
-    def _disconnect(self) -> None:
-        if self._connected_here:
-            disconnect()
-            self._connected_here = False
 
 
 def has_room(options: CommitOptions) -> bool:

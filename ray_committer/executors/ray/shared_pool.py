@@ -17,7 +17,7 @@ from ray.exceptions import RayError
 
 from ray_committer.errors import RayLostError, RayNotAvailableError
 from ray_committer.executors.ray import cluster
-from ray_committer.executors.ray.cluster import NAMESPACE, Actor, calls, near, worker_nodes
+from ray_committer.executors.ray.cluster import NAMESPACE, calls, near, worker_nodes
 from ray_committer.executors.ray.host import HOST, Host
 from ray_committer.executors.ray.pool import CALLS_AT_ONCE, PoolWorker
 from ray_committer.executors.ray.remote import CommitWorkerActor, SharedCommitHostActor
@@ -101,7 +101,14 @@ class SharedWorkerPool:
             except RayLostError:  # the host has just ended
                 joined = None
             if joined is not None:
-                return self._checked(actor, *joined)
+                version, numbers = joined
+                if version != __version__:
+                    raise RayNotAvailableError(
+                        f"the commit pool {self._name} was started by ray-committer {version}, this "
+                        f"driver runs {__version__}",
+                        "use another name for the pool",
+                    )
+                return Host(actor), numbers
             waiting.sleep(_TRY_AGAIN_SECONDS)
         raise RayNotAvailableError(
             f"the commit pool {self._name} could not be joined within "
@@ -109,19 +116,9 @@ class SharedWorkerPool:
             "check whether the cluster is overloaded",
         )
 
-    def _checked(self, actor: Actor, version: str, numbers: list[int]) -> tuple[Host, list[int]]:
-        if version != __version__:
-            raise RayNotAvailableError(
-                f"the commit pool {self._name} was started by ray-committer {version}, this driver runs "
-                f"{__version__}",
-                "use another name for the pool",
-            )
-        return Host(actor), numbers
-
     def _meet(self, numbers: list[int], before: list[int]) -> None:
-        """Make these the known workers, and start those that are not there yet; not if others than
-        `before` are known meanwhile: of an older answer, a worker that was replaced would start
-        again."""
+        """Make these the known workers, and start those that are not there yet. Not if others than
+        `before` are known: an older answer would start a worker that was replaced."""
         with self._lock:
             known = {worker.number: worker for worker in self._workers}
             if list(known) == before:

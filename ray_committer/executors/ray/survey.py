@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 
 import ray
@@ -10,7 +11,7 @@ from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from ray_committer.executors.ray import cluster
-from ray_committer.executors.ray.cluster import calls, connect, disconnect
+from ray_committer.executors.ray.cluster import Connection, calls
 from ray_committer.executors.ray.executor import pool_size
 from ray_committer.executors.ray.remote import answer_remotely
 from ray_committer.options import CommitOptions
@@ -39,20 +40,15 @@ class Survey:
 
 def survey(ask: Callable[[], object], options: CommitOptions) -> Survey:
     """Ask each node that can run commit workers; `RayNotAvailableError` if there is no cluster."""
-    connected_here = connect()
-    try:
-        with calls():
-            workers = pool_size(options)
-            return Survey(
-                ray_version=ray.__version__,
-                answers=tuple(_answers(ask, cluster.WORKER_START_SECONDS)),
-                free_cpus=ray.available_resources().get("CPU", 0.0),
-                workers=workers,
-                wanted_cpus=workers * options.worker_cpus,
-            )
-    finally:
-        if connected_here:
-            disconnect()
+    with closing(Connection()), calls():
+        workers = pool_size(options)
+        return Survey(
+            ray_version=ray.__version__,
+            answers=tuple(_answers(ask, cluster.WORKER_START_SECONDS)),
+            free_cpus=ray.available_resources().get("CPU", 0.0),
+            workers=workers,
+            wanted_cpus=workers * options.worker_cpus,
+        )
 
 
 def _answers(ask: Callable[[], object], seconds: float) -> Iterator[NodeAnswer]:

@@ -29,9 +29,8 @@ class Treatment(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HadoopKey:
-    """A setting of Hadoop with Hadoop's `default`; `why` explains what the setting means here. A refused
-    one stops a job if it is not the default. Of an honoured one, `read` converts the value for `option`.
-    """
+    """A setting of Hadoop with Hadoop's `default`; `why` explains what it means here. A refused one
+    stops a job if it is not the default. Of an honoured one, `read` converts the value for `option`."""
 
     name: str
     default: str

@@ -50,8 +50,7 @@ def storage_options(
     destination: str, conf: HadoopConf, given: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Return the storage options of `destination`: Hadoop's settings, overridden by `given`, of which
-    one credential replaces all of Hadoop's. A session can write to several stores, so options that only
-    another store knows are left out."""
+    one credential replaces all of Hadoop's. Options that only another store knows are left out."""
     url = qualify(destination, conf)
     named = parse_uri(url).scheme
     scheme = ALIASES.get(named, named)

@@ -62,8 +62,7 @@ HIERARCHICAL = replace(FLAT, max_name_length=512, has_directories=True, rename_m
 
 class GcsStore(StoreOperations):
     """`StoreOperations` on ``gs://``; the storage options have gcsfs's names. Opening it asks whether
-    the bucket has folders. If that is denied, it counts as flat: a write creates the folders above
-    it."""
+    the bucket has folders. If that is denied, it counts as flat: a write creates the folders above."""
 
     def __init__(self, spec: StoreSpec, *, retry_seconds: float = RETRY_SECONDS) -> None:
         if not spec.authority:

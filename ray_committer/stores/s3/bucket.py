@@ -212,8 +212,7 @@ class S3Bucket:
             checked(answer, name, "ABORT")
 
     def upload_page(self, prefix: str, after: tuple[str, str] | None) -> UploadPage:
-        """List a page of the pending uploads of names that begin with `prefix`, after a name and an
-        id."""
+        """List a page of the pending uploads of names that begin with `prefix`, after a name and id."""
         # SeaweedFS says that it encodes the names here, but does not. So that is asked for only if a
         # name has a character that XML cannot hold.
         query = {"uploads": "", "prefix": prefix, "max-uploads": str(PAGE_ITEMS)}
