@@ -78,14 +78,11 @@ def without_late(
         return status
     try:
         manifests = list_manifest_files(store, status.job) if listed is None else manifests_in(listed)
-        is_late = bool(manifests) and all(_stamp(store, manifest) for manifest in manifests)
+        stamps = (stamp_of(decode_manifest(read_listed(store, file), file.path)) for file in manifests)
+        is_late = bool(manifests) and all(stamps)
     except (FileNotFoundError, NotADirectoryError):
         return status
     return replace(status, has_manifests=not is_late)
-
-
-def _stamp(store: StoreOperations, status: FileStatus) -> str | None:
-    return stamp_of(decode_manifest(read_listed(store, status), status.path))
 
 
 def _manifests_if_any(store: StoreOperations, job: JobAttempt) -> tuple[FileStatus, ...] | None:

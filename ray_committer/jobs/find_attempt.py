@@ -99,7 +99,11 @@ def _find(
         job = find_job_attempt(store, destination, job_id, number, tree)
     except JobNotFoundError:
         if job_id is None:
-            _refuse_mislaid(store, destination)
+            # If a process that slept took away the directory of a recorded job, `_SUCCESS` belongs to
+            # another job.
+            for rival in other_jobs(store, destination, time.time_ns() // 1_000_000):
+                if rival.has_begun:
+                    raise CommitStateUnknownError(*finish_first(store, rival)) from None
             success = read_success(store, destination)
         else:
             # The log is asked before `_SUCCESS`: the next job replaces that file, and no entry of the
@@ -128,14 +132,6 @@ def _find(
     if to_commit and number is not None and state.phase not in WITH_RECORD:
         refuse_other_attempts(store, state.job, tree)
     return state
-
-
-def _refuse_mislaid(store: StoreOperations, destination: str) -> None:
-    """`CommitStateUnknownError` if a process that slept took away the directory of a recorded job: then
-    ``_SUCCESS`` belongs to another job."""
-    for rival in other_jobs(store, destination, time.time_ns() // 1_000_000):
-        if rival.has_begun:
-            raise CommitStateUnknownError(*finish_first(store, rival))
 
 
 def find_job_attempt(

@@ -274,7 +274,10 @@ def _merged(files: Sequence[PastCommit], logged: Sequence[PastCommit]) -> list[P
         numbers = [number for number, known in enumerate(merged) if _is_same(commit, known)]
         # The last one of that id: an id can be used again, and the file is about its latest job.
         if numbers:
-            merged[numbers[-1]] = _both(merged[numbers[-1]], commit)
+            known = merged[numbers[-1]]
+            missing = [name for name in PastCommit.__slots__ if getattr(known, name) is None]
+            more = {name: getattr(commit, name) for name in missing}
+            merged[numbers[-1]] = replace(known, **more)
         else:
             merged.append(commit)
     return merged
@@ -287,10 +290,3 @@ def _is_same(commit: PastCommit, other_commit: PastCommit) -> bool:
     is_logged = commit.table_version is not None or other_commit.table_version is not None
     in_order = is_logged or (commit.at_milliseconds or 0) <= (other_commit.at_milliseconds or 0)
     return bool(commit.job_id and commit.succeeded and other_commit.succeeded) and is_job and in_order
-
-
-def _both(commit: PastCommit, more: PastCommit) -> PastCommit:
-    missing = {
-        name: getattr(more, name) for name in PastCommit.__slots__ if getattr(commit, name) is None
-    }
-    return replace(commit, **missing)

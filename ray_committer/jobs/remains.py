@@ -99,13 +99,6 @@ def find_remains(
                 yield _other_remains(store, status, limit)
 
 
-def _is_left(store: StoreOperations, attempt: JobAttempt) -> bool:
-    """Whether Hadoop's S3A committer could still commit a job, whatever becomes of what is here."""
-    left = find_s3a(store, attempt.destination, attempt.job_id, attempt.number)
-    # Without pendingsets, it is what tasks of ours have left.
-    return left is not None and bool(left.manifests)
-
-
 def _gone_remains(store: StoreOperations, gone: JobStatus, limit: int) -> Remains:
     """An attempt that was taken away: removed if its job has ended, otherwise kept as a mistake."""
     remains = Remains(gone, has_ended=True)
@@ -135,8 +128,10 @@ def _attempt_remains(
     remains = _looked_at(store, remains, limit)
     if state.phase is Phase.DECLARED and remains.kept is None:
         remains = replace(remains, kept=at_work(store, state.job, now_milliseconds))
-    if remains.kept is None and _is_left(store, state.job):
-        remains = replace(remains, kept=_LEFT)
+    if remains.kept is None:
+        left = find_s3a(store, state.job.destination, state.job.job_id, state.job.number)
+        # Without pendingsets, it is what tasks of ours have left.
+        remains = replace(remains, kept=_LEFT if left is not None and left.manifests else None)
     return remains
 
 

@@ -9,6 +9,7 @@ moved. No file shows which files are left: that takes one read per task, and lis
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -116,22 +117,15 @@ def _survey(store: StoreOperations, status: JobStatus, now_milliseconds: int) ->
     except RayCommitterError as e:
         survey = Survey(status, manifests=len(manifests), problem=str(e))
     if current is not None and current.state.table is not None and current.state.table.has_run:
-        survey = replace(survey, run_id=_run_id(store, job))
+        with suppress(FileNotFoundError):
+            survey = replace(survey, run_id=store.read(job.run_id).decode(errors="replace"))
     return replace(survey, newest_milliseconds=newest)
-
-
-def _run_id(store: StoreOperations, job: JobAttempt) -> str | None:
-    try:
-        return store.read(job.run_id).decode(errors="replace")
-    except FileNotFoundError:
-        return None
 
 
 def survey_exactly(
     store: StoreOperations, job: JobAttempt, now_milliseconds: int, *, threads: int
 ) -> Survey:
-    """Read every manifest or, if the job's commit has begun, every pack, and list the files that are not
-    moved yet."""
+    """Read every manifest or, after the record, every pack, and list what is not moved yet."""
     survey = survey_job(store, job, now_milliseconds)
     if survey.problem is not None or survey.phase not in (*UNDECIDED, *_MOVING):
         return survey

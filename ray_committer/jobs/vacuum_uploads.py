@@ -118,11 +118,11 @@ def find_orphans(
 def _without_named(
     store: StoreOperations, destination: str, unnamed: dict[Upload, PendingUpload], limit: int
 ) -> str | None:
-    """Take away from `unnamed` what the jobs of a destination name; return why the rest may be
-    theirs."""
+    """Take away from `unnamed` what the jobs of a destination name; why the rest may be theirs."""
     try:
-        for upload in _named(store, destination):
-            unnamed.pop(upload, None)
+        for attempt in readable(jobs_at(store, destination)):
+            for upload in job_uploads(store, attempt):
+                unnamed.pop(upload, None)
         files = _magic_files(store, destination)
         for named in streamed(store, partial(_named_by_magic, store, destination), files):
             for upload in named:
@@ -142,12 +142,6 @@ def _without_named(
 
 def _magic_files(store: StoreOperations, destination: str) -> list[FileStatus]:
     return [file for magic in list_magic(store, destination) for file in store.list_files(magic.path)]
-
-
-def _named(store: StoreOperations, destination: str) -> Iterator[Upload]:
-    """The uploads that the jobs of a destination name; ``PermissionError`` for one that is closed."""
-    for attempt in readable(jobs_at(store, destination)):
-        yield from job_uploads(store, attempt)
 
 
 def _named_by_magic(store: StoreOperations, destination: str, status: FileStatus) -> list[Upload]:

@@ -130,20 +130,15 @@ def _note_failure(context: JobContext, path: str, error: Exception, command: str
 
 
 def _delete(context: JobContext, gone: JobAttempt, committed: Seen, most: int) -> None:
-    _delete_task_directories(context, gone, most)
+    """Delete what was taken away: first the directories in which tasks wrote, about `most` of them, on
+    all workers, where their deletion takes one request per name. Elsewhere a listing gains nothing."""
+    if most > FEW_DIRECTORIES and context.places.clears_attempts(context.job):
+        of_attempts, shared = task_directories(context.store, gone.tasks)
+        directories = [*of_attempts, *shared]
+        if len(directories) > FEW_DIRECTORIES:
+            for _ in context.executor.run(delete_directories, batches(context.executor, directories)):
+                pass
     delete_gone(context.store, gone, committed)
-
-
-def _delete_task_directories(context: JobContext, gone: JobAttempt, most: int) -> None:
-    """Delete the directories in which tasks wrote, about `most` of them, on all workers, where their
-    deletion takes one request per name. Elsewhere a listing of each would gain nothing."""
-    if most <= FEW_DIRECTORIES or not context.places.clears_attempts(context.job):
-        return
-    of_attempts, shared = task_directories(context.store, gone.tasks)
-    directories = [*of_attempts, *shared]
-    if len(directories) > FEW_DIRECTORIES:
-        for _ in context.executor.run(delete_directories, batches(context.executor, directories)):
-            pass
 
 
 def remove_empty_parents(context: JobContext, *, is_moved: bool = False) -> None:

@@ -149,8 +149,8 @@ class JobContext:
 
     @contextmanager
     def beside(self, *steps: Callable[[], Any]) -> Iterator[list[Any]]:
-        """Take `steps` while the block runs, where requests wait, else before it; their results are in
-        the list after it."""
+        """Take `steps` beside the block, where requests wait, else before it; after it, the list has
+        their results."""
         if self._is_alone:
             yield [step() for step in steps]
         else:

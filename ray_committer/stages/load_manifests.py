@@ -89,8 +89,7 @@ def load_listing(
     *,
     stamp: str,
 ) -> LoadedManifests:
-    """Load the `wanted` manifests of a listing, beside what is `collected` of the others; errors as
-    `load_manifests`."""
+    """Load `wanted` manifests of a listing, beside what is `collected`; errors as `load_manifests`."""
     directory = context.job.frozen if listing.is_frozen else context.job.manifests
     load = partial(load_listed, directory=directory, roots=roots, stamp=stamp)
     load_batches(context, wanted, load, collected)
@@ -237,8 +236,7 @@ def load_unchanged(context: JobContext, load: Callable[[], LoadedManifests]) -> 
 def _joined(
     context: JobContext, wanted: Sequence[Listed], refs: Sequence[ManifestRef]
 ) -> tuple[ManifestRef, ...]:
-    """The loaded manifests of a batch, which must be the `wanted` ones, in that order; they share
-    names."""
+    """The manifests of a batch, in the order of the `wanted` ones, with which they share names."""
     by_name = {ref.name: ref for ref in refs}
     if by_name.keys() != {entry.name for entry in wanted}:
         raise _not_all(context, len(wanted), len(refs))

@@ -26,8 +26,7 @@ def load_packs(context: JobContext, record: CommitRecord, roots: tuple[str, ...]
 
 
 def collect_packs(context: JobContext, packs: Sequence[Pack], roots: tuple[str, ...]) -> bool:
-    """Tell the coordinator, which is empty, what the packs name. Return whether a file of these goes
-    directly into the destination."""
+    """Tell the empty coordinator what packs name. Whether a file goes directly into the destination."""
     work = partial(_collect, directories=context.executor.directories, roots=roots)
     return any([*context.run(work, enumerate(packs))])
 

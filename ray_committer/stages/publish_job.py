@@ -14,7 +14,6 @@ from ray_committer.job_files.job_state import Seen, advance
 from ray_committer.job_files.others import has_content
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.state import Phase, new_nonce
-from ray_committer.stages.context import JobContext
 from ray_committer.stages.create_output_directories import create_output_directories
 from ray_committer.stages.keep_replaced_files import keep_replaced_files, make_places_of_kept
 from ray_committer.stages.old_data.old_files_aside import end_removal, sync_aside
@@ -65,7 +64,8 @@ def validate_files(job: RecordedJob, which: Pass) -> None:
     if context.syncs:
         with context.stage(names.SYNC):
             with_coordinator(context, lambda: sync_destinations(context), reload)
-    if _validates(context):
+    validates = context.options.validate
+    if context.store.capabilities.listing_is_cheap if validates is None else validates:
         old = [file.path for file in job.record.overwritten]
         held = old if which is Pass.NEW else [path for path in old if path in progress.renamed.held]
         with context.stage(names.VALIDATE):
@@ -164,9 +164,3 @@ def prove_same_store(worker: Worker, nonce: str) -> None:
         "that worker moved nothing: all nodes must see the same file system or store, with the same "
         "permissions",
     ) from cause
-
-
-def _validates(context: JobContext) -> bool:
-    if context.options.validate is None:
-        return context.store.capabilities.listing_is_cheap
-    return context.options.validate

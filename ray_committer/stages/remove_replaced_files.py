@@ -101,8 +101,7 @@ def remove_emptied_directories(context: JobContext, record: CommitRecord) -> Non
 def remove_files(
     context: JobContext, remove: Remove, groups: Sequence[Group], *, are_listed: bool = False
 ) -> Removal:
-    """Remove files, and go on past those that cannot be removed; list them first, unless they
-    `are_listed`."""
+    """Remove files, past those that cannot be removed; list them first, unless they `are_listed`."""
     work = partial(_remove_from_directories, remove=remove, are_listed=are_listed)
     return sum(context.run_batches(work, groups), Removal())
 

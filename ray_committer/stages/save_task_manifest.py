@@ -121,7 +121,10 @@ def _is_counted(
             if _counts(store, job, state.seen, path, data):
                 return True
             if state.phase is not Phase.DECLARED:
-                _check_known(store, job, task_attempt_id, stamp)
+                # It must not be said not to count if the clean-up may have removed what shows that.
+                current = read_state(store, job)
+                if current is None or current.state.stamp != stamp or current.phase is Phase.COMMITTED:
+                    raise _not_known(store, job, task_attempt_id) from None
                 raise
         else:
             return False
@@ -129,13 +132,6 @@ def _is_counted(
         f"{mark(job.directory)}: a commit of this job is declared and has been undecided for long",
         f"it may still include {task_attempt_id}, so keep the files of that task attempt",
     )
-
-
-def _check_known(store: StoreOperations, job: JobAttempt, task_attempt_id: str, stamp: str) -> None:
-    """Refuse to report that a manifest does not count if the clean-up may already have removed it."""
-    current = read_state(store, job)
-    if current is None or current.state.stamp != stamp or current.phase is Phase.COMMITTED:
-        raise _not_known(store, job, task_attempt_id)
 
 
 def _not_known(store: StoreOperations, job: JobAttempt, task_attempt_id: str) -> CommitStateUnknownError:

@@ -33,7 +33,7 @@ from ray_committer.stages.old_data.mode_roots import ModeRoots
 from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.stores.registry import store_command
 from ray_committer.tables.other_tables import holds_table
-from ray_committer.work.directory import IS_FILE, Seen, look_at
+from ray_committer.work.directory import IS_FILE, look_at
 from ray_committer.work.sources import list_directory
 from ray_committer.work.worker import Worker
 
@@ -220,34 +220,21 @@ def _look(
 ) -> Places:
     """Work: list some directories, and keep the names that the job may need itself. Those that must be
     `empty` are listed so that no job that ends meanwhile is missed."""
-    blocking: dict[str, str] = {}
-    listed: list[FileStatus] = []
-    there: list[Seen] = []
-    for look in worker.map(lambda path: look_at(worker.store, path, after_jobs=path in empty), paths):
-        blocking |= look.blocking
-        if look.listed is not None:
-            there.append(look)
-            listed += look.listed
+    seen = worker.map(lambda path: look_at(worker.store, path, after_jobs=path in empty), paths)
+    looks = {look.path: look for look in seen}
+    names = {path: look.listed for path, look in looks.items() if look.listed is not None}
+    listed = [status for statuses in names.values() for status in statuses]
     # The coordinator knows which names the job writes: a worker sends home only names that are among
     # them.
-    marks = (
-        directories.written(fingerprints(status.path for status in listed)) if listed else frozenset()
-    )
-    data = {
-        look.path: first_visible(status.name for status in look.listed or ())
-        for look in there
-        if look.path in empty
-    }
+    written = fingerprints(status.path for status in listed)
+    marks = directories.written(written) if listed else frozenset()
+    data = {path: first_visible(status.name for status in names[path]) for path in empty & names.keys()}
     return Places(
         suspects=tuple(status for status in listed if fingerprint(status.path) in marks),
-        blocking=blocking,
-        destinations=tuple(look.path for look in there if look.has_jobs),
-        held={
-            look.path: items
-            for look in there
-            if most is not None and (items := len(look.listed or ())) > most
-        },
+        blocking={path: what for look in looks.values() for path, what in look.blocking.items()},
+        destinations=tuple(path for path in names if looks[path].has_jobs),
+        held={path: len(held) for path, held in names.items() if most is not None and len(held) > most},
         tables=tuple(parent(status.path) for status in listed if status.name == DIRECTORY),
-        there=tuple(look.path for look in there),
+        there=tuple(names),
         data={path: name for path, name in data.items() if name is not None},
     )

@@ -207,8 +207,13 @@ def _silent(
 ) -> list[tuple[JobStatus, End]]:
     """The jobs that give no sign of life, by this machine's clock alone: clocks can differ, and
     a process that was paused may be late."""
-    # The sign is compared with itself after a pause, never with this machine's time (D10).
-    doubtful = {id(rival): last_sign(store, rival.job) for rival, _ in chosen if not _is_dead(rival)}
+    # The sign is compared with itself after a pause, never with this machine's time (D10). An undo that
+    # is at work can be joined.
+    doubtful = {
+        id(rival): last_sign(store, rival.job)
+        for rival, _ in chosen
+        if rival.phase is not Phase.UNDOING and not rival.has_ended
+    }
     if doubtful:
         _log.info("watching %d jobs for %g s: are they at work?", len(doubtful), owners.DEAD_SECONDS)
         pause(owners.DEAD_SECONDS)
@@ -217,11 +222,6 @@ def _silent(
         for rival, how in chosen
         if id(rival) not in doubtful or last_sign(store, rival.job) == doubtful[id(rival)]
     ]
-
-
-def _is_dead(rival: JobStatus) -> bool:
-    """Whether it is certain that no process is at work; an undo that is at work can be joined."""
-    return rival.phase is Phase.UNDOING or rival.has_ended
 
 
 def _end(store: StoreOperations, rival: JobStatus, how: End, end: EndJob) -> list[str]:
