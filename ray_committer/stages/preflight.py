@@ -100,18 +100,20 @@ def look_at_data(
     places = check_destinations(context, loaded.packs, written_to, roots, known, before)
     if places.data:
         errors.append(data_error(places.data))
-    errors += check_file_systems(context, directories)
+    with noted(errors):
+        check_file_systems(context, directories)
     errors += places.errors
     with noted(errors):
         refuse_linked_directories(context, directories, (destination, *allowed_roots))
     with noted(errors):
-        errors += check_links(context, loaded.packs)
+        check_links(context, loaded.packs)
     old = OldData()
     with noted(errors):
         old = _old_data(context, [root for root in roots.replaced if root not in known.new])
-        errors += check_removals(context, (file.path for file in old.files))
+        check_removals(context, (file.path for file in old.files))
     written = _written_again(context, loaded, old)
-    errors += check_items(context, loaded.packs, written_to, places.held, old.files, written, before)
+    with noted(errors):
+        check_items(context, loaded.packs, written_to, places.held, old.files, written, before)
     # What the commit itself will make: an old file there is in its way, although it is to be removed
     # later (R9).
     made = set(needed(context.store, directories))

@@ -231,7 +231,7 @@ def only_the_first_obstacle_is_reported() -> Swaps:
 
 def files_that_cannot_be_linked_are_found_after_the_record() -> Swaps:
     """A job is recorded that can neither end nor be given up."""
-    yield check_links, lambda context, packs: []
+    yield check_links, lambda context, packs: None
 
 
 def uploads_are_not_looked_at_before_the_record() -> Swaps:

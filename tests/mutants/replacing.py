@@ -87,7 +87,7 @@ def what_is_put_aside_by_mistake_is_deleted() -> Swaps:
 
 def removals_are_not_checked() -> Swaps:
     """An overwrite finds after its commit point that old rows stay beside the new ones."""
-    yield check_removals, lambda context, paths: []
+    yield check_removals, lambda context, paths: None
 
 
 def an_append_waits_for_a_sealed_job() -> Swaps:

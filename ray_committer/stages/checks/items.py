@@ -40,8 +40,8 @@ def check_items(
     old: Sequence[ReplacedFile],
     namesakes: frozenset[str],
     before: Sequence[ClaimInFlight] = (),
-) -> list[PreflightError]:
-    """The error, if any, that names the `directories` with too many names; `held` are the numbers of
+) -> None:
+    """`PreflightError` that names the `directories` with too many names; `held` are the numbers of
     names in some of them. The `old` files count, since they are removed last; the job writes the
     `namesakes` among them again. So do the files of the claims `before` the job's own. A directory that
     holds more than the limit shows that the store has another limit."""
@@ -49,11 +49,11 @@ def check_items(
     # when the commit is in the middle: so the names are counted before the record (D5).
     most, limit = most_held(context, packs, before), context.store.capabilities.max_directory_items
     if most is None or limit is None:
-        return []
+        return
     all_held = Counter(parent(file.path) for file in old) | Counter(held)
     crowded = {path: all_held[path] for path in directories if most < all_held[path] <= limit}
     if not crowded:
-        return []
+        return
     # Only directories that are nearly full are worth another pass over all packs.
     work = partial(_added_by_pack, directories=frozenset(crowded), namesakes=namesakes)
     added: Counter[str] = Counter()
@@ -61,8 +61,9 @@ def check_items(
         added.update(counted)
     rooms = {path: _Room(crowded[path]) for path in added}
     rooms |= _with_claims(context, before, rooms.keys())
-    full = [path for path in sorted(rooms) if rooms[path].taken + added[path] > limit]
-    return [_no_room({path: rooms[path] for path in full}, added, limit)] if full else []
+    full = {path: rooms[path] for path in sorted(rooms) if rooms[path].taken + added[path] > limit}
+    if full:
+        raise _no_room(full, added, limit)
 
 
 @dataclass(frozen=True, slots=True)

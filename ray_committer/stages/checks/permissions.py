@@ -23,24 +23,21 @@ _Found = tuple[int, list[str]]
 """The number of files that are denied, and some texts that say which, and why."""
 
 
-def check_removals(context: JobContext, paths: Iterable[str]) -> list[PreflightError]:
-    """The error, if any, that names the old files at `paths` that could not be removed."""
+def check_removals(context: JobContext, paths: Iterable[str]) -> None:
+    """`PreflightError` that names the old files at `paths` that could not be removed."""
     by_directory: dict[str, list[str]] = defaultdict(list)
     for path in context.old_files.checked(paths):
         by_directory[parent(path)].append(path)
     groups = [(directory, tuple(files)) for directory, files in by_directory.items()]
     denied = [part for group in context.run_batches(_look, groups) for part in group]
-    files = sum(count for count, _ in denied)
-    if not files:
-        return []
-    named = sorted(text for _, texts in denied for text in texts)
-    error = PreflightError(
-        f"{some_of(named)}: in all, {files} old files could not be removed, so their rows would stay "
-        f"beside those of the job",
-        "nothing was changed: make it possible to remove them, or move them away, or commit as a user "
-        "who can remove them; then run the same command",
-    )
-    return [error]
+    if files := sum(count for count, _ in denied):
+        named = sorted(text for _, texts in denied for text in texts)
+        raise PreflightError(
+            f"{some_of(named)}: in all, {files} old files could not be removed, so their rows would "
+            "stay beside those of the job",
+            "nothing was changed: make it possible to remove them, or move them away, or commit as a "
+            "user who can remove them; then run the same command",
+        )
 
 
 def _look(worker: Worker, groups: tuple[_Group, ...]) -> list[_Found]:
@@ -55,23 +52,20 @@ def _look_at(worker: Worker, group: _Group) -> _Found:
     return len(files) if directory in reasons else len(reasons), texts
 
 
-def check_links(context: JobContext, packs: Sequence[Pack]) -> list[PreflightError]:
-    """The error, if any, that names the files that this user has no permission to link.
+def check_links(context: JobContext, packs: Sequence[Pack]) -> None:
+    """`PreflightError` that names the files that this user has no permission to link.
     `StoreRefusedError` if nothing can be linked. Where renames need no link, the check costs nothing."""
     if not context.store.links_files(context.job.directory):
-        return []
+        return
     denied = sorted(context.executor.run(_denied, packs), key=lambda part: part[1])
-    files = sum(count for count, _ in denied)
-    if not files:
-        return []
-    named = some_of([mark(path) for _, paths in denied for path in paths], files)
-    error = PreflightError(
-        f"{named}: {files} files of other users cannot be linked by this user "
-        f"(fs.protected_hardlinks), and this file system needs links to rename without replacing",
-        "nothing was changed: commit as the user who wrote the files, or give this user write "
-        "permission for them",
-    )
-    return [error]
+    if files := sum(count for count, _ in denied):
+        named = some_of([mark(path) for _, paths in denied for path in paths], files)
+        raise PreflightError(
+            f"{named}: {files} files of other users cannot be linked by this user "
+            f"(fs.protected_hardlinks), and this file system needs links to rename without replacing",
+            "nothing was changed: commit as the user who wrote the files, or give this user write "
+            "permission for them",
+        )
 
 
 def _denied(worker: Worker, pack: Pack) -> _Found:

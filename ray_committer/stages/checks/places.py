@@ -162,20 +162,18 @@ def is_blocked(store: StoreOperations, blocking: Mapping[str, str]) -> CommitCon
     )
 
 
-def check_file_systems(context: JobContext, directories: Sequence[str]) -> list[PreflightError]:
-    """The error, if any, that names the `directories` to which no file can be renamed."""
+def check_file_systems(context: JobContext, directories: Sequence[str]) -> None:
+    """`PreflightError` that names the `directories` to which no file can be renamed."""
     store, job = context.store, context.job
     home = store.file_system(job.directory)
     elsewhere = sorted(path for path in directories if store.file_system(path) != home)
-    if not elsewhere:
-        return []
-    error = PreflightError(
-        f"{some_of([*map(mark, elsewhere)])}: {len(elsewhere)} directories of the output are on another "
-        f"file system or mount than {mark(job.directory)}, and no file can be renamed from one to the "
-        "other",
-        "nothing was changed: abort the job, and write to a destination on that file system",
-    )
-    return [error]
+    if elsewhere:
+        raise PreflightError(
+            f"{some_of([*map(mark, elsewhere)])}: {len(elsewhere)} directories of the output are on "
+            f"another file system or mount than {mark(job.directory)}, and no file can be renamed from "
+            "one to the other",
+            "nothing was changed: abort the job, and write to a destination on that file system",
+        )
 
 
 def find_other_destinations(

@@ -18,7 +18,6 @@ from ray_committer.places.old_files import Old, move_back, replaced_file
 from ray_committer.protocol.paths import SUCCESS, JobAttempt, join, parent
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.protocol.success import SuccessData, decode_success
-from ray_committer.stages.checks.obstacles import refuse
 from ray_committer.stages.checks.permissions import check_removals
 from ray_committer.stages.checks.places import is_taken
 from ray_committer.stages.context import JobContext
@@ -101,7 +100,7 @@ def find_old_success(context: JobContext, replaced_roots: Collection[str]) -> Re
     if not status.is_directory:
         # Elsewhere this is a request for one file, which who writes there can also remove.
         if context.store.capabilities.renames_are_local:
-            refuse(check_removals(context, (status.path,)))
+            check_removals(context, (status.path,))
         return replaced_file(status)
     if needed(context.store, (status.path,)) and context.job.destination not in replaced_roots:
         raise is_taken({status.path: "is a directory where the job needs a file"})
