@@ -354,22 +354,18 @@ def doctor(
     an error. `lines` of the result has each check, and `failed` is true if a commit would fail or would
     not be safe.
     """
-    from ray_committer.promises.examine import (  # only this operation needs all of it
-        RETRY_SECONDS,
-        examine,
-        refused,
-    )
+    # Only this operation needs all of it.
+    from ray_committer.promises.examine import RETRY_SECONDS, examine, refused
 
+    shown_dest = without_password(dest)
     try:
         spec, destination = resolve_destination(dest, storage_options)
         with located_errors(spec):
             store = open_store(spec, retry_seconds=RETRY_SECONDS)
     except (StoreRefusedError, StoreFailedError) as e:
-        return refused(without_password(dest), e.what, e.advice)
+        return refused(shown_dest, e.what, e.advice)
     except OSError as e:
-        return refused(
-            without_password(dest), f"{e.filename}: {e.strerror}", "fix that and run the same command"
-        )
+        return refused(shown_dest, f"{e.filename}: {e.strerror}", "fix that and run the same command")
     return examine(store, destination, executor, options)
 
 

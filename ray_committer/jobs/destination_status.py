@@ -161,12 +161,11 @@ class _Here:
         gone = gone_in(self.destination, temporary)
         mislaid = list(filter(self._is_unfinished, gone))
         ended = [attempt for attempt in gone if attempt not in mislaid]
-        if mislaid:
-            paths = self._shown(attempt.directory for attempt in mislaid)
-            yield Leftover(LeftBy.MISLAID, paths, command=f"{vacuum} --dry-run")
-        if ended:
-            paths = self._shown(attempt.directory for attempt in ended)
-            yield Leftover(LeftBy.CLEAN_UP, paths, command=vacuum)
+        is_gone = ((LeftBy.MISLAID, mislaid, f"{vacuum} --dry-run"), (LeftBy.CLEAN_UP, ended, vacuum))
+        for left_by, attempts, command in is_gone:
+            if attempts:
+                paths = self._shown(attempt.directory for attempt in attempts)
+                yield Leftover(left_by, paths, command=command)
         for kind in (LeftBy.SPARK_STAGING, LeftBy.HIVE_STAGING):
             staging = [
                 status

@@ -10,9 +10,9 @@ upload when its file is closed, so everything is left alone while a job of it ch
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 
 from ray_committer.errors import ManifestError, RayCommitterError, mark
 from ray_committer.job_files.abort_uploads import Upload, job_uploads
@@ -110,7 +110,7 @@ def find_orphans(
         # After the uploads were listed: an upload that a job begins between the two is in no list of
         # this run.
         reason = reason or _without_named(store, place, unnamed, limit)
-    measure = partial(_measured, store, _Neighbours(store, destination), reason, now_milliseconds, limit)
+    measure = partial(_measured, store, _neighbours(store, destination), reason, now_milliseconds, limit)
     orphans = streamed(store, measure, list(unnamed.values()))
     yield from (orphan for orphan in orphans if orphan is not None)
 
@@ -154,34 +154,28 @@ def _named_by_magic(store: StoreOperations, destination: str, status: FileStatus
     return []
 
 
-class _Neighbours:
-    """Looks, once per directory, whether a directory below the destination is a table of its own."""
+def _neighbours(store: StoreOperations, destination: str) -> Callable[[str], str | None]:
+    """A function that says why an upload may belong to another table; None if it does not. It looks at
+    each directory below the destination once."""
+    own = (f"{join(destination, TEMPORARY)}/", join(destination, MAGIC))
 
-    def __init__(self, store: StoreOperations, destination: str) -> None:
-        self._store, self._destination = store, destination
-        self._own = (f"{join(destination, TEMPORARY)}/", join(destination, MAGIC))
-        self._known: dict[str, str | None] = {}
+    @cache
+    def look(directory: str) -> str | None:
+        hidden = store.list_prefix(join(directory, "_"))
+        name = min((status.name for status in hidden), default=None)
+        return _ANOTHER.format(path=directory, name=name) if name else None
 
-    def reason(self, path: str) -> str | None:
-        """Why an upload may belong to another table; None if it does not."""
-        if path.startswith(self._own):
-            return None
-        above = [
-            directory for directory in ancestors(path, "/") if is_inside(directory, self._destination)
-        ]
-        return next((reason for directory in above if (reason := self._look(directory))), None)
+    def reason(path: str) -> str | None:
+        above = [] if path.startswith(own) else ancestors(path, "/")
+        inside = (directory for directory in above if is_inside(directory, destination))
+        return next(filter(None, map(look, inside)), None)
 
-    def _look(self, directory: str) -> str | None:
-        if directory not in self._known:
-            hidden = self._store.list_prefix(join(directory, "_"))
-            name = min((status.name for status in hidden), default=None)
-            self._known[directory] = _ANOTHER.format(path=directory, name=name) if name else None
-        return self._known[directory]
+    return reason
 
 
 def _measured(
     store: StoreOperations,
-    neighbours: _Neighbours,
+    neighbours: Callable[[str], str | None],
     reason: str | None,
     now: int,
     limit: int,
@@ -194,7 +188,7 @@ def _measured(
     newest = max(upload.began_milliseconds or 0, parts.newest_milliseconds or 0)
     if newest >= limit:
         return None
-    reason = reason or neighbours.reason(upload.path)
+    reason = reason or neighbours(upload.path)
     return VacuumedUpload(
         path=upload.path,
         upload_id=upload.id,

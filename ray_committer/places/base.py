@@ -1,9 +1,9 @@
 """Where the state, the manifests and the directory of a job are on one kind of store, and how they go.
 
 A store can rename a directory in one step, or only change an object on the condition of its version.
-There a state is an object, and nothing is moved: what counts is copied to packs, and the files of a job
-are deleted where they are, as they were listed while the state showed that the job had ended. Each kind
-is a form of `Places`, which `places_of` chooses. Nothing else asks which kind a store is.
+There nothing is moved: what counts is copied to packs, and the files of a job are deleted where they
+are, as they were listed while its state showed that it had ended. Each kind is a form of `Places`, which
+`places_of` chooses. Nothing else asks which kind a store is.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ JOB_DAYS = 7
 SKEW_SECONDS = 60.0
 
 _NO_UPLOAD = "0" * 32
+_MD5 = md5(b"1", usedforsecurity=False).hexdigest()
 _RULE = (
     '{{"ID": "uploads", "Status": "Enabled", "Filter": {{"Prefix": "{prefix}"}}, '
     '"AbortIncompleteMultipartUpload": {{"DaysAfterInitiation": 14}}}}'
@@ -54,41 +55,36 @@ def rights(store: StoreOperations, path: str) -> Line:
 
 def _denied(store: StoreOperations, path: str) -> Iterator[tuple[str, str]]:
     """The rights that are missing. A right shows also on an upload, or a version, that there is not."""
-    uploads, name = store, join(path, "rights")
+    name = join(path, "rights")
     begun: list[str] = []
 
     def begin() -> None:
-        begun.append(uploads.begin_upload(name, None))
+        begun.append(store.begin_upload(name, None))
 
     def upload() -> str:
         return begun[0] if begun else _NO_UPLOAD
 
+    def complete() -> None:
+        store.publish(CompleteUpload(name, upload(), (_MD5,)))
+
     attempts: list[tuple[str, str, Callable[[], object]]] = [
-        ("s3:ListBucket", "list objects", lambda: store.list_files(path)),
-        ("s3:PutObject", "write", lambda: store.write(name, b"1")),
-        ("s3:GetObject", "read", lambda: store.read(name)),
-        ("s3:PutObject", "begin an upload", begin),
-        ("s3:PutObject", "upload a part", lambda: uploads.put_part(name, upload(), 1, b"1")),
-        ("s3:ListMultipartUploadParts", "look at an upload", lambda: uploads.is_pending(name, upload())),
-        (
-            "s3:ListBucketMultipartUploads",
-            "list uploads",
-            lambda: next(pending_uploads(store, path), None),
-        ),
-        (
-            "s3:PutObject",
-            "complete an upload",
-            lambda: uploads.publish(CompleteUpload(name, upload(), (_md5(b"1"),))),
-        ),
-        ("s3:AbortMultipartUpload", "abort an upload", lambda: uploads.abort_upload(name, upload())),
-        ("s3:DeleteObject", "delete", lambda: store.delete_version(name, _NO_UPLOAD)),
+        ("ListBucket", "list objects", lambda: store.list_files(path)),
+        ("PutObject", "write", lambda: store.write(name, b"1")),
+        ("GetObject", "read", lambda: store.read(name)),
+        ("PutObject", "begin an upload", begin),
+        ("PutObject", "upload a part", lambda: store.put_part(name, upload(), 1, b"1")),
+        ("ListMultipartUploadParts", "look at an upload", lambda: store.is_pending(name, upload())),
+        ("ListBucketMultipartUploads", "list uploads", lambda: next(pending_uploads(store, path), None)),
+        ("PutObject", "complete an upload", complete),
+        ("AbortMultipartUpload", "abort an upload", lambda: store.abort_upload(name, upload())),
+        ("DeleteObject", "delete", lambda: store.delete_version(name, _NO_UPLOAD)),
     ]
     for right, what, attempt in attempts:
         try:
             with suppress(FileNotFoundError, FileExistsError):
                 attempt()
         except PermissionError:
-            yield right, what
+            yield f"s3:{right}", what
 
 
 def _conditions(scratch: Scratch) -> Line:
@@ -119,12 +115,12 @@ def _encryption(scratch: Scratch, settings: BucketSettings) -> Line:
     """Whether the etag of a file is known before it is completed."""
     kind = _setting(settings.encryption) or "none by default"
     sandbox = scratch.directory("encryption")
-    uploads = sandbox.store
-    upload = uploads.begin_upload(sandbox.at("a"), None)
+    store, path = sandbox.store, sandbox.at("a")
+    upload = store.begin_upload(path, None)
     try:
-        is_md5 = uploads.put_part(sandbox.at("a"), upload, 1, b"1") == _md5(b"1")
+        is_md5 = store.put_part(path, upload, 1, b"1") == _MD5
     finally:
-        uploads.abort_upload(sandbox.at("a"), upload)
+        store.abort_upload(path, upload)
     if is_md5:
         what = (
             "the etags of parts are MD5 sums, so the etag of each file is known before it is completed"
@@ -164,7 +160,3 @@ def _setting(read: Callable[[], str | None]) -> str | None:
         return read()
     except PermissionError:
         return "not known, because it may not be read"
-
-
-def _md5(data: bytes) -> str:
-    return md5(data, usedforsecurity=False).hexdigest()

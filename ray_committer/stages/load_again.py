@@ -1,11 +1,10 @@
 """Load manifests of which most are loaded already: only the others are read.
 
-Of an open job that was loaded before, these are the new and the replaced ones. Each manifest counts as
-it was listed before it was read. The entries of the others stay in their packs; a pack with entries of a
-manifest that was replaced, or is gone, is written again without them.
-Manifests whose tasks' results the driver has were mostly loaded while other tasks ran, and workers read
-the others by name. The preflight compares each with the result of its task (R1); after the freeze, a
-listing shows whether these are all, and no more.
+If a job was loaded before, these are the new and the replaced ones; each counts as it was listed before
+it was read. A pack with entries of a manifest that was replaced, or is gone, is written again without
+them. If the driver has the results of tasks, most manifests were loaded while other tasks ran. The
+preflight compares each with the result of its task (R1); after the freeze, a listing shows whether these
+are all, and no more.
 """
 
 from __future__ import annotations

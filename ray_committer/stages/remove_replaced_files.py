@@ -1,10 +1,9 @@
 """Replace old data: list it first, and remove it only after every new file is in place.
 
-Spark deletes first, so a failed job loses the old data. Here only what the record names is removed,
-never a file that has changed since, and never a directory that is not empty. If files have versions, a
-deletion names the version. Otherwise an old file is put aside, and never deleted where it is: a process
-that sleeps after its look would delete a file of a later job. A file that cannot be removed does not
-stop the removal of the others; all that are left are named at the end.
+Spark deletes first, so a failed job loses the old data. Here only what the record names is removed, in
+the way of `places.old_files`: never a file that has changed since, nor a directory that is not empty. A
+file that cannot be removed does not stop the removal of the others; those that are left are named at the
+end.
 """
 
 from __future__ import annotations

@@ -67,12 +67,10 @@ def setup_job(
 ) -> str:
     """Make the job attempt's directories and its state; `TaskCommitError` if it was set up before.
 
-    Returns the job's stamp, which its tasks put into their manifests. `on_warning` gets the warnings:
-
-    - each job that was ended first; at once, since this job can still be refused after that;
-    - each other unfinished commit at the destination: its application run again would double rows;
-    - each symbolic link there: an unfinished commit may be behind it;
-    - a file system in user space.
+    Returns the job's stamp, which its tasks put into their manifests. `on_warning` gets a text for each
+    job that was ended first, at once, since this job can still be refused after that; for each other
+    unfinished commit at the destination, whose application run again would double rows; for each
+    symbolic link there, behind which one may be; and for a file system in user space.
 
     `replaces` are the directories that the job replaces. If a stopped commit is in its way, `end` ends
     that one first, or the job is refused, as `unfinished` says (see `CommitOptions`): to finish that

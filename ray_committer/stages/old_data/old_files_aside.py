@@ -1,10 +1,9 @@
 """The old files of a job, in a directory of its own from their removal until the job is committed.
 
-A process may sleep between its look at an old file and the removal, and a later job may write a file of
-that name. So, where a deletion cannot name a version, an old file is renamed to a directory that is made
-once, before the record, under a name of its own. That directory is taken away, by one rename, before the
-job is committed or undone: a process that wakes up later moves nothing. Only after that is its content
-compared with the record, and what is not an old file is moved back. An undo puts the old files back.
+Where a deletion cannot name a version (`places.old_files`), an old file is renamed to a directory that
+is made once, before the record. That directory is taken away, by one rename, before the job is committed
+or undone: a process that wakes up later moves nothing. Only after that is its content compared with the
+record, and what is not an old file is moved back. An undo puts the old files back.
 """
 
 from __future__ import annotations

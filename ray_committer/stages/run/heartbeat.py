@@ -37,9 +37,7 @@ def heartbeat(
     has moved; `at_once` if it continues a recorded commit. A short commit writes none. A heartbeat that
     cannot be written is only logged: the safety of no job depends on it."""
     ended = threading.Event()
-
     temporary = context.job.content(f"heartbeat-{run}")
-
     last = context.now_milliseconds(), files()
 
     def beat() -> None:

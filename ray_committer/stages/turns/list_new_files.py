@@ -6,7 +6,7 @@ They are listed from the packs that the record will name, with what proves each.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ray_committer.errors import PreflightError, mark
@@ -74,30 +74,22 @@ class JoinedFiles:
         return listed_set(self.lists)
 
     def _save_rest(self) -> None:
-        job = self.context.job
-        self.lists += save_file_lists(
-            self.context.store,
-            TablePlaces(job.destination),
-            [self.rest],
-            job_id=job.job_id,
-            job_attempt=job.number,
-        )
+        self.lists += _save(self.context, [self.rest])
         self.rest = NO_PACKED
 
 
 def _list_pack(worker: Worker, entries: Pack) -> NewFiles:
     """Work: list the files of one pack; save each list that is full."""
-    job = worker.job
-    files = [listed_file(job.destination, entry) for entry in worker.packs.entries(entries)]
+    destination = worker.job.destination
+    files = [listed_file(destination, entry) for entry in worker.packs.entries(entries)]
     full = len(files) - len(files) % file_list.MOST_FILES
-    lists = save_file_lists(
-        worker.store,
-        TablePlaces(job.destination),
-        cut(files[:full]),
-        job_id=job.job_id,
-        job_attempt=job.number,
-    )
-    return NewFiles(tuple(lists), pack(files[full:]))
+    return NewFiles(tuple(_save(worker, cut(files[:full]))), pack(files[full:]))
+
+
+def _save(where: JobContext | Worker, packed: Iterable[PackedFiles]) -> list[FileList]:
+    job = where.job
+    table = TablePlaces(job.destination)
+    return save_file_lists(where.store, table, packed, job_id=job.job_id, job_attempt=job.number)
 
 
 def relative(destination: str, path: str) -> str:
