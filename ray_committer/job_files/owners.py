@@ -99,8 +99,7 @@ def is_nobody(owner: Owner) -> bool:
 
 @lru_cache(maxsize=1)
 def _boot() -> str:
-    """The boot of this machine, and the namespace in which its processes have their numbers: a container
-    can have the name and the boot of its machine."""
+    """The boot of this machine, and the namespace of its processes: a container can have its name."""
     with suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot} {os.readlink('/proc/self/ns/pid')}"

@@ -26,8 +26,7 @@ MOST_JOBS = 64
 
 @dataclass(frozen=True, slots=True)
 class SetUpHere:
-    """The first state of a job that this process has set up, and the declaration that is written for its
-    commit, if there is one."""
+    """The first state of a job that was set up here, and a declaration that its commit can use."""
 
     first: Seen
     prepared: Declaration | None = None

@@ -173,8 +173,7 @@ def _surveys(
     threads: int | None,
     is_last: bool,
 ) -> dict[JobAttempt, Survey]:
-    """Survey all job attempts, and then watch the attempts of which it is doubtful whether a committer
-    whose clock is ahead is at work on them."""
+    """Survey all job attempts; watch those on which a committer whose clock is ahead may be at work."""
     survey = partial(survey_exactly, threads=threads) if threads else survey_job
     surveys = {
         status.job: survey(store, status.job, now_milliseconds) for status in jobs if status.is_open

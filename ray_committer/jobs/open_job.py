@@ -261,8 +261,7 @@ def located_errors(spec: StoreSpec) -> Iterator[None]:
 
 
 def _open(spec: StoreSpec, options: CommitOptions, job_id: str | None = None) -> StoreOperations:
-    """Open the store of a job; an error if its bucket or container does not exist, in which a job with
-    this id may have been committed before."""
+    """Open the store of a job; an error without its bucket, in which the job may have been committed."""
     try:
         return open_store(spec, retry_seconds=options.retry_seconds)
     except FileNotFoundError as e:

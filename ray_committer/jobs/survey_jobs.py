@@ -238,8 +238,7 @@ def entries_left(
     *,
     each: Callable[..., Iterable[list[FileStatus]]] = map,
 ) -> Iterator[Entry]:
-    """The entries whose files are not moved yet, by a listing of each of their directories; `pending` is
-    from `pending_marks`."""
+    """The entries of files that are not moved yet, by listings of directories and `pending_marks`."""
     directories = {parent(entry.source) for entry in recorded if isinstance(entry, Rename)}
     listings = each(partial(list_directory, store, anew=True), directories)
     there = {status.path for listing in listings for status in listing}

@@ -76,15 +76,14 @@ class TaskAttempt:
         with self._errors():
             if self.uploads is None:
                 return open_output(self.store, self._made(relative))
-            path = self._place(normal_path(join(self.job.destination, relative)))
-            return self.uploads.open(path)  # type: ignore[return-value]
+            return self.uploads.open(self._place(relative))  # type: ignore[return-value]
 
     def open_chosen(self, relative: str) -> tuple[BinaryIO, str]:
         """`open`, for a writer whose names have the token of `staged`; returns the file and its path."""
         staged = self.staged
         with self._errors():
             if staged is not None:
-                place = self._place(normal_path(join(self.job.destination, relative)))
+                place = self._place(relative)
                 if (path := staged.path(place)) is not None:
                     self._check_length(path)
                     with suppress(PermissionError):  # another user has made the directory
@@ -100,7 +99,7 @@ class TaskAttempt:
         path = normal_path(join(self.directory, relative))
         if not is_inside(path, self.directory):
             raise PathError(f"{relative!r}: leads out of the task attempt's directory")
-        self._place(self.job.destination + path.removeprefix(self.directory))
+        self._place(path.removeprefix(f"{self.directory}/"))
         self._check_length(path)
         # One by one, with a look at the attempt's own directory before each: `mkdirs` alone would make
         # that again after an abort, and a late task would leave files of no job (R13).
@@ -111,8 +110,9 @@ class TaskAttempt:
         self.named.add(path)
         return path
 
-    def _place(self, path: str) -> str:
-        """Check a path inside the destination."""
+    def _place(self, relative: str) -> str:
+        """The place of a file inside the destination; an error if a commit would refuse it."""
+        path = normal_path(join(self.job.destination, relative))
         if not is_inside(path, self.job.destination):
             raise PathError(f"{path!r}: leads out of the destination")
         check_dest(path, self.job, (self.job.destination,), self.store)

@@ -157,7 +157,7 @@ def _named_by_magic(store: StoreOperations, destination: str, status: FileStatus
 def _neighbours(store: StoreOperations, destination: str) -> Callable[[str], str | None]:
     """A function that says why an upload may belong to another table; None if it does not. It looks at
     each directory below the destination once."""
-    own = (f"{join(destination, TEMPORARY)}/", join(destination, MAGIC))
+    of_committers = (f"{join(destination, TEMPORARY)}/", join(destination, MAGIC))
 
     @cache
     def look(directory: str) -> str | None:
@@ -166,7 +166,7 @@ def _neighbours(store: StoreOperations, destination: str) -> Callable[[str], str
         return _ANOTHER.format(path=directory, name=name) if name else None
 
     def reason(path: str) -> str | None:
-        above = [] if path.startswith(own) else ancestors(path, "/")
+        above = [] if path.startswith(of_committers) else ancestors(path, "/")
         inside = (directory for directory in above if is_inside(directory, destination))
         return next(filter(None, map(look, inside)), None)
 

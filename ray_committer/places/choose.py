@@ -31,8 +31,7 @@ def output_of(store: StoreOperations) -> Output:
 
 
 def needed(store: StoreOperations, directories: Iterable[str]) -> tuple[str, ...]:
-    """The directories that must be there before a file can be in them: all, or none at all
-    where a path is no more than the name of an object."""
+    """The directories that must be there before a file: all, or none if paths are only names."""
     return tuple(directories) if store.capabilities.has_directories else ()
 
 

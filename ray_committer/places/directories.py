@@ -77,8 +77,7 @@ class MovedDirectories(Places):
         return job.frozen
 
     def keeps_manifests(self, job: JobAttempt) -> bool:
-        """On a network file system: a machine that has cached the directory can save a manifest there
-        after it was renamed."""
+        """On a network file system: a machine that has cached the directory can save one there."""
         return self.store.network_file_system(job.manifests) is not None
 
     @property

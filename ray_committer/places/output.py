@@ -39,8 +39,7 @@ class Output:
         return None
 
     def closed(self, directory: str, uploads: TaskUploads | None) -> list[FileEntry] | None:
-        """The entries of the uploads of a task attempt: the `uploads`, or what it has noted in its
-        directory; None where its files are found by a scan."""
+        """The entries of the `uploads` of a task attempt, or of its notes; None if a scan is needed."""
         return None
 
     def save_copy(self, directory: str, stamp: str, manifest: bytes) -> None:

@@ -50,8 +50,7 @@ class OwnFiles:
         self.put(path, data, temporary=temporary)
 
     def put_new(self, path: str, data: bytes, draft: Callable[[bytes], str]) -> bool:
-        """Put a file in place, never over another; `draft` returns a name under which the data is.
-        Returns whether that name is gone now."""
+        """Put a file in place, never over another; return whether the name from `draft` is gone."""
         temporary = draft(data)
         settle(lambda: self.store.rename(temporary, path))
         return True

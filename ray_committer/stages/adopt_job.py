@@ -52,9 +52,8 @@ def _adopt(store: StoreOperations, job: JobAttempt, pendingset: FileStatus) -> N
 
 def remove_left(store: StoreOperations, job: JobAttempt, *, is_committed: bool) -> tuple[int, list[str]]:
     """Remove what S3A left of a job that has ended, and abort the uploads that it names; idempotent.
-    Returns how many were pending, and the paths of the files that S3A's own committer had completed
-    before. With `is_committed`, all uploads of this attempt's pendingsets are completed, and the other
-    attempts go, too. Otherwise they stay."""
+    Returns how many were pending, and the paths of files that S3A had completed before.
+    If it `is_committed`, all uploads of this attempt's pendingsets are, and other attempts go."""
     magic = MagicJob(store.spec.authority, job.destination, job.job_id)
     aborted = 0
     visible: list[str] = []

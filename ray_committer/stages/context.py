@@ -104,8 +104,7 @@ class JobContext:
             yield item
 
     def run(self, work: Work[Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Run `work` on the executor, with no further item once the commit is cancelled: then, after the
-        results so far, `CommitCancelledError`."""
+        """Run `work` on the executor; if cancelled, `CommitCancelledError` follows the results."""
         yield from self.executor.run(work, self.until_cancelled(items))
         self.check_cancelled()
 
@@ -149,8 +148,8 @@ class JobContext:
 
     @contextmanager
     def beside(self, *steps: Callable[[], Any]) -> Iterator[list[Any]]:
-        """Take `steps` beside the block, where requests wait, else before it; after it, the list has
-        their results."""
+        """Take `steps` while the block runs, if requests wait, else before it. Then the list has the
+        results."""
         if self._is_alone:
             yield [step() for step in steps]
         else:

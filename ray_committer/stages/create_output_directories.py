@@ -21,9 +21,8 @@ ROUNDS = 5
 
 
 def create_output_directories(context: JobContext, there: Iterable[str] = ()) -> int:
-    """Make the directories that the coordinator has collected, but not those that are `there`;
-    idempotent. Returns the number of leaves. `CommitConflictError` for a file in the way. A store
-    without directories needs none."""
+    """Make the directories that the coordinator has collected, if the store has any, but for those that
+    are `there`; idempotent. The number of leaves is returned. `CommitConflictError` for a file there."""
     if not needed(context.store, (context.job.destination,)):
         return 0
     directories = context.executor.directories

@@ -238,9 +238,8 @@ def _hindrances(
 
 
 def _is_in_the_way(claim: Claim, rival: JobStatus, is_own: bool) -> bool:
-    """Whether the two must not be committed at once, or this job, at its own destination, may be the
-    same application, run again. An append passes a sealed job that replaces data: its new files are in
-    place, and it removes only what its record names."""
+    """Whether the two must not be committed at once, or may be one application, run again. An append
+    passes a sealed job that replaces data: what that still removes is in its record."""
     theirs = rival.claim
     if rival.is_passed_by_appends and not claim.excludes:
         return False

@@ -54,8 +54,7 @@ def are_current(context: JobContext, loaded: LoadedManifests, tree: JobTree | No
 
 
 def are_as_loaded(context: JobContext, loaded: LoadedManifests) -> bool:
-    """Whether the manifests are where they were listed for the load, and have not changed since. What
-    the driver has named was compared at the load."""
+    """Whether no manifest has changed since the load, which compares those that the driver has named."""
     job = context.job
     if loaded.listing.is_named:
         return True

@@ -22,9 +22,8 @@ MANY_MANIFESTS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The summary of a listing of manifests: a few bytes, and not some hundred bytes per manifest.
-    `digest` is a sum over all manifests; it differs if any manifest differs. `is_frozen` if no manifest
-    was in the directory where tasks save them."""
+    """The summary of a listing of manifests: the `digest` differs if any of them differs.
+    It `is_frozen` if none was in the directory where tasks save them."""
 
     digest: int = 0
     is_frozen: bool = True

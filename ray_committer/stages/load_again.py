@@ -39,8 +39,7 @@ from ray_committer.work.worker import Worker
 def load_ahead(
     context: JobContext, ahead: LoadAhead, tasks: Sequence[CommittedTask], roots: tuple[str, ...]
 ) -> LoadedManifests:
-    """Load the manifests of exactly these `tasks`, beside what is loaded `ahead`. `roots` are the
-    directories that the job can write to. Errors, and what follows after `CoordinatorLostError`, as
+    """Load the manifests of exactly these `tasks`, beside what is loaded `ahead`; `roots` and errors as
     `load_manifests`."""
     chunks, unknown = ahead.of(context, tasks, roots)
     collected = Collected.of(context)
@@ -80,8 +79,7 @@ def load_again(
 def _packs_without(
     context: JobContext, packs: Sequence[Pack], gone: Sequence[ManifestRef]
 ) -> tuple[Pack, ...] | None:
-    """The `packs` without the entries of the manifests that are `gone`. None if it cannot be told from
-    the entries alone which these are."""
+    """The `packs` without the entries of manifests that are `gone`; None if it is not clear which."""
     ids = frozenset(ref.task_attempt_id or "" for ref in gone)
     if not all(ref.files and ref.task_attempt_directory is None for ref in gone) or "" in ids:
         return None

@@ -284,8 +284,7 @@ def _taken(taken: dict[str, str], old: OldData, written: frozenset[str]) -> dict
 
 
 def _blocked_by_old(context: JobContext, old: OldData, made: set[str]) -> dict[str, str]:
-    """The old files in the place of directories that are to be made, as problems by path. The
-    directories are made before old data is removed."""
+    """The old files where directories are made before old data goes, as problems by path."""
     files = {file.path for file in old.files}
     blocking = {path: in_the_way(context.store, path) for path in files & made}
     for root in made.intersection(old.no_directories):

@@ -90,8 +90,7 @@ class _Decision:
 
     @property
     def is_known(self) -> bool:
-        """Whether the record is known before the look, and can be written during it, since the job
-        replaces nothing and claims nothing in a log."""
+        """Whether the record is known before the look: the job replaces and claims nothing."""
         return not self.claim.excludes and not self.turn.is_in_log
 
 
@@ -159,8 +158,7 @@ def _decide(decision: _Decision, current: Seen) -> tuple[Seen, CommitRecord, _De
 
 
 def _look_until_free(decision: _Decision, current: Seen) -> tuple[Seen, OldFiles, bool]:
-    """Look in rounds, until one finds nobody in the way. Returns the declared state of that round, the
-    old files, and whether nobody was met before."""
+    """Look until nobody is in the way; return state, old files, and whether nobody was met before."""
     run, context, claim, run_id = decision.run, decision.context, decision.claim, decision.run_id
     below: tuple[str, ...] = ()
     is_first = True

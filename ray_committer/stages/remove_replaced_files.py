@@ -168,8 +168,7 @@ def _remove(store: StoreOperations, old: Old) -> bool:
 
 
 def put_old_file_aside(store: StoreOperations, file: ReplacedFile, place: str) -> bool:
-    """Rename an old file aside; False if it is not there. ``PermissionError`` if the directory aside is
-    gone, since the file cannot be removed then."""
+    """Rename an old file aside; False if it is not there, ``PermissionError`` if the place is not."""
     try:
         old_files_of(store).take(file.path, place, file.version)
     except FileNotFoundError as e:

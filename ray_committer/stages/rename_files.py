@@ -88,8 +88,7 @@ class ShardResult:
 
 
 class _Outcome(msgspec.Struct, frozen=True, gc=False):
-    """What became of one entry of a shard. It is `held` back if it takes the name of an old file;
-    `stays` says why that one cannot give way."""
+    """What became of one entry, `held` back if it takes an old file's name; why that one `stays`."""
 
     entry: Entry
     seconds: float

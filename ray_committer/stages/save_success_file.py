@@ -78,9 +78,8 @@ def write_small_success(
 
 
 def save_success_file(context: JobContext, written: WrittenSuccess, current: Seen | None = None) -> None:
-    """Move the written ``_SUCCESS`` into place, atomically; idempotent. If the state `current` is given,
-    it replaces one that is there only while the job is in that state: after that, it is another job's,
-    or was written for this job by another process."""
+    """Move the written ``_SUCCESS`` into place, atomically; idempotent. It replaces another one only
+    while the job is in the state `current`, if that is given: after that, it can be another job's."""
     path = context.job.success
     try:
         context.own_files.put(

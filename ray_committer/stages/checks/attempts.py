@@ -70,7 +70,7 @@ def refuse_unsaved(context: JobContext, loaded: LoadedManifests, attempts: Liste
 
 
 def _unsaved(context: JobContext, loaded: LoadedManifests, attempts: ListedAttempts) -> list[str]:
-    """The attempts with files, in words, but for those of tasks with a manifest, which may be slower."""
+    """The attempts with files, in words, of tasks without a manifest: others may only be slower."""
     saved = {_name(context, manifest) for manifest in loaded.manifests}
     tasks = {task_of(name) for name in saved} - {None}
     suspects = sorted(

@@ -218,8 +218,8 @@ def _look(
 ) -> Places:
     """Work: list some directories, and keep the names that the job may need itself. Those that must be
     `empty` are listed so that no job that ends meanwhile is missed."""
-    seen = worker.map(lambda path: look_at(worker.store, path, after_jobs=path in empty), paths)
-    looks = {look.path: look for look in seen}
+    each = worker.map(lambda path: look_at(worker.store, path, after_jobs=path in empty), paths)
+    looks = {look.path: look for look in each}
     names = {path: look.listed for path, look in looks.items() if look.listed is not None}
     listed = [status for statuses in names.values() for status in statuses]
     # The coordinator knows which names the job writes: a worker sends home only names that are among

@@ -21,7 +21,6 @@ from ray_committer.errors import (
     mark,
     some_of,
 )
-from ray_committer.protocol.pack import Entry, Pack
 from ray_committer.protocol.paths import STAGED, STAGED_ROOT, JobAttempt, join, parent
 from ray_committer.protocol.staging import is_staged, token_in, token_of
 from ray_committer.stages.context import JobContext
@@ -144,7 +143,8 @@ def _compare(
     for directories in groups(suspects.items(), FILES_AT_ONCE):
         listed = chain.from_iterable(context.run_batches(_list_files, directories))
         statuses = {status.path: status for status in listed}
-        for entries in _entries(context, loaded.packs, directories):
+        named = partial(entries_in, directories=frozenset(directories))
+        for entries in context.run(named, loaded.packs):
             pairs = [(entry, statuses.pop(entry.source, None)) for entry in entries]
             described = [(entry, what_is_wrong(entry, status)) for entry, status in pairs]
             if missing := wrong_sources(described):
@@ -158,12 +158,6 @@ def _compare(
 def is_of_attempt(status: FileStatus, tasks: str, tokens: Collection[str | None]) -> bool:
     """Whether a file lies in a directory that task attempts share, and has the token of one of them."""
     return is_staged(parent(status.path), tasks) and token_in(status.name) in tokens
-
-
-def _entries(
-    context: JobContext, packs: Sequence[Pack], directories: Sequence[str]
-) -> Iterator[list[Entry]]:
-    return context.run(partial(entries_in, directories=frozenset(directories)), packs)
 
 
 def _list_files(worker: Worker, directories: tuple[str, ...]) -> list[FileStatus]:

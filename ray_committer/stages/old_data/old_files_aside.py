@@ -75,9 +75,8 @@ def end_removal(context: JobContext, record: CommitRecord) -> None:
 
 
 def put_old_files_back(context: JobContext, record: CommitRecord, undoing: Seen) -> None:
-    """Put the old files of a job that is being undone back, where nothing has taken their names;
-    idempotent. `StateChangedError` if another process has ended the undo. `CommitStateUnknownError` if a
-    name is taken, or if the directory aside is gone."""
+    """Put the old files of a job that is being undone back; idempotent. `StateChangedError` if another
+    process has ended the undo, `CommitStateUnknownError` if a name is taken or the place is gone."""
     if not record.is_undoable:
         return
     if _has_places(context, record) and not take_old_files_away(context, record):

@@ -89,9 +89,8 @@ def _return_success(store: StoreOperations, job: JobAttempt, place: str, meant: 
 
 
 def find_old_success(context: JobContext, replaced_roots: Collection[str]) -> ReplacedFile | None:
-    """Return the ``_SUCCESS`` that this job will replace by its own, if there is one.
-    `CommitConflictError` for a directory in its place that is not among the data that the job replaces.
-    `PreflightError` if it could not be put aside."""
+    """Return the ``_SUCCESS`` that this job will replace, if any. `PreflightError` if it cannot be put
+    aside. `CommitConflictError` for a directory in its place that the job does not replace."""
     if not context.options.mark_success:
         return None
     status = context.old_files.look(context.job.success)

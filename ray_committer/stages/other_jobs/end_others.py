@@ -170,8 +170,7 @@ def would_repeat(rival: JobStatus) -> str:
 def refusal(
     store: StoreOperations, rival: JobStatus, unfinished: Unfinished | None, *, then: str, why: str
 ) -> CommitConflictError:
-    """The error for a job that is not done because of another one: the commands that end the other, what
-    to do `then`, and `why` the two cannot go together."""
+    """The error for a job that another one stops: how to end that, what to do `then`, `why` not both."""
     what, advice = finish_first(store, rival)
     if rival.phase is Phase.SEALED and not rival.is_undoable and unfinished == "supersede":
         why += "; files that it replaces may be gone already, so it can no longer be given up"
@@ -205,8 +204,7 @@ def end_jobs(
 def _silent(
     store: StoreOperations, chosen: Sequence[tuple[JobStatus, End]], pause: Sleep
 ) -> list[tuple[JobStatus, End]]:
-    """The jobs that give no sign of life, by this machine's clock alone: clocks can differ, and
-    a process that was paused may be late."""
+    """The jobs that give no sign of life by this machine's clock: a paused process may be late."""
     # The sign is compared with itself after a pause, never with this machine's time (D10). An undo that
     # is at work can be joined.
     doubtful = {

@@ -198,8 +198,7 @@ def unknown_end(job: JobAttempt) -> CommitStateUnknownError:
 
 
 def _is_of(success: SuccessData, job: JobAttempt, last: Seen, nonce: str | None) -> bool:
-    """Whether ``_SUCCESS`` belongs to the job that was in the state `last`, and not to another job with
-    its id; `nonce` names its record, if one is known."""
+    """Whether ``_SUCCESS`` is of this very job; `nonce` names its record, if one is known."""
     facts = success.diagnostics or {}
     # A `_SUCCESS` without a stamp, as Hadoop's committer writes it, is judged by the id and the nonce.
     is_same = facts.get("stamp", last.state.stamp) == last.state.stamp

@@ -234,8 +234,7 @@ def _claim_of(
 
 
 def _check_read(context: JobContext, reads: Sequence[str]) -> None:
-    """`PreflightError` if a directory that was read is not there: a name that is misspelled would
-    protect nothing. Partitions can be without data."""
+    """`PreflightError` for a missing directory that is no partition: it may be misspelled."""
     for path in reads:
         place = join(context.job.destination, path)
         is_partition = all("=" in name for name in path.split("/"))

@@ -93,8 +93,7 @@ def _save(where: JobContext | Worker, packed: Iterable[PackedFiles]) -> list[Fil
 
 
 def relative(destination: str, path: str) -> str:
-    """The path of a file or directory as the log of a table names it; empty for the destination.
-    `PreflightError` if it is outside the destination."""
+    """The path in the log of a table; empty for the destination, `PreflightError` outside it."""
     if path == destination:
         return ""
     if not is_inside(path, destination):
