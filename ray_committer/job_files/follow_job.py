@@ -16,8 +16,7 @@ def follow_job(current: Seen, step: Callable[[Seen], Seen]) -> tuple[Seen, bool]
         try:
             after = step(current)
         except StateChangedError as e:
-            # Gone: another process has ended the job to its last step. What the caller saw last says
-            # how.
+            # Gone: another process has ended the job. What the caller saw last says how.
             if e.now is None:
                 return current, False
             current = e.now

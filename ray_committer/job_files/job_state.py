@@ -98,8 +98,7 @@ def adopt_state(store: StoreOperations, job: JobAttempt, phase: Phase = Phase.OP
     current = read_state(store, job)
     if current is not None:
         return current
-    # A job that Hadoop set up has no state until somebody decides it; from here on it is decided as any
-    # other.
+    # A job that Hadoop set up has no state until it is decided; from here on it is as any other.
     first = new_state(stamp=UNSTAMPED)
     try:
         return begin_state(store, job, first if phase is Phase.OPEN else first.to(phase, new_nonce()))
@@ -147,8 +146,7 @@ def _change(
         return _settled(store, job, new, lambda: store.advance(path, last.stored, text))
     except OSError as e:
         current = read_state(store, job)
-        # The error says only that this request changed nothing: the state itself shows whether another
-        # process did (D1).
+        # This request changed nothing: the state itself shows whether another process did (D1).
         if isinstance(e, _CONSUMED) or current is None or current.state.nonce != last.state.nonce:
             raise StateChangedError(current, last) from e
         raise

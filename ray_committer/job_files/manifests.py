@@ -18,8 +18,7 @@ def list_manifest_files(store: StoreOperations, job: JobAttempt) -> list[FileSta
         try:
             listed = store.list_status(directory)
         except FileNotFoundError:
-            # The first place is empty once the manifests are frozen: only the last one decides that
-            # there are none.
+            # The first is empty after the freeze: only the last one decides that there are none.
             if directory == directories[-1]:
                 raise
         else:

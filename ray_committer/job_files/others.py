@@ -229,8 +229,7 @@ class Watch:
             return status
         sign, now = (status.seen.state.nonce, status.beat), self.clock()
         last, since, has_changed = self._seen.get(status.job, (sign, now, False))
-        # The clock of the other machine does not count: only a change that this process sees, by its own
-        # clock (D10).
+        # The other machine's clock does not count: only a change that is seen here does (D10).
         if last != sign:
             since, has_changed = now, True
         self._seen[status.job] = sign, since, has_changed

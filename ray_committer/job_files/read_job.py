@@ -190,8 +190,7 @@ def _at_work(
     if beat is None:
         return began if life else None, None, life
     last = life_of(beat.owner, beat.at_milliseconds, now_milliseconds)
-    # A run that fails after its record leaves a beat of nobody (D10): that counts although the
-    # declaration still looks alive.
+    # The beat of nobody that a failed run leaves (D10) counts, although the declaration looks alive.
     if last >= life or (is_nobody(beat.owner) and beat.owner.run == began.run):
         return beat.owner if last else None, beat, last
     return began, beat, life

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import OrderedDict
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -33,7 +32,7 @@ class SetUpHere:
 
 
 _Key = tuple[int, StoreSpec, JobAttempt]
-_jobs: OrderedDict[_Key, SetUpHere] = OrderedDict()
+_jobs: dict[_Key, SetUpHere] = {}
 _lock = threading.Lock()
 
 
@@ -50,11 +49,9 @@ def remember(
 ) -> None:
     """Remember how this process has set a job up; only the last `MOST_JOBS` are kept."""
     with _lock:
-        key = (os.getpid(), store.spec, job)
-        _jobs[key] = SetUpHere(first, prepared)
-        _jobs.move_to_end(key)
+        _jobs[os.getpid(), store.spec, job] = SetUpHere(first, prepared)
         while len(_jobs) > MOST_JOBS:
-            _jobs.popitem(last=False)
+            del _jobs[next(iter(_jobs))]
 
 
 def take(

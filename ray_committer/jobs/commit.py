@@ -319,8 +319,7 @@ def abort_job(
         on_event=on_event,
     ) as job:
         try:
-            # Before "nothing was there": the log of a table may say that the job is committed, and its
-            # directory is gone.
+            # Before "nothing was there": a log may say that a job is committed whose directory is gone.
             if job_id is not None and abort_job_stage.is_nothing(job.state):
                 refuse_logged(job.context)
             if undo:

@@ -164,8 +164,7 @@ def estimate(job: Job, setup: Setup) -> Estimate:
     # Where all directories are listed by pages, one page follows another.
     listings = store.lists_versions + _lists_pages(job, store)
     pages = job.files // _PAGE * max(store.lists_uploads, listings)
-    # What follows one another cannot be shortened by workers, so it is added to the longest of all other
-    # waits.
+    # Workers cannot shorten what follows one another: it is added to the longest of all other waits.
     alone = request * (_ROUNDS - job.has_results + pages + int(job.tasks * store.serial_a_task))
     alone += START_SECONDS if setup.workers else 0.0
     waits, lanes = {_FLIGHT: 0.0, _DRIVER: 0.0}, setup.in_flight * (setup.workers or 1)

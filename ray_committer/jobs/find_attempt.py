@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 
 from ray_committer.errors import (
     AmbiguousJobError,
@@ -99,15 +100,13 @@ def _find(
         job = find_job_attempt(store, destination, job_id, number, tree)
     except JobNotFoundError:
         if job_id is None:
-            # If a process that slept took away the directory of a recorded job, `_SUCCESS` belongs to
-            # another job.
+            # `_SUCCESS` is another job's if a process that slept took a recorded job away.
             for rival in other_jobs(store, destination, time.time_ns() // 1_000_000):
                 if rival.has_begun:
                     raise CommitStateUnknownError(*finish_first(store, rival)) from None
             success = read_success(store, destination)
         else:
-            # The log is asked before `_SUCCESS`: the next job replaces that file, and no entry of the
-            # log (D8).
+            # The log first: the next job replaces `_SUCCESS`, and no entry of the log (D8).
             ended = end_in_log(store, destination, job_id, number)
             if ended is not None:
                 return JobStatus(new_job_attempt(destination, job_id, ended.number), exists=False)
@@ -178,11 +177,9 @@ def confirm_documented(store: StoreOperations, job: JobAttempt) -> None:
 
 
 def _job_id_of_manifests(store: StoreOperations, job: JobAttempt) -> str | None:
-    try:
+    with suppress(FileNotFoundError, NotADirectoryError):
         for status in list_manifest_files(store, job):
             return decode_manifest(read_listed(store, status), status.path).job_id
-    except (FileNotFoundError, NotADirectoryError):
-        pass
     return None
 
 

@@ -249,8 +249,7 @@ def commits_in_log(store: StoreOperations, destination: str, limit: int) -> list
         committed = committed_since(store, table, definition.table_id, since)
         if len(committed) >= limit or since == 0:
             return [_logged(commit) for commit in committed]
-        # Beside many aborted jobs the entries hold fewer commits than usual; twice as far back at each
-        # try.
+        # Beside many aborted jobs there are fewer commits: twice as far back at each try.
         span *= 2
 
 

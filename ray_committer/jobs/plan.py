@@ -139,7 +139,6 @@ class _Rest:
 
 
 def _plan_rest(job: OpenJob, current: Seen, record: CommitRecord, first: int) -> JobPlan:
-    """Plan what is left of a commit that has begun."""
     context = job.context
     refuse_aborted(context, current.phase)
     refuse_foreign_paths(context, record, (*job.replaced_roots, *job.allowed_roots))
@@ -276,6 +275,5 @@ def _first_renames(
 
 
 def _renames_of(worker: Worker, pack: Pack, *, limit: int) -> list[PlannedRename]:
-    """Work: the first renames of a pack."""
     spec = worker.store.spec
     return [planned_rename(spec, entry) for entry in worker.packs.entries(pack, 0, limit)]

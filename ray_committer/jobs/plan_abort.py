@@ -79,8 +79,7 @@ def _uploads(opened: OpenJob) -> int:
 def _own_uploads(opened: OpenJob) -> Iterator[Upload]:
     store, job = opened.context.store, opened.context.job
     yield from job_uploads(store, job, skips_damaged=True)
-    # Spark puts the id of the job into a name, and no attempt: while another attempt goes on, the
-    # uploads can be its.
+    # Spark puts the id of the job into a name, and no attempt: another one that goes on can own it.
     if not goes_on(store, job):
         yield from find_spark_uploads(store, job)[0]
 

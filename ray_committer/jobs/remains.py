@@ -1,13 +1,11 @@
 """Find the leftovers of dead jobs: undecided jobs in which nothing has changed for a long time.
 
 The store does not show whether a job's tasks still run. Age is the only sign, so a job is kept if the
-age of any of its files is unknown. A declared job is kept while its committer is alive, however old its
-files are. A recorded job is never touched: the files that it moved are visible already, and the same
-commit, or an undo, finishes it.
+age of any of its files is unknown. A declared job is kept while its committer is alive, at any age. A
+recorded job is never touched: files that it moved are visible, and its commit, or an undo, finishes it.
 
 Removal is an abort. An abort changes the state, so a commit that begins at the same time either consumes
-that state first or finds it consumed. Directories that were taken away but not yet deleted are also
-removed.
+that state first or finds it consumed. What was taken away and not yet deleted is also removed.
 """
 
 from __future__ import annotations

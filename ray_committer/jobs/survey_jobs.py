@@ -197,7 +197,6 @@ def _by_largest(store: StoreOperations, status: JobStatus, manifests: Sequence[F
 
 
 def _count(store: StoreOperations, job: JobAttempt, name: str) -> tuple[int, int]:
-    """The files and bytes of one manifest."""
     files = _read_manifest(store, job, name).files
     return len(files), sum(file.z for file in files)
 

@@ -210,8 +210,7 @@ def run_attempt(
             staged=running.staged,
             statistics=setup,
         )
-    # Only after the manifest is saved and looked at again: a driver must never be handed an attempt that
-    # was late.
+    # Only after the manifest is looked at again: a driver must never be handed a late attempt.
     running.committed = committed
 
 

@@ -151,8 +151,7 @@ def _remove(store: GuardedStore, remains: Remains, now: int, options: CommitOpti
         return _COMMITTED
     if not state.exists and not state.is_husk:
         return "it has ended in the meantime"
-    # The remains were found by a listing that may be minutes old; each job is looked at again before it
-    # goes (D10).
+    # The listing of the remains may be minutes old: each job is looked at before it goes (D10).
     if state.phase is Phase.DECLARED and (reason := at_work(store, job, now)):
         return reason
     try:

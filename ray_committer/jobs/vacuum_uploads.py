@@ -82,8 +82,7 @@ def vacuum_uploads(
 def _settle(store: StoreOperations, orphan: VacuumedUpload, *, dry_run: bool) -> VacuumedUpload:
     if dry_run or not orphan.removed:
         return orphan
-    # Before the abort: a file that came to its place since may be the upload, completed by somebody in
-    # this very moment.
+    # Before the abort: a file that came to its place since may be the upload, just completed.
     before = store.get_status(orphan.path)
     was_pending, file = end_upload(store, orphan.path, orphan.upload_id, before)
     reason = None if was_pending and file is None else _COMPLETED if was_pending else _ENDED
@@ -107,8 +106,7 @@ def find_orphans(
     }
     reason = None
     for place in dict.fromkeys((destination, *ancestors(destination, "/"), "/")) if unnamed else ():
-        # After the uploads were listed: an upload that a job begins between the two is in no list of
-        # this run.
+        # After the uploads were listed: what a job begins between the two is in no list of this run.
         reason = reason or _without_named(store, place, unnamed, limit)
     measure = partial(_measured, store, _neighbours(store, destination), reason, now_milliseconds, limit)
     orphans = streamed(store, measure, list(unnamed.values()))

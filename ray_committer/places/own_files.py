@@ -99,8 +99,7 @@ class WrittenFiles(OwnFiles):
                 current = self.store.get_status(path)
                 is_file = current is not None and not current.is_directory
                 replaced = StoredState("", current.version) if current and is_file else None
-                # After the look at the file: a job that has ended by then must not replace the file of a
-                # later one.
+                # After the look: a job that has ended by then must not replace a later job's file.
                 if not is_meant():
                     return
             else:

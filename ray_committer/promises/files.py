@@ -121,7 +121,6 @@ def _deletion_is_bound(sandbox: OwnDirectory) -> str:
 
 
 def _listed(sandbox: OwnDirectory, name: str = "") -> dict[str, int | None]:
-    """Return what a listing shows: names and, of files, sizes."""
     return _sizes(sandbox.store.list_status(sandbox.at(name) if name else sandbox.path))
 
 

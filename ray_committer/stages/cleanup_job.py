@@ -81,8 +81,7 @@ def _delete_tree(context: JobContext, tree: JobTree, committed: Seen, digests: S
     state `committed`; the state goes last, if it has not changed. Uploads are looked for only if an
     attempt that does not count has noted some, or for a job of Spark."""
     store, job = context.store, context.job
-    # Another process has removed the job, and perhaps set it up again since: nothing of that is touched
-    # (D7).
+    # Another process has removed the job, and perhaps set it up again: nothing of that is touched (D7).
     if not tree.is_in_state(job, committed):
         return
     abort_other_attempts(store, job, tree)

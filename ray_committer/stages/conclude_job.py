@@ -50,8 +50,7 @@ def conclude_job(run: CommitRun, current: Seen, *, is_found: bool) -> None:
     context = run.context.as_recorded(record)
     delete_old_files(context, record)
     progress.table_version = run.turn.conclude()
-    # The other attempts end before the clean-up: while one is open, the directory of the job is not
-    # removed (D8).
+    # The other attempts end first: while one is open, the job's directory is not removed (D8).
     is_last = _mark(context, progress, record, current)
     has_random_id = run.found.is_remembered
     if context.options.cleanup == LATER and is_last:

@@ -44,8 +44,7 @@ def are_current(context: JobContext, loaded: LoadedManifests, tree: JobTree | No
     was listed already, or else the driver, because other steps use the workers meanwhile."""
     frozen = context.places.frozen(context.job)
     if frozen is not None:
-        # Listed after the rename: what a task saved between the load and the freeze is frozen, too, and
-        # counts (D4).
+        # Listed after the rename: what a task saved since the load is frozen, and counts (D4).
         return loaded.listing.is_frozen or _are_same(context, loaded, frozen)
     statuses = tree.manifests(context.job) if tree is not None else ()
     look = partial(_listing, names=counted_names(context), is_named=loaded.listing.is_named)

@@ -2,9 +2,8 @@
 
 If a job was loaded before, these are the new and the replaced ones; each counts as it was listed before
 it was read. A pack with entries of a manifest that was replaced, or is gone, is written again without
-them. If the driver has the results of tasks, most manifests were loaded while other tasks ran. The
-preflight compares each with the result of its task (R1); after the freeze, a listing shows whether these
-are all, and no more.
+them. If the driver has the results of tasks, most were loaded while other tasks ran: the preflight
+compares each with the result of its task (R1), and a listing after the freeze, whether these are all.
 """
 
 from __future__ import annotations

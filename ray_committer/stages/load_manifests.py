@@ -100,8 +100,7 @@ def load_batches(context: JobContext, wanted: list[Listed], load: Load, collecte
     """Load the `wanted` manifests, of which none is kept, and add them to what is `collected`."""
     directories, saves = context.executor.directories, collected.writer.saves
     work = partial(load_batch, directories=directories, load=load, saves=saves)
-    # Batches leave `waiting` as they come back, so that a lost one is named, and memory holds each
-    # manifest once.
+    # Batches leave `waiting` as they come back: a lost one is named, memory holds each manifest once.
     waiting = dict(enumerate(batches(context.executor, wanted)))
     wanted.clear()  # of each manifest, memory holds what was listed or what was loaded
     numbered = ((number, waiting[number]) for number in range(len(waiting)))

@@ -91,8 +91,7 @@ def look_at_data(
     wrong sources in `loaded`: a `ManifestError`, `PreflightError` or `CommitConflictError`. An old file
     in the place of a new directory is one, since old data is removed last."""
     destination = context.job.destination
-    # Collected and not raised one by one: after each repair a job of hours would find the next obstacle
-    # (D5).
+    # Collected, not raised one by one: a job of hours would find the next one after each repair (D5).
     errors: list[RayCommitterError] = [*loaded.source_errors]
     directories = context.executor.directories.share(0, 1)
     written_to = [*([destination] if loaded.fills_destination else []), *directories]
@@ -114,14 +113,12 @@ def look_at_data(
     written = _written_again(context, loaded, old)
     with noted(errors):
         check_items(context, loaded.packs, written_to, places.held, old.files, written, before)
-    # What the commit itself will make: an old file there is in its way, although it is to be removed
-    # later (R9).
+    # What the commit will make: an old file there is in its way, although it is to be removed (R9).
     made = set(needed(context.store, directories))
     made |= {above for path in made for above in ancestors(path, "/")}
     blocking = places.blocking | _blocked_by_old(context, old, made)
     taken = _taken(places.taken, old, written)
-    # Names in a directory that holds data are not listed once more: the error about the data covers
-    # them.
+    # Names in a directory that holds data are not listed: the error about the data covers them.
     if blocking := _without_covered(blocking, places.data):
         errors.append(is_blocked(context.store, blocking))
     if taken := _without_covered(taken, places.data):
@@ -143,8 +140,7 @@ def look_at_data(
 def _check_complete(context: JobContext, loaded: LoadedManifests) -> None:
     number, directory = len(loaded.manifests), context.job.manifests
     expected = context.options.expected_tasks
-    # Too few is its own error: Spark's driver knows that the tasks have saved them, so somebody deleted
-    # manifests.
+    # Too few is its own error: Spark's driver knows of all, so somebody has deleted manifests.
     if expected is not None and number < expected:
         raise MissingManifestsError(
             f"{mark(directory)}: {expected} tasks succeeded but only {number} manifests are here",
@@ -169,8 +165,7 @@ def _check_complete(context: JobContext, loaded: LoadedManifests) -> None:
             "these are all tasks",
             "if they are, give --expect-tasks N or --assume-complete",
         )
-    # The number can be right and an attempt wrong: a slower one may have replaced the manifest meanwhile
-    # (R1).
+    # The number can be right and an attempt wrong: a slower one may have saved its manifest (R1).
     if context.options.committed_tasks is not None:
         _check_attempts(context, loaded.manifests, context.options.committed_tasks)
 
@@ -235,8 +230,7 @@ def _pairs(
 def _check_unique(context: JobContext, loaded: LoadedManifests) -> None:
     """Refuse two files with one destination, and a file in the place of another file's directory."""
     directories = context.executor.directories
-    # Two different paths can have one fingerprint. Suspects are compared by their names; nearly always
-    # there are none.
+    # Two paths can have one fingerprint: suspects, mostly none, are compared by their names.
     suspects = directories.repeated()
     if not suspects:
         return

@@ -119,8 +119,7 @@ def remove_old_files(job: RecordedJob) -> None:
             is_network = context.store.network_file_system(context.job.destination) is not None
             are_listed = job.there is not None and not is_network
             progress.removal = remove_replaced_files(context, record, are_listed=are_listed)
-        # First the names aside, then the directories that they left: after a power cut an old file must
-        # be in one of the two.
+        # First the names aside, then the directories that they left: after a power cut one has them.
         sync_aside(context, record)
         sync_replaced(context, record)
         remove_emptied_directories(context, record)

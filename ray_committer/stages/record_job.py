@@ -136,8 +136,7 @@ def _decide(decision: _Decision, current: Seen) -> tuple[Seen, CommitRecord, _De
         current = _freeze_and_declare(decision, current)
         current, old, is_first = _look_until_free(decision, current)
     saved = cast("LoadedManifests", written[0])
-    # Only now is it known which old files there are; after the record it would be too late to refuse
-    # (D5).
+    # Only now is it known which old files there are; after the record it is too late to refuse (D5).
     decision.turn.refuse_what_cannot_be_kept(old)
     success: object = None
     is_as_planned = decision.is_known and is_first and old.success is None
@@ -174,14 +173,12 @@ def _look_until_free(decision: _Decision, current: Seen) -> tuple[Seen, OldFiles
                 # of two jobs that wait for each other, one goes on.
                 current = decision.turn.wait(current, outcome, run.patience)
             case OldFiles() if outcome.destinations == below:
-                # Every directory below in which a job was set up has been looked into in this very
-                # round.
+                # Every directory below with jobs has been looked into in this very round.
                 return current, outcome, is_first
             case OldFiles():  # jobs were set up among the old files: look there, then list again
                 below = outcome.destinations
             case _:
-                # The other jobs name directories by their real paths, and a root can have two names
-                # (R17).
+                # The other jobs name directories by their real paths: a root can have two names (R17).
                 real = [context.store.real_path(root) for root in decision.roots.replaced]
                 patience = run.patience
                 current = give_way(context, current, claim, outcome, patience, roots=real, run_id=run_id)
@@ -220,13 +217,11 @@ def _warn_of_network(context: JobContext, claim: Claim) -> None:
 
 
 def _freeze_and_declare(decision: _Decision, last: Seen) -> Seen:
-    """Freeze the manifests and declare the job, in parallel."""
     context, run, claim = decision.context, decision.run, decision.claim
     freeze = partial(freeze_manifests, context, decision.loaded)
     prepared, run.prepared = run.prepared, None  # no nonce is used twice
     declare = partial(declare_job, context, last, claim, run.name, decision.run_id, prepared=prepared)
-    # The freeze can fail although the declaration stands: withdrawn again, it has held others up and
-    # decided nothing.
+    # The freeze can fail although the declaration stands: withdrawn again, it has decided nothing.
     _, declared = context.do_at_once(freeze, declare)
     return cast("Seen", declared)
 

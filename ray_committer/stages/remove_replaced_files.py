@@ -1,9 +1,8 @@
 """Replace old data: list it first, and remove it only after every new file is in place.
 
 Spark deletes first, so a failed job loses the old data. Here only what the record names is removed, in
-the way of `places.old_files`: never a file that has changed since, nor a directory that is not empty. A
-file that cannot be removed does not stop the removal of the others; those that are left are named at the
-end.
+the way of `places.old_files`: never a file that has changed since, nor a directory that is not empty.
+What cannot be removed does not stop the removal of other files, and is named at the end.
 """
 
 from __future__ import annotations

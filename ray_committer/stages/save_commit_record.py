@@ -23,8 +23,7 @@ from ray_committer.stages.context import JobContext
 def write_commit_record(context: JobContext, record: CommitRecord) -> None:
     """Write `record` beside the state of a declared job; it does not bind the job yet."""
     path = context.job.content(record.nonce)
-    # Under the nonce of the state that does not exist yet: until the state names it, no process reads
-    # this file.
+    # Under the nonce of a state that does not exist yet: until then, no process reads this file.
     context.store.write(path, encode(record))
     context.sync(path, context.job.state)
 
@@ -53,8 +52,7 @@ def refuse_foreign_paths(
     old = {file.path: parent(file.path) for file in files}
     old |= {path: path for path in record.emptied}
     for named in (*old, *record.allowed_roots):
-        # Also what the destination contains: `_temporary` and the log of a table belong to other jobs
-        # (R21).
+        # Also inside the destination: `_temporary` and the log of a table are of other jobs (R21).
         if not _is_plain(named, context.job):
             raise CommitStateUnknownError(
                 f"{mark(path)}: names {mark(named)}, which no job can change",

@@ -112,8 +112,7 @@ def setup_job(
             raise data_error({job.destination: name})
         intent = Intent.REPLACES if replaces else Intent.REFUSED if must_be_empty else Intent.APPENDS
         intent = Intent.FROM_LOG if from_log else intent
-        # After the checks: until here a refused job has changed nothing, except the jobs that it has
-        # ended.
+        # After the checks: until here a refused job has changed nothing but the jobs that it has ended.
         first = _begin(store, job, intent, needs_table=needs_table, run_id=run_id)
         if is_random(job.job_id):
             remember(store, job, first, _prepare(store, job, intent, writes, run_id))

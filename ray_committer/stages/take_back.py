@@ -127,8 +127,7 @@ def take_from_destination(
     if status is None or status.is_directory:
         return None
     proof = _prove(entry, status, source)
-    # Without proof it stays, and is named unless the job's own file is known to be elsewhere: then this
-    # one is certainly another's (D6).
+    # Without proof it stays, and is named unless the job's own is known to be elsewhere (D6).
     if proof is None:
         is_known = source is not None or store.get_status(back) is not None
         return None if is_known else entry.dest
@@ -144,8 +143,7 @@ def take_from_destination(
         if store.get_status(entry.dest) is not None:
             raise
         return None
-    # Looked at once more where it lies now: between the look and the rename another job may have written
-    # it (D6).
+    # Looked at where it lies now: another job may have written it before the rename (D6).
     if old_files_of(store).puts_aside and (taken := store.get_status(back)) is not None:
         _return_stranger(store, entry, taken, source)
     return None

@@ -114,8 +114,7 @@ def _shares(context: JobContext, packs: Sequence[Pack]) -> Iterator[Share]:
     destination = context.job.destination
     for number in range(shares):
         known = context.executor.directories.share(number, shares)
-        # The destination itself is in no coordinator's list: a file directly in it is looked for by one
-        # share.
+        # The destination is in no coordinator's list: one share looks for files directly in it.
         if share_of(fingerprint(destination), shares) == number:
             known.append(destination)
         yield Share(number, shares, tuple(known))

@@ -54,8 +54,7 @@ def refuse_unsaved(context: JobContext, loaded: LoadedManifests, attempts: Liste
     unsaved = _unsaved(context, loaded, attempts)
     if not unsaved:
         return
-    # Last: a task may have saved its manifest since. Then the commit loads again instead of refusing
-    # (R1).
+    # Last: if a task has saved its manifest since, the commit loads again, and refuses nothing (R1).
     if not are_as_loaded(context, loaded):
         raise ManifestsChangedError
     number = len(loaded.manifests)

@@ -20,6 +20,5 @@ def find_destinations(
 
 
 def _find(worker: Worker, pack: Pack, *, wanted: frozenset[bytes]) -> list[tuple[str, str]]:
-    """Work: the destinations in a pack that have a wanted fingerprint."""
     recorded = worker.packs.entries(pack)
     return [(entry.dest, entry.whence) for entry in recorded if fingerprint(entry.dest) in wanted]

@@ -109,8 +109,7 @@ def _with_claims(
                 coming[parent(path)][path] = claim.job_id
     rooms: dict[str, _Room] = {}
     for directory, jobs in coming.items():
-        # Listed after the log was read: a file that is moved in between counts once, since it is taken
-        # out of what is to come.
+        # Listed after the log was read: a file that is moved in between counts once.
         names = {status.path for status in list_directory(context.store, directory, anew=True)}
         rooms[directory] = _Room(len(names), {path: jobs[path] for path in jobs.keys() - names})
     return rooms

@@ -1,9 +1,8 @@
 """Find out, by one request for each parent, which directories of the output are new.
 
 A new directory is not listed, and nobody has set up a job in it or below it. One page of the parent
-shows that, where a page is enough; it also shows whether jobs were set up in the parent. What no page
-shows is asked for by its path later. The parents come before what is below them, since a job that was
-set up in a parent can write there.
+shows that, where a page is enough; it also shows whether jobs were set up in the parent, which can write
+below it: so parents come first. What no page shows is asked for by its path later.
 """
 
 from __future__ import annotations

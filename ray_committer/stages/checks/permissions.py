@@ -1,9 +1,8 @@
 """Check, before the record, that this user can remove the old files, and link the new ones.
 
 After the job is sealed, an old file that cannot go would stay visible beside the new files. It takes one
-request per directory of old files where the store is asked over a network. Where nothing can rename
-without replacing, as on NFS, a file is linked to its new name. ``fs.protected_hardlinks`` denies such
-links for files of other users.
+request per directory of old files where the store is asked over a network. Where no rename spares what
+is there, as on NFS, a file is linked, which ``fs.protected_hardlinks`` denies for files of other users.
 """
 
 from __future__ import annotations
@@ -41,7 +40,6 @@ def check_removals(context: JobContext, paths: Iterable[str]) -> None:
 
 
 def _look(worker: Worker, groups: tuple[_Group, ...]) -> list[_Found]:
-    """Work: which old files of some directories cannot go."""
     return [denied for denied in worker.map(partial(_look_at, worker), groups) if denied[0]]
 
 
@@ -69,6 +67,5 @@ def check_links(context: JobContext, packs: Sequence[Pack]) -> None:
 
 
 def _denied(worker: Worker, pack: Pack) -> _Found:
-    """Work: the files of a pack that this process has no permission to link."""
     denied = worker.store.denied_links([entry.source for entry in worker.packs.entries(pack)])
     return len(denied), sorted(denied)[:SHOWN]

@@ -222,8 +222,7 @@ def _look(
     looks = {look.path: look for look in each}
     names = {path: look.listed for path, look in looks.items() if look.listed is not None}
     listed = [status for statuses in names.values() for status in statuses]
-    # The coordinator knows which names the job writes: a worker sends home only names that are among
-    # them.
+    # The coordinator knows which names the job writes: a worker sends home only these.
     written = fingerprints(status.path for status in listed)
     marks = directories.written(written) if listed else frozenset()
     data = {path: first_visible(status.name for status in names[path]) for path in empty & names.keys()}

@@ -93,8 +93,7 @@ class _AbortRule:
             days = self._context.store.abort_days(self._context.job.destination)
         except OSError:
             return None
-        # A day of the limit is kept in reserve: the commit itself takes time, and the rule runs once a
-        # day.
+        # A day is kept in reserve: the commit itself takes time, and the rule runs once a day.
         return None if days is None else self._now - (days - 1) * DAY_MILLISECONDS
 
 

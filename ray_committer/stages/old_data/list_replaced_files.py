@@ -90,8 +90,7 @@ class _Listed:
 def _old_data_in(listed: _Listed, destination: str) -> Iterator[FileStatus]:
     """The old files in a directory, and the directories that can hold some."""
     is_top, names = listed.path == destination, {status.name for status in listed.statuses}
-    # Only beside a log of this package is `_delta_log` its export. Elsewhere it belongs to the data that
-    # is replaced.
+    # Only beside a log of this package is `_delta_log` its export, elsewhere it is data to be replaced.
     passed_over = {
         TEMPORARY,
         *([DIRECTORY, *({DELTA_LOG} if DIRECTORY in names else ())] if is_top else ()),
@@ -127,7 +126,6 @@ def _recordable(path: str) -> str:
 def _list_directories(
     worker: Worker, directories: tuple[str, ...], *, keeps_success: bool, are_roots: bool
 ) -> list[_Listed]:
-    """Work: list some directories of old data."""
     kept = worker.job.success if keeps_success else None
     work = partial(_list_directory, worker.store, kept, is_root=are_roots)
     return list(worker.map(work, directories))

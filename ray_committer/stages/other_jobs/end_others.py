@@ -231,8 +231,7 @@ def _end(store: StoreOperations, rival: JobStatus, how: End, end: EndJob) -> lis
         return []
     except (RayCommitterError, OSError) as e:
         current = read_state(store, rival.job)
-        # Whoever has removed it, or set it up again, has ended what was in the way; the failure no
-        # longer matters.
+        # Whoever has removed it, or set it up again, has ended it; the failure no longer matters.
         if current is None or current.state.stamp != rival.known.state.stamp:
             return []
         raise _not_ended(store, replace(rival, seen=current), how, e) from e

@@ -212,8 +212,7 @@ class CommitRun:
     def beat(self, context: JobContext) -> None:
         """Show from now on that this run is alive, until the publication of the job ends."""
         if not self.is_beating:
-            # A reader must see at once that somebody has taken over a recorded job: its last sign of
-            # life is old (D10).
+            # A reader must see at once that a recorded job was taken over: its last sign is old (D10).
             at_once, self.is_beating = self.progress.resumed, True
             sign = heartbeat(context, self.name, lambda: self.progress.renamed.files, at_once=at_once)
             self.publishing.enter_context(sign)

@@ -46,8 +46,7 @@ def reporting(run: CommitRun, on_result: Callable[[CommitResult], None]) -> Iter
         failure = _undecided(run, kind(failed_request(e, job.directory), advice))
         raise failure from e
     except RayCommitterError as e:
-        # An error that says "nothing was changed" is true only before the record: after it, files may be
-        # in place (D9).
+        # "Nothing was changed" is true only before the record: after it, files may be in place (D9).
         is_false = progress.is_decided and e.promise is UNCHANGED
         # Of an aborted job, nothing is ever changed.
         if is_false and not isinstance(e, CommitAbortedError):

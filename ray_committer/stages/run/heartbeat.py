@@ -93,8 +93,7 @@ def _sign_off(context: JobContext, run: str) -> None:
     current, beat = last_sign(store, job)
     if current is None or current.phase not in (*UNDECIDED, Phase.RECORDED, Phase.SEALED):
         return
-    # The first heartbeat comes after ten seconds: a run that fails before that is known only by the
-    # owner in its record.
+    # The first heartbeat comes after ten seconds: before that, only the record names the owner.
     if beat is None and current.state.record is not None:
         path = job.content(current.state.record)
         owner = decode_claim(current.content.encode() or store.read(path), path).owner

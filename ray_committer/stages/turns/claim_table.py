@@ -74,8 +74,7 @@ class TableTurn(Turn):
         the claim is refused. `RunCommittedError` if another job has done the work of the run id."""
         if self.claimed is not None:
             return None
-        # The claim of a job that was aborted is in the way only until somebody ends it: then this one is
-        # put after it (D7).
+        # An aborted job's claim is in the way until it is ended: then this one is put after it (D7).
         while isinstance(answer := self.claimant.put(), Obstacle):
             if not self._is_released(answer.other):
                 if answer.run_id is not None:
@@ -85,8 +84,7 @@ class TableTurn(Turn):
             raise say_who_has_done_it(self.context, self.claimant.claim, answer)
         # The claim may be one that an earlier run of this commit has put.
         _refuse_committed(self.context, answer)
-        # Older attempts give way to this one, and their claims would hold up every job in the same
-        # partitions (D8).
+        # Older attempts give way, and their claims would hold up each job in these partitions (D8).
         for pending in self.claimant.other_attempts():
             self._is_released(pending)
         claim = answer.claim
@@ -123,8 +121,7 @@ class TableTurn(Turn):
             return None
         now = self.context.now_milliseconds()
         claims = [pending.claim for pending in self.claimant.others]
-        # A job that is alive goes by its claim. Of one that may be dead, only its own directory shows
-        # whether its commit has begun.
+        # A live job goes by its claim; of others, only the directory shows whether a commit has begun.
         return {
             claim.job_id for claim in claims if not is_alive(claim.owner, claim.at_milliseconds, now)
         }
@@ -178,8 +175,7 @@ def begin_turn(
     if base is None:
         return Turn(context)
     table = TablePlaces(context.job.destination)
-    # By the id that set-up has noted: a table that was deleted and made again has another log, with
-    # other claims.
+    # By the id that set-up has noted: a table that was made again has another log, with other claims.
     definition = require_definition(context.store, table, base.table_id)
     keeps = context.options.keep_replaced
     keeps = definition.keep_replaced if keeps is None else keeps

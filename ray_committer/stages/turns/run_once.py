@@ -134,8 +134,7 @@ def find_committed(context: JobContext, run_id: str) -> CommittedBefore | None:
             return None
         run = read_run(store, table, definition.table_id, run_id)
         state = checkpoint.read_state(store, table, definition.table_id)
-        # While the claim is in flight, old files of that job may still be there: it is not "done" for a
-        # reader yet.
+        # While the claim is in flight, old files may still be there: it is not done for a reader.
         if run is None or run.undone or any(pending.version == run.claim for pending in state.in_flight):
             return None
         return CommittedBefore(run.version, claim_of_run(store, table, run).job_id)
