@@ -34,7 +34,13 @@ def at_once(
     if store.capabilities.renames_are_local or len(items) < least:
         return list(map(request, items))
     with ThreadPoolExecutor(min(threads, len(items))) as pool:
-        return list(pool.map(request, items))
+        try:
+            results: Iterator[_Result] = pool.map(request, items)
+        except (
+            RuntimeError
+        ):  # an interpreter that ends waits for a clean-up, but starts no thread for it
+            results = map(request, items)
+        return list(results)
 
 
 def streamed(

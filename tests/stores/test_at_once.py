@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -39,3 +41,27 @@ def test_the_first_error_is_raised():
 
     with pytest.raises(ZeroDivisionError):
         at_once(MemoryStore(), request, range(MANY))
+
+
+PROGRAM = """
+import threading
+from ray_committer.stores.at_once import at_once
+from ray_committer.testing import MemoryStore
+
+def work():
+    threading.main_thread().join()  # which ends once the interpreter has begun to end
+    print(at_once(MemoryStore(), str, range(20)))
+
+threading.Thread(target=work).start()
+"""
+
+
+def test_while_the_interpreter_ends_they_are_made_one_by_one():
+    ended = subprocess.run(
+        [sys.executable, "-W", "error", "-c", PROGRAM],
+        check=True,
+        timeout=60,
+        capture_output=True,
+        text=True,
+    )
+    assert (ended.stdout, ended.stderr) == (f"{[str(n) for n in range(20)]}\n", "")

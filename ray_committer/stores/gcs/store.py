@@ -13,13 +13,17 @@ import itertools
 import logging
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 
-from ray_committer.errors import StoreRefusedError, StoreUnavailableError, ThrottledError
+from ray_committer.errors import (
+    RayCommitterError,
+    StoreRefusedError,
+    StoreUnavailableError,
+    ThrottledError,
+)
 from ray_committer.limits.waiting import RETRY_SECONDS
 from ray_committer.stores.answers import (
     CredentialsRefusedError,
@@ -202,16 +206,20 @@ class GcsStore(StoreOperations):
             return any(at_once(self, lambda pair: self._bucket.delete_unless_new(*pair), named))
         size = min(MOST_CALLS, -(-len(named) // BATCHES_AT_ONCE))
         batches = [dict(named[low : low + size]) for low in range(0, len(named), size)]
-        with ThreadPoolExecutor(BATCHES_AT_ONCE) as pool:
-            calls = [pool.submit(self._bucket.delete_all, batch) for batch in batches]
-            try:  # delete the others even if there is no permission to delete one
-                for call in as_completed(calls):
-                    if isinstance(call.exception(), ThrottledError | StoreUnavailableError):
-                        break
-            finally:
-                for call in calls:
-                    call.cancel()
-        return sum(call.result() for call in calls if not call.cancelled()) > 0
+
+        def delete(batch: dict[str, str | None]) -> int | OSError | RayCommitterError:
+            try:
+                return self._bucket.delete_all(batch)
+            except (ThrottledError, StoreUnavailableError):
+                raise
+            except (OSError, RayCommitterError) as e:
+                return e  # the others are deleted even if there is no permission to delete one
+
+        deleted = at_once(self, delete, batches, threads=BATCHES_AT_ONCE)
+        for result in deleted:
+            if isinstance(result, Exception):
+                raise result
+        return any(deleted)
 
     def _folders(self, path: str) -> list[str]:
         return list(self._bucket.list_folders(_prefix(path))) if self._has_folders else []
