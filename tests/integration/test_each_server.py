@@ -36,7 +36,7 @@ from ray_committer.writers.files import FileLayout
 from ray_committer.writers.job import WriteMode
 from tests.doubles import pending_uploads
 from tests.integration.snapshots import check_snapshots
-from tests.integration.store_jobs import all_of, tasks_of, write_job
+from tests.integration.store_jobs import all_of, tasks_of
 from tests.schedules import PART_OF_A_TABLE, PARTS_OF_A_SERVER, check_server
 from tests.servers.dfs import ACCOUNT, DfsServer
 from tests.servers.fake_s3 import SERVERS, FakeS3, FakeS3Server
@@ -182,18 +182,6 @@ def test_each_version_of_a_table_with_a_log_is_read_whole_and_alone(place: Place
     url = destination_url(place.spec, place.directory)
     now = check_snapshots(url, dict(place.spec.storage_options))
     assert now.urls("day=1") == [f"{unquote(url)}/day=1/part-9.csv"]
-
-
-@pytest.mark.parametrize("place", on("adls", "gcs", "hdfs", "webhdfs"), indirect=True)
-def test_names_that_are_no_data_are_passed_over_with_a_notice(place: Place):
-    store, job = place.opened(), new_job_attempt(place.directory, "job_1", 0)
-    hidden = {f"p=1/{name}": b"" for name in ("a._COPYING_", ".nfs01", ".zfs/a")}
-    write_job(store, job, {0: {"p=1/a": b"x", **hidden}})
-    url, options = destination_url(place.spec, place.directory), dict(place.spec.storage_options)
-    report = ray_committer.commit_job(url, "job_1", storage_options=options)
-    visible = [one.name for one in store.list_files(place.directory)]
-    assert (report.files, sorted(visible)) == (1, ["_SUCCESS", "a"])
-    assert "p=1/.nfs01 | p=1/.zfs | p=1/a._COPYING_" in report.notices[0]
 
 
 TASKS = {

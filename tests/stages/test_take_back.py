@@ -89,37 +89,27 @@ def crash() -> None:
     raise SimulatedCrash
 
 
-def test_an_undo_that_wakes_up_after_another_has_ended_takes_nothing_of_a_later_job(store, job):
+@pytest.mark.parametrize("is_set_up_again", [False, True])
+def test_an_undo_that_wakes_up_after_another_has_ended_takes_nothing_of_a_later_job(
+    store, job, is_set_up_again: bool
+):
+    """Nor if the id was set up again, and is undone too."""
     half(store, job)
-    dest = join(job.destination, "a")
 
     def others() -> None:
         assert run_undo(store, job) is True
-        put_file(store, dest, LATER)
+        if is_set_up_again:
+            with_job({0: {"x": b"x", "y": b"y"}}, store=store, job=job)
+            died(store, lambda one: run_commit(one, job), "rename", "/y")
+            died(store, lambda one: run_undo(one, job), "advance", "aborted")
+        put_file(store, join(job.destination, "a"), LATER)
 
     with suppress(RayCommitterError):
         run_undo(WrappedStore(store, **at_taking("/table/a", others)), job)
     assert of_others(store, job) == {"old": b"0", "a": LATER}
-    assert run_undo(store, job) is False
+    assert run_undo(store, job) is is_set_up_again
+    assert of_others(store, job) == {"old": b"0", "a": LATER}
     assert store.get_status(job.temporary) is None
-
-
-def test_nor_if_the_id_was_set_up_again_and_is_undone_too(store, job):
-    half(store, job)
-    dest = join(job.destination, "a")
-
-    def others() -> None:
-        assert run_undo(store, job) is True
-        with_job({0: {"x": b"x", "y": b"y"}}, store=store, job=job)
-        died(store, lambda one: run_commit(one, job), "rename", "/y")
-        died(store, lambda one: run_undo(one, job), "advance", "aborted")
-        put_file(store, dest, LATER)
-
-    with suppress(RayCommitterError):
-        run_undo(WrappedStore(store, **at_taking("/table/a", others)), job)
-    assert of_others(store, job) == {"old": b"0", "a": LATER}
-    run_undo(store, job)
-    assert of_others(store, job) == {"old": b"0", "a": LATER}
 
 
 def write_later(store: StoreOperations, job: JobAttempt, path: str = "a") -> Callable[[], None]:

@@ -24,7 +24,6 @@ from ray_committer.errors import (
     IncompleteJobError,
     TaskCommitError,
 )
-from ray_committer.jobs.task_attempts import run_attempt
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.staging import token_of
 from ray_committer.testing import SimulatedCrash, StoreCall
@@ -227,28 +226,10 @@ def test_mode_ignore_hides_no_other_conflict(start, dest: Path):
     assert not list(dest.glob("p=*"))
 
 
-def test_an_overwrite_of_partitions_keeps_those_that_it_has_no_rows_for(start, dest: Path):
-    commit(job := start(), arrow_job.write_attempt(job, 0, [table(1, 2, 3)]))
-    job = start("overwrite_partitions")
-    results = [arrow_job.write_attempt(job, task, [table(task)]) for task in (5, 7)]
-    commit(job, *results)
-    assert ids(dest) == [2, 5, 7]
-
-
 def test_an_overwrite_of_partitions_without_rows_replaces_nothing(start, dest: Path):
     commit(job := start(), arrow_job.write_attempt(job, 0, [table(1, 2)]))
     commit(job := start("overwrite_partitions"), arrow_job.write_attempt(job, 0, []))
     commit(start("overwrite_partitions"))
-    assert ids(dest) == [1, 2]
-
-
-def test_a_write_that_wants_nothing_in_its_partitions_goes_on_beside_others(start, dest: Path):
-    commit(job := start(), arrow_job.write_attempt(job, 0, [table(1)]))
-    commit(job := start("error_partitions"), arrow_job.write_attempt(job, 0, [table(2)]))
-    job = start("error_partitions")
-    with pytest.raises(CommitConflictError, match="p=1: holds data already"):
-        commit(job, arrow_job.write_attempt(job, 0, [table(3)]))
-    assert arrow_job.abort(job)
     assert ids(dest) == [1, 2]
 
 
@@ -429,37 +410,6 @@ def test_values_that_could_be_taken_for_one_another_stay_apart(dest: Path, value
     commit(job, result)
     found = pyarrow.dataset.dataset(dest, partitioning="hive").to_table(columns=["id", "v"])
     assert sorted(found.to_pydict()["v"]) == sorted(values)
-
-
-@pytest.mark.parametrize("fails", ["first", "second"])
-def test_an_attempt_that_fails_takes_away_none_of_the_files_beside_its_own(
-    start, dest: Path, fails: str
-):
-    job = start()
-
-    def failing() -> None:
-        with run_attempt(str(dest), job.job_id, 0, None, chooses_names=True) as attempt:
-            token = token_of(attempt.task_attempt_id)
-            for value in (0, 1):
-                file, _ = attempt.open_chosen(f"p={value}/part-0-{token}")
-                file.close()
-            assert sum(token in name for names in staged(dest, job).values() for name in names) == 2
-            raise RuntimeError("simulated failure of a task")
-
-    def fail() -> None:
-        with pytest.raises(RuntimeError, match="simulated"):
-            failing()
-
-    if fails == "first":
-        fail()
-    result = arrow_job.write_attempt(job, 0, [table(1, 2)])
-    before = staged(dest, job)
-    assert sum(map(len, before.values())) == 2
-    if fails == "second":
-        fail()
-    assert staged(dest, job) == before
-    commit(job, result)
-    assert ids(dest) == [1, 2]
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
