@@ -64,7 +64,7 @@ def load_batch(
         )
     chunk.end()
     handed_over = hand_over(worker.job, number, chunk, directories)
-    return replace(handed_over, requests=worker.take_statistics())
+    return replace(handed_over, requests=worker.store.take_statistics())
 
 
 def hand_over(

@@ -48,7 +48,7 @@ from ray_committer.stages.old_data.list_replaced_files import OldData, list_repl
 from ray_committer.stages.old_data.mode_roots import ModeRoots
 from ray_committer.stages.old_data.read_files import list_read_files
 from ray_committer.stages.setup_job import data_error
-from ray_committer.work.directory import in_the_way, what_blocks
+from ray_committer.work.directory import in_the_way, look_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +282,7 @@ def _blocked_by_old(context: JobContext, old: OldData, made: set[str]) -> dict[s
     files = {file.path for file in old.files}
     blocking = {path: in_the_way(context.store, path) for path in files & made}
     for root in made.intersection(old.no_directories):
-        blocking |= what_blocks(context.store, root)
+        blocking |= look_at(context.store, root).blocking
     return blocking
 
 

@@ -234,7 +234,7 @@ def _rename_shard(
     located = (uri_of(worker.store.spec, outcome.entry.dest) for outcome in outcomes[: shard.sample])
     seconds = [outcome.seconds for outcome in outcomes]
     statistics = aggregate(
-        _statistics(seconds, [took for _, took in failed], len(again)), worker.take_statistics()
+        _statistics(seconds, [took for _, took in failed], len(again)), worker.store.take_statistics()
     )
     failure = failed[0][0] if failed else None
     if failure is not None:

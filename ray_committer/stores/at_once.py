@@ -13,9 +13,6 @@ THREADS = 16
 MANY = 9
 """From how many requests on a commit makes them at the same time. Fewer are soon made one by one."""
 
-CHUNK = THREADS
-"""So many results are held at a time where there can be very many, such as whole manifests."""
-
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
@@ -46,7 +43,7 @@ def at_once(
 def streamed(
     store: StoreOperations, request: Callable[[_Item], _Result], items: Iterable[_Item]
 ) -> Iterator[_Result]:
-    """The results of a request for each of many items, in order; a `CHUNK` of them is held at a time."""
+    """`at_once` for very many items with large results, such as manifests: few are held at a time."""
     left = iter(items)
-    while chunk := list(itertools.islice(left, CHUNK)):
+    while chunk := list(itertools.islice(left, THREADS)):
         yield from at_once(store, request, chunk)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -20,7 +20,7 @@ from ray_committer.limits import waiting
 from ray_committer.limits.permits import Permits
 from ray_committer.limits.ratelimit import Clock
 from ray_committer.limits.waiting import RETRY_SECONDS, Sleep
-from ray_committer.protocol.iostatistics import Durations, IOStatistics, aggregate, count
+from ray_committer.protocol.iostatistics import Durations, IOStatistics, aggregate
 from ray_committer.protocol.statistic_names import STORE_IO_RETRY, STORE_IO_THROTTLED
 from ray_committer.stores.base import StoredState, StoreOperations
 from ray_committer.stores.forwarding import ForwardingStore
@@ -73,8 +73,12 @@ class GuardedStore(ForwardingStore):
         durations = Durations()
         for (name, failed), all_seconds in noted.items():
             durations.add(name, all_seconds, failed=failed)
+        again = Counter[str]()
+        with suppress(IndexError):
+            while True:
+                again[self._again.popleft()] += 1
         statistics = durations.statistics()
-        return aggregate(statistics, self._take_again()) if self._again else statistics
+        return aggregate(statistics, IOStatistics(dict(again))) if again else statistics
 
     def write_once(self, path: str, data: bytes) -> None:
         self._make("op_create", partial(self._store.write, path, data), self._wait_with_others)
@@ -141,13 +145,6 @@ class GuardedStore(ForwardingStore):
         asks, or until one name can be written again."""
         asked = STATE_SECONDS if retry_after_seconds is None else retry_after_seconds
         self._sleep(waiting.REQUEST.after(0) if refusals == 1 else asked)
-
-    def _take_again(self) -> IOStatistics:
-        statistics = IOStatistics()
-        with suppress(IndexError):
-            while True:
-                statistics = aggregate(statistics, count(self._again.popleft(), 1))
-        return statistics
 
     def _note(self, name: str, started: float, *, failed: bool) -> None:
         self._noted.append((name, self._clock() - started, failed))

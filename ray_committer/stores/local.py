@@ -22,12 +22,11 @@ from ray_committer.stores.base import (
     StoreOperations,
     StoreSpec,
 )
-from ray_committer.stores.hard_links import denied_links
 from ray_committer.stores.hdfs.protocol import UMASK, files_below, permissions
 from ray_committer.stores.local_files import open_regular, read_regular
 from ray_committer.stores.local_renames import rename_without_replacing, renamed_by_flag
+from ray_committer.stores.local_rights import denied_links, what_stays
 from ray_committer.stores.network_files import LOOK_PREFIX, Mounts, look_anew, mount_of, remove_names
-from ray_committer.stores.removals import what_stays
 from ray_committer.stores.state_names import read_state_name, state_rename
 
 _REMOVALS = 5

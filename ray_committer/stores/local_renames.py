@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from ray_committer.errors import StoreRefusedError, mark
-from ray_committer.stores.hard_links import denied_links
+from ray_committer.stores.local_rights import denied_links
 
 _AT_FDCWD = -100
 _RENAME_NOREPLACE = 1

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ray_committer.stores.answers import PageTokens
+
+if TYPE_CHECKING:  # which imports this module
+    from ray_committer.stores.base import StoreOperations
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +59,7 @@ class BucketSettings(Protocol):
         """How far the clock of the store is ahead of this machine's; None if it shows no time."""
 
 
-class ListsUploads(Protocol):
-    """What is used of a store here."""
-
-    def list_uploads(self, path: str, after: tuple[str, str] | None = None) -> UploadPage: ...
-
-
-def upload_pages(store: ListsUploads, path: str) -> Iterator[list[PendingUpload]]:
+def upload_pages(store: StoreOperations, path: str) -> Iterator[list[PendingUpload]]:
     """The pending uploads of all files below a directory, a page at a time."""
     places = PageTokens(path)
     page = store.list_uploads(path)
@@ -72,7 +69,7 @@ def upload_pages(store: ListsUploads, path: str) -> Iterator[list[PendingUpload]
         yield page.uploads
 
 
-def pending_uploads(store: ListsUploads, path: str) -> Iterator[PendingUpload]:
+def pending_uploads(store: StoreOperations, path: str) -> Iterator[PendingUpload]:
     """The pending uploads of all files below a directory."""
     for page in upload_pages(store, path):
         yield from page

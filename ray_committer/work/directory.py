@@ -18,8 +18,8 @@ _LEADS_NOWHERE = "is a link to nothing where the job needs a directory"
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What is in a directory, None if it is not there, and whether jobs were set up in it; or what is in
-    its place, or above it, instead."""
+    """What is in a directory, None if it is not there, and whether jobs were set up in it; or what is
+    `blocking` it, in its place or above it: by path, in words."""
 
     path: str
     listed: Sequence[FileStatus] | None = None
@@ -58,15 +58,10 @@ def list_after_jobs(store: StoreOperations, path: str) -> tuple[list[FileStatus]
     return store.list_anew(path), has_jobs
 
 
-def what_blocks(store: StoreOperations, path: str) -> dict[str, str]:
-    """What is at `path`, or above it, where the job needs a directory: by path, in words."""
-    return look_at(store, path).blocking
-
-
 def in_the_way(store: StoreOperations, path: str) -> str:
     """Describe a file, or a link, at `path`, where the job needs a directory."""
     is_link = store.first_link((path,)) is not None
-    return what_blocks(store, path).get(path, IS_FILE) if is_link else IS_FILE
+    return look_at(store, path).blocking.get(path, IS_FILE) if is_link else IS_FILE
 
 
 def blocking_file(store: StoreOperations, path: str) -> str | None:

@@ -136,7 +136,12 @@ class LoadAhead:
                 unsent.append(task)
 
         def read(task: CommittedTask) -> tuple[CommittedTask, bytes | None]:
-            return task, None if self._is_over.is_set() else _read(where, task.manifest)
+            path = join(where.job.manifests, task.manifest)
+            try:
+                return task, None if self._is_over.is_set() else where.store.read(path)
+            except Exception:  # noqa: BLE001 - the commit reads it, and raises what is wrong
+                _log.debug("%s: is left to the commit", path, exc_info=True)
+                return task, None
 
         for task, text in streamed(where.store, read, unsent):
             if text is not None:
@@ -150,12 +155,8 @@ class LoadAhead:
             _log.debug("%s: is left to the commit", path, exc_info=True)
             return
         ref = loaded.ref
-        is_meant = (ref.name, ref.digest, ref.task_attempt_id) == (
-            task.manifest,
-            task.digest,
-            task.task_attempt_id,
-        )
-        if not is_meant:
+        meant = task.manifest, task.digest, task.task_attempt_id
+        if (ref.name, ref.digest, ref.task_attempt_id) != meant:
             return
         if self._open is not None and self._open.files + ref.files > MOST_ENTRIES:
             self._end(where, saves=True)
@@ -182,11 +183,3 @@ class LoadAhead:
 
 def _is_in(chunk: Chunk, roots: AbstractSet[str]) -> bool:
     return all(is_within(path, roots) for path in chunk.directories)
-
-
-def _read(where: Where, name: str) -> bytes | None:
-    try:
-        return where.store.read(join(where.job.manifests, name))
-    except Exception:  # noqa: BLE001 - the commit reads it, and raises what is wrong
-        _log.debug("%s: is left to the commit", name, exc_info=True)
-        return None

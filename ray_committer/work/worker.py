@@ -12,7 +12,6 @@ from typing import TypeVar
 from ray_committer.executors.base import Place
 from ray_committer.executors.thread_pool import ThreadPool
 from ray_committer.limits.permits import Permits
-from ray_committer.protocol.iostatistics import IOStatistics
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.guarded import GuardedStore
@@ -74,10 +73,6 @@ class Worker:
     def where(self) -> Place:
         """The place of this work: a worker, by the executor's name for it, or the driver."""
         return self.place or Place("the driver", platform.node(), os.getpid())
-
-    def take_statistics(self) -> IOStatistics:
-        """The requests of this process since the last call."""
-        return self.store.take_statistics()
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Apply `function` with this worker's own concurrency; results come in any order. After an

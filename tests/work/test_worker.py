@@ -40,10 +40,10 @@ def test_closing_ends_its_threads_and_its_requests():
 
 def test_the_requests_that_are_guarded_are_counted_once():
     own = worker(MemoryStore())
-    assert own.take_statistics().counters == {}
+    assert own.store.take_statistics().counters == {}
     own.store.mkdirs("/table")
-    assert own.take_statistics().counters["op_mkdirs"] == 1
-    assert own.take_statistics().counters == {}
+    assert own.store.take_statistics().counters["op_mkdirs"] == 1
+    assert own.store.take_statistics().counters == {}
 
 
 def test_a_worker_is_where_its_executor_puts_it_or_in_this_process():

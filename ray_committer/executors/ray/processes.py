@@ -74,7 +74,7 @@ class CommitWorker:
     ) -> Place:
         """Open the resources of a commit, in which this is the worker `name`; idempotent.
         `RayNotAvailableError` if the driver runs another `version` of this package."""
-        _check_version(version)
+        self.check_version(version)
         if key not in self._resources:
             resources = open_resources(Permits(authority, holder))
             resources.place = Place(name, ray.util.get_node_ip_address(), os.getpid())
@@ -82,7 +82,11 @@ class CommitWorker:
         return cast("Place", self._resources[key].place)
 
     def check_version(self, version: str) -> None:
-        _check_version(version)
+        if version != __version__:
+            raise RayNotAvailableError(
+                f"node {platform.node()} runs ray-committer {__version__}, the driver runs {version}",
+                "install the same version everywhere",
+            )
 
     def run(
         self, key: str, work: Work[Result], item: object, *results: object
@@ -201,14 +205,6 @@ class CommitHost:
 
     def _has_ended(self, key: str) -> bool:
         return key in self._ended
-
-
-def _check_version(version: str) -> None:
-    if version != __version__:
-        raise RayNotAvailableError(
-            f"node {platform.node()} runs ray-committer {__version__}, the driver runs {version}",
-            "install the same version everywhere",
-        )
 
 
 _BOUNDARIES = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0]

@@ -46,6 +46,10 @@ def _auth(name: str) -> tuple[str, str]:
     return f"fs.gs.auth.{name}", f"google.cloud.auth.{name}"
 
 
+def _required(store: str, conf: HadoopConf, name: str) -> str:
+    return conf.required(store, *_auth(name), option="token")
+
+
 def _set_key(conf: HadoopConf, name: str) -> str | None:
     return next((key for key in _auth(name) if conf.get(key)), None)
 
@@ -90,33 +94,27 @@ def _token_without_service_account(store: str, conf: HadoopConf) -> Token:
 
 
 def _key_file(store: str, conf: HadoopConf) -> Token:
-    path = conf.required(store, *_auth("service.account.json.keyfile"), option="token")
+    path = _required(store, conf, "service.account.json.keyfile")
     return path.removeprefix("file://") if path.startswith("file:///") else path
 
 
 def _inline_key(store: str, conf: HadoopConf) -> Token:
-    def required(name: str) -> str:
-        return conf.required(store, *_auth(f"service.account.{name}"), option="token")
-
     return {
         "type": "service_account",
-        "client_email": required("email"),
-        "private_key_id": required("private.key.id"),
+        "client_email": _required(store, conf, "service.account.email"),
+        "private_key_id": _required(store, conf, "service.account.private.key.id"),
         # In a file of settings, line breaks are written as backslash and n.
-        "private_key": required("private.key").replace("\\n", "\n"),
+        "private_key": _required(store, conf, "service.account.private.key").replace("\\n", "\n"),
         "token_uri": conf.get("fs.gs.token.server.url") or TOKEN_URL,
     }
 
 
 def _user(store: str, conf: HadoopConf) -> Token:
-    def required(name: str) -> str:
-        return conf.required(store, *_auth(name), option="token")
-
     return {
         "type": "authorized_user",
-        "client_id": required("client.id"),
-        "client_secret": required("client.secret"),
-        "refresh_token": required("refresh.token"),
+        "client_id": _required(store, conf, "client.id"),
+        "client_secret": _required(store, conf, "client.secret"),
+        "refresh_token": _required(store, conf, "refresh.token"),
     }
 
 

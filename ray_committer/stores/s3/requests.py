@@ -63,16 +63,13 @@ class SignedRequests:
     ) -> HttpAnswer:
         """Make a signed request; with new credentials once more, if the old ones have expired."""
         path = f"/{name if shown is None else shown}"
-
-        def send(keys: Keys | None) -> HttpAnswer:
-            return self._send(keys, method, name, query or {}, data, headers or {}, path, most_bytes)
-
+        asked = method, name, query or {}, data, headers or {}, path, most_bytes
         keys = self._credentials.keys()
-        answer = send(keys)
+        answer = self._send(keys, *asked)
         failure = self._failure(keys, method, answer, path)
         # Only keys that have ended are renewed: after a wrong signature new ones would be refused, too.
         if failure.code in _EXPIRED and (newer := self._credentials.renewed(keys)) is not None:
-            answer = send(newer)
+            answer = self._send(newer, *asked)
             failure = self._failure(newer, method, answer, path)
         self._raise_if_refused(answer, failure, path)
         return answer

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from ray_committer.stores.hard_links import denied_links
+from ray_committer.stores.local_rights import denied_links
 
 _AS_NOBODY = """
 import os, sys
-from ray_committer.stores.hard_links import denied_links
+from ray_committer.stores.local_rights import denied_links
 root = sys.argv[1]
 os.setgid(65534)
 os.setuid(65534)

@@ -1,8 +1,9 @@
-"""What the kernel shows of the local files that this process cannot take out of their directories.
+"""What the kernel lets this process do with local files: link them, and take them out of a directory.
 
-A file is removed by the right to write in its directory, unless the directory is sticky, or an attribute
-of the file or of the directory (``chattr +i``, ``+a``) forbids it, or the file is a mount point. Source:
-``may_delete`` in Linux's ``fs/namei.c``.
+Links can be protected (``fs.protected_hardlinks``). A file is removed by the right to write in its
+directory, unless the directory is sticky, or an attribute of the file or of the directory (``chattr
++i``, ``+a``) forbids it, or the file is a mount point. Source: ``may_linkat``,
+``safe_hardlink_source`` and ``may_delete`` in Linux's ``fs/namei.c``.
 """
 
 from __future__ import annotations
@@ -12,9 +13,13 @@ import os
 import stat
 import struct
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
+from pathlib import Path
 
-from ray_committer.stores.hard_links import acts_as_owner
+_SETTING = Path("/proc/sys/fs/protected_hardlinks")
+_ACT_AS_OWNER = 1 << 3  # CAP_FOWNER
+_SET_GROUP = stat.S_ISGID | stat.S_IXGRP
 
 _AT_FDCWD = -100
 _NO_FOLLOW = 0x100
@@ -26,6 +31,42 @@ _DENIED = "this user has no permission to remove files from it"
 _FIXED = "is immutable or append-only (chattr)"
 _MOUNTED = "is a mount point"
 _STICKY = "belongs to another user, in a directory with the sticky bit"
+
+
+def denied_links(paths: Sequence[str]) -> list[str]:
+    """Return the files that the kernel does not let this process link; a missing file is not one."""
+    if not _is_protected() or _acts_as_owner():
+        return []
+    return [path for path in paths if not _may_link(path)]
+
+
+def _may_link(path: str) -> bool:
+    """Return whether a file is this user's, or a plain one that this user can read and write."""
+    try:
+        status = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    if status.st_uid == os.geteuid():
+        return True
+    # A link to such a program would keep it after its owner has removed it.
+    sets_id = status.st_mode & stat.S_ISUID or status.st_mode & _SET_GROUP == _SET_GROUP
+    is_plain = stat.S_ISREG(status.st_mode) and not sets_id
+    return is_plain and os.access(path, os.R_OK | os.W_OK, effective_ids=True)
+
+
+def _is_protected() -> bool:
+    with suppress(OSError):
+        return _SETTING.read_text().strip() != "0"
+    return False
+
+
+def _acts_as_owner() -> bool:
+    """Return whether this process has the rights of the owner of any file."""
+    with suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("CapEff:"):
+                return bool(int(line.split()[1], 16) & _ACT_AS_OWNER)
+    return False
 
 
 def what_stays(directory: str, files: Sequence[str]) -> dict[str, str]:
@@ -41,7 +82,7 @@ def what_stays(directory: str, files: Sequence[str]) -> dict[str, str]:
     if not os.access(directory, os.W_OK | os.X_OK, effective_ids=True):
         return {directory: _DENIED}
     is_kept = bool(status.st_mode & stat.S_ISVTX) and status.st_uid != os.geteuid()
-    is_sticky = is_kept and not acts_as_owner()
+    is_sticky = is_kept and not _acts_as_owner()
     reasons = ((path, _why_it_stays(path, is_sticky=is_sticky)) for path in files)
     return {path: why for path, why in reasons if why is not None}
 
