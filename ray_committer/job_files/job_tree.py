@@ -39,10 +39,11 @@ class JobTree:
 
     def task_attempts(self, job: JobAttempt) -> tuple[str, ...]:
         """The names of the task attempts that have files."""
-        below = [
-            status.path for status in self.files if status.name and is_inside(status.path, job.tasks)
-        ]
-        return tuple(dict.fromkeys(path[len(job.tasks) + 1 :].partition("/")[0] for path in below))
+        below = (status.path[len(job.tasks) + 1 :] for status in self._of_tasks(job))
+        return tuple(dict.fromkeys(path.partition("/")[0] for path in below))
+
+    def _of_tasks(self, job: JobAttempt) -> list[FileStatus]:
+        return [file for file in self.files if file.name and is_inside(file.path, job.tasks)]
 
     def own(self, job: JobAttempt) -> list[FileStatus]:
         """All of the attempt but its state, and the mark of the job's directory."""
@@ -67,11 +68,7 @@ class JobTree:
         one of these `digests`, only the copy of its manifest is left."""
         copies = set(map(copy_name, digests))
         # Any other file is a note of an upload that nobody has completed or aborted.
-        return any(
-            status.name not in copies
-            for status in self.files
-            if status.name and is_inside(status.path, job.tasks)
-        )
+        return any(status.name not in copies for status in self._of_tasks(job))
 
 
 def list_tree(store: StoreOperations, directory: str) -> JobTree | None:

@@ -207,12 +207,8 @@ def _gone_states(store: StoreOperations, destination: str) -> Iterator[tuple[Job
 
 def goes_on(store: StoreOperations, job: JobAttempt) -> bool:
     """Whether another attempt of this job has not been aborted."""
-    phases = (
-        read_job(store, attempt).phase
-        for attempt in list_attempts(store, job)
-        if attempt.number != job.number
-    )
-    return any(phase is not Phase.ABORTED for phase in phases)
+    attempts = (attempt for attempt in list_attempts(store, job) if attempt.number != job.number)
+    return any(read_job(store, attempt).phase is not Phase.ABORTED for attempt in attempts)
 
 
 @dataclass(slots=True)

@@ -167,11 +167,8 @@ class _Here:
                 paths = self._shown(attempt.directory for attempt in attempts)
                 yield Leftover(left_by, paths, command=command)
         for kind in (LeftBy.SPARK_STAGING, LeftBy.HIVE_STAGING):
-            staging = [
-                status
-                for status in (self.names or {}).values()
-                if left_at_destination(status.name) is kind
-            ]
+            here = (self.names or {}).values()
+            staging = [status for status in here if left_at_destination(status.name) is kind]
             if staging:
                 paths = self._shown(sorted(status.path for status in staging))
                 yield Leftover(kind, paths, age_seconds=_age(staging))
@@ -210,10 +207,9 @@ class _Here:
 
 
 def _age(statuses: Iterable[FileStatus]) -> float | None:
-    times = [
-        status.modified_milliseconds for status in statuses if status.modified_milliseconds is not None
-    ]
-    return seconds_since(time.time(), max(times, default=None))
+    times = (status.modified_milliseconds for status in statuses)
+    newest = max((at for at in times if at is not None), default=None)
+    return seconds_since(time.time(), newest)
 
 
 def _holds(store: StoreOperations, names: dict[str, FileStatus] | None, last: PastCommit | None) -> str:

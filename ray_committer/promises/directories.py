@@ -92,9 +92,8 @@ def _spares_what_is_new(sandbox: OwnDirectory) -> str:
     check(left == expected, "a deletion of directories took what was new, or left what was old")
     for _ in range(2):
         check(store.delete_listed(both, lambda: True), "a deletion of directories was not reported")
-    check(
-        [sandbox.status("d"), sandbox.status("f")] == [None, None], "deleted directories are still there"
-    )
+    statuses = [sandbox.status("d"), sandbox.status("f")]
+    check(statuses == [None, None], "deleted directories are still there")
     return "what was listed is gone, what was written since is there"
 
 

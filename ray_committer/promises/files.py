@@ -90,10 +90,8 @@ def _delete(sandbox: OwnDirectory) -> str:
         sandbox.put(name, b"1")
     path, directory = sandbox.at("d/a"), sandbox.at("d")
     _check_listed(sandbox, "write", there="d/a")
-    check(
-        sandbox.store.delete_file(path),
-        "a deleted file was there, but the store reports that it was not",
-    )
+    was_there = sandbox.store.delete_file(path)
+    check(was_there, "a deleted file was there, but the store reports that it was not")
     _check_listed(sandbox, "delete", there="d/b", gone="d/a")
     check(not sandbox.store.delete_file(path), "a deleted file was reported to be there")
     was_there = sandbox.store.delete_directory(directory)

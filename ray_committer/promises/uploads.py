@@ -37,9 +37,8 @@ def _complete(sandbox: OwnDirectory) -> str:
     listed = [status.etag for status in sandbox.store.list_files(sandbox.at("d"))]
     check(status is not None and listed == [status.etag], "a listing shows another etag than the file")
     empty = _begin(store, sandbox.at("empty"), b"")
-    check(
-        store.publish(empty) is Answer.DONE and sandbox.content("empty") == b"", "no empty file was made"
-    )
+    done = store.publish(empty) is Answer.DONE and sandbox.content("empty") == b""
+    check(done, "no empty file was made")
     return "invisible until it is completed, then as it was written"
 
 
@@ -97,11 +96,8 @@ def _is_listed(sandbox: OwnDirectory) -> str:
     check(listed == wanted == shown, "a listing does not show exactly the pending uploads", MISSES_FILES)
     for path, upload in {*wanted, (beside.dest, beside.id)}:
         store.abort_upload(path, upload)
-    check(
-        not list(pending_uploads(sandbox.store, sandbox.path)),
-        "a listing shows aborted uploads",
-        MISSES_FILES,
-    )
+    left = list(pending_uploads(sandbox.store, sandbox.path))
+    check(not left, "a listing shows aborted uploads", MISSES_FILES)
     return "exactly those below a directory"
 
 
@@ -157,9 +153,8 @@ def _has_no_rename(sandbox: OwnDirectory) -> str:
     for rename in (sandbox.store.rename, sandbox.store.replace):
         with refused(OSError, otherwise="a file was renamed by a copy"):
             rename(source, sandbox.at("b"))
-    check(
-        sandbox.content("a") == b"1" and sandbox.status("b") is None, "a refused rename changed a file"
-    )
+    kept = sandbox.content("a") == b"1" and sandbox.status("b") is None
+    check(kept, "a refused rename changed a file")
     return "refused, nothing is copied"
 
 

@@ -116,11 +116,8 @@ def setup_job(
         first = _begin(store, job, intent, needs_table=needs_table, run_id=run_id)
         if is_random(job.job_id):
             remember(store, job, first, _prepare(store, job, intent, writes, run_id))
-    stopped = [
-        "; ".join(finish_first(store, rival))
-        for rival in rivals
-        if rival.is_decided and not rival.is_alive
-    ]
+    ended = (rival for rival in rivals if rival.is_decided and not rival.is_alive)
+    stopped = ["; ".join(finish_first(store, rival)) for rival in ended]
     links = [
         f"{not_read(rival.closed, rival.job.directory)}; a job there may have begun its commit"
         for rival in rivals

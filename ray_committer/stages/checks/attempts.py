@@ -72,11 +72,8 @@ def _unsaved(context: JobContext, loaded: LoadedManifests, attempts: ListedAttem
     """The attempts with files, in words, of tasks without a manifest: others may only be slower."""
     saved = {_name(context, manifest) for manifest in loaded.manifests}
     tasks = {task_of(name) for name in saved} - {None}
-    suspects = sorted(
-        attempt
-        for attempt in attempts.directories
-        if attempt not in saved and task_of(attempt) not in tasks
-    )
+    unnamed = {*attempts.directories} - saved
+    suspects = sorted(attempt for attempt in unnamed if task_of(attempt) not in tasks)
     hold = at_once(context.store, partial(_holds_output, context.store, context.job.tasks), suspects)
     unsaved = [name for name, holds in zip(suspects, hold, strict=True) if holds]
     named = {token_of(name) for name in unsaved}

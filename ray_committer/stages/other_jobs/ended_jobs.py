@@ -237,10 +237,7 @@ def job_gone(error: JobNotFoundError, job_id: str) -> JobGoneError:
 
 def no_directory(destination: str, status: FileStatus | None) -> JobNotFoundError:
     """The error for a destination that is missing, or has the `status` of a file."""
+    what, advice = "is a file", "name the directory that the job wrote to"
     if status is None:
-        return JobNotFoundError(
-            f"{mark(destination)}: does not exist", "check the destination's spelling"
-        )
-    return JobNotFoundError(
-        f"{mark(destination)}: is a file", "name the directory that the job wrote to"
-    )
+        what, advice = "does not exist", "check the destination's spelling"
+    return JobNotFoundError(f"{mark(destination)}: {what}", advice)
