@@ -111,7 +111,7 @@ def beside_hadoop() -> str:
     commits, rows = result("peers")["commits"], []
     for place, in_flight in (("20 ms", 32), ("20 ms, 128 in flight", 128)):
         for shape, by in commits[place].items():
-            local = commits["local files"][shape] if in_flight == 32 else {}
+            local = commits["local files"].get(shape, {}) if in_flight == 32 else {}
             counted = [f"{by[name]['median']['requests']:,.0f}" for name in (OURS, HADOOPS)]
             taken = [_seconds(one.get(name)) for one in (local, by) for name in (OURS, HADOOPS)]
             rows.append([shape, in_flight, *counted, *taken])
