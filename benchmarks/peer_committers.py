@@ -86,7 +86,7 @@ class WithManifests(Committer):
         job = new_job_attempt(place.root, JOB, 0)
         # What a job that appends will declare is written now, as on a store behind a network.
         store = harness.AsRemote(StoreSpec("file")) if place.seconds else place.store
-        stamp = setup_job(store, job, writes=(place.root,))
+        stamp = setup_job(store, job, writes=(place.root,), is_new_id=True)
         files = place.write(shape, partial(self.where, job))
         scheme = place.url.removesuffix(place.root)
         directories = len(shape.directories) if shape.files > 1 else 0

@@ -59,8 +59,8 @@ class ThreadPool:
         return iter(batch.wait())
 
     def each(self, function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-        """Apply `function` to all items, some in the calling thread; results in order. After all have
-        ended, the first exception, in this order, is raised."""
+        """Apply `function` to all items, some in the calling thread; results in order. After an error no
+        other item begins; when all have ended, the first error, in this order, is raised."""
         with self.beside(function, items, most=len(items) - 1) as ended:
             pass
         return ended
@@ -70,20 +70,28 @@ class ThreadPool:
         self, function: Callable[[Item], Result], items: Sequence[Item], *, most: int | None = None
     ) -> Iterator[list[Result]]:
         """Apply `function` to all items while the block runs, `most` at once. The calling thread
-        does after it what no other has begun; then the list has the results, or it raises as `each`."""
+        does after it what no other has begun; then the list has the results, or it raises as `each`. If
+        the block raises, no other item begins."""
         calls = [Call(partial(function, item)) for item in items]
-        batch = _Batch(Call.__call__, deque(calls))
-        self._share(batch, len(calls) if most is None else most)
+
+        def make(call: Call[Result]) -> None:
+            call()
+            call.result()  # raises what it has raised, so that no other begins
+
+        batch = _Batch(make, deque(calls))
+        with suppress(RuntimeError):  # no thread can start: the calling thread does all
+            self._share(batch, len(calls) if most is None else most)
         results: list[Result] = []
         try:
             yield results
+        except BaseException:
+            batch.drop()
+            raise
         finally:
             batch.work()
-            try:
-                batch.wait()
-            except BaseException:  # an interrupt: what has begun may be in the middle of a request
-                batch.wait()
-                raise
+            batch.join()
+            for call in calls:
+                call.raise_interrupt()
         results += [call.result() for call in calls]
 
     def join(self) -> None:
@@ -171,6 +179,11 @@ class Call(Generic[Result]):
         except BaseException as e:  # noqa: BLE001 - raised where it is waited for
             self._failure = e
 
+    def raise_interrupt(self) -> None:
+        """Raise the exception of the call if it is to end more than the call, such as Ctrl-C."""
+        if self._failure is not None and not isinstance(self._failure, Exception):
+            raise self._failure
+
     def result(self) -> Result:
         if self._failure is not None:
             raise self._failure
@@ -225,6 +238,17 @@ class _Batch(Generic[Item, Result]):
             self._working -= 1
             if not self._working:
                 self._done.set()
+
+    def drop(self) -> None:
+        self._items.clear()
+
+    def join(self) -> None:
+        try:
+            self._done.wait()
+        except BaseException:  # an interrupt: what has begun may be in the middle of a request
+            self.drop()
+            self._done.wait()
+            raise
 
     def wait(self) -> list[Result]:
         self._done.wait()

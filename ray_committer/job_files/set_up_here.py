@@ -3,7 +3,7 @@
 A state that has changed since then does no harm: a change consumes the state that it names, so it fails,
 and the commit then reads the job (D1). Of the other attempts of the job it learns once it has declared
 itself (D8). Only its manifests and its directory are moved by name. So a job is remembered only if its
-id is random: nobody sets up a second job with such an id.
+id was drawn for it: nobody sets up a second job with such an id.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _lock = threading.Lock()
 
 
 def is_random(job_id: str) -> bool:
-    """Whether an id is a random UUID, as those are that set-up or Spark has made."""
+    """Whether an id is a random UUID, as Spark draws one for each write."""
     try:
         return str(UUID(job_id, version=4)) == job_id
     except ValueError:

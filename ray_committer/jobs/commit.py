@@ -234,8 +234,30 @@ def setup_job(
     this job is refused with `CommitConflictError`, as `CommitOptions.unfinished` says: this job may be
     the same application, run again, and would then double the rows.
     """
+    return set_up(
+        dest,
+        job_id or str(uuid.uuid4()),
+        is_new_id=not job_id,
+        options=options,
+        storage_options=storage_options,
+        on_warning=on_warning,
+        on_stamp=on_stamp,
+    )
+
+
+def set_up(
+    dest: str,
+    job_id: str,
+    *,
+    is_new_id: bool,
+    options: CommitOptions,
+    storage_options: StorageOptions | None,
+    on_warning: Callable[[str], None],
+    on_stamp: Callable[[str], None],
+) -> str:
+    """Set up a job, as `setup_job`. `is_new_id` says that nobody will use its id for another one."""
     with open_here(dest, options, storage_options) as (store, destination):
-        job = new_job_attempt(destination, job_id or str(uuid.uuid4()), options.job_attempt or 0)
+        job = new_job_attempt(destination, job_id, options.job_attempt or 0)
         stamp = setup_job_stage.setup_job(
             store,
             job,
@@ -246,6 +268,7 @@ def setup_job(
             needs_table=options.keep_replaced is True,
             run_id=options.run_id,
             writes=(destination, *roots_on_store(options.allowed_roots, store.spec)),
+            is_new_id=is_new_id,
             end=ending(store.spec, options, storage_options),
             on_warning=lambda text: on_warning(shown(text, shown_url(store.spec, ""))),
         )

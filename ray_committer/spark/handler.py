@@ -19,7 +19,8 @@ import msgspec
 
 from ray_committer.errors import CommitRecordExistsError, RayCommitterError, StoreRefusedError, mark
 from ray_committer.events import CancelToken, EventSink
-from ray_committer.jobs.commit import abort_job, run_commit, setup_job
+from ray_committer.job_files.set_up_here import is_random
+from ray_committer.jobs.commit import abort_job, run_commit, set_up
 from ray_committer.jobs.open_job import open_to_load
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.commit_result import Outcome
@@ -129,9 +130,10 @@ class CommitHandler:
         stamps: list[str] = []
         options = self._options(request, conf)
         of_store = storage_options(request.dest, conf, self._settings.storage_options)
-        setup_job(
+        set_up(
             request.dest,
             request.job_id,
+            is_new_id=is_random(request.job_id),  # drawn by Spark
             options=setup_options(request, options),
             storage_options=of_store,
             on_warning=lambda text: _log.warning("%s", text),

@@ -17,7 +17,7 @@ from ray_committer.job_files.job_status import JobStatus
 from ray_committer.job_files.listing import not_read
 from ray_committer.job_files.others import other_jobs, until_certain
 from ray_committer.job_files.read_job import read_job
-from ray_committer.job_files.set_up_here import is_random, new_declaration, remember
+from ray_committer.job_files.set_up_here import new_declaration, remember
 from ray_committer.options import Unfinished
 from ray_committer.places.choose import output_of, places_of
 from ray_committer.protocol.hidden_names import first_visible
@@ -61,6 +61,7 @@ def setup_job(
     needs_table: bool = False,
     run_id: str | None = None,
     writes: Sequence[str] = (),
+    is_new_id: bool = False,
     end: EndJob = cannot_end,
     on_warning: Callable[[str], None] = _log.warning,
     now_milliseconds: int | None = None,
@@ -80,7 +81,8 @@ def setup_job(
     `run_id` is what the job does once, which only the log of a table can tell: `SettingsError` without
     one. If that is done already, the commit says so, whatever data is there.
     `writes` are the directories to which a job that replaces nothing may write; with them, its commit
-    can declare it by one request.
+    can declare it by one request. `is_new_id` says that the id was drawn for this job alone: then its
+    commit by this process need not look for what is known.
     A job `from_log` is made from the log of its table. It can only be committed by its own process,
     which knows the files that the job has read.
     """
@@ -114,7 +116,7 @@ def setup_job(
         intent = Intent.FROM_LOG if from_log else intent
         # After the checks: until here a refused job has changed nothing but the jobs that it has ended.
         first = _begin(store, job, intent, needs_table=needs_table, run_id=run_id)
-        if is_random(job.job_id):
+        if is_new_id:
             remember(store, job, first, _prepare(store, job, intent, writes, run_id))
     ended = (rival for rival in rivals if rival.is_decided and not rival.is_alive)
     stopped = ["; ".join(finish_first(store, rival)) for rival in ended]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 from ray_committer.stores.base import StoreOperations
@@ -31,13 +31,18 @@ def at_once(
     if store.capabilities.renames_are_local or len(items) < least:
         return list(map(request, items))
     with ThreadPoolExecutor(min(threads, len(items))) as pool:
+        begun: list[Future[_Result]] = []
         try:
-            results: Iterator[_Result] = pool.map(request, items)
-        except (
-            RuntimeError
-        ):  # an interpreter that ends waits for a clean-up, but starts no thread for it
-            results = map(request, items)
-        return list(results)
+            begun.extend(pool.submit(request, item) for item in items)
+            return [each.result() for each in begun]
+        except RuntimeError:
+            # An interpreter that ends waits for a clean-up, but starts no thread for it.
+            if begun:
+                raise
+        finally:
+            for each in begun:
+                each.cancel()
+    return list(map(request, items))
 
 
 def streamed(

@@ -12,6 +12,7 @@ from ray_committer.executors.inline import InlineExecutor
 from ray_committer.job_files.job_state import StateChangedError, advance, read_state
 from ray_committer.job_files.job_status import JobStatus
 from ray_committer.job_files.read_job import read_job, without_late
+from ray_committer.job_files.set_up_here import is_random
 from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.places.choose import output_of
 from ray_committer.places.staged_files import StagedFiles
@@ -131,6 +132,7 @@ def write_job(
         must_be_empty=nowhere,
         unfinished="refuse" if run_id is None else None,
         run_id=run_id,
+        is_new_id=is_random(job.job_id),
         end=ending(store),
     )
     results = []

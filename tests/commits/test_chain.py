@@ -16,6 +16,7 @@ from ray_committer.testing import Identity, MemoryStore, StoreCall
 from ray_committer.testing.harness import commit_attempt, set_up_attempt, write_attempt
 from tests.opening import opening
 from tests.rounds import Rounds, shown
+from tests.stages.set_up import set_up_with_id
 from tests.threads import running_threads
 
 TABLE = "/chain"
@@ -50,7 +51,7 @@ def rounds_of(
         assert report.moved == tasks * len(files)
 
     with opening(rounds.store):
-        ray_committer.setup_job(TABLE, JOB_ID, options=known)
+        set_up_with_id(TABLE, JOB_ID, known)
         for task in range(tasks):
             attempt = set_up_attempt(rounds.store, job, task, 0)
             write_attempt(rounds.store, job, attempt, {f"{name}-{task}": b"x" for name in files})

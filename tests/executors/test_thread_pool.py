@@ -163,6 +163,62 @@ def test_each_item_has_ended_before_the_first_exception_in_their_order_is_raised
     pool.close()
 
 
+def test_after_an_error_no_other_item_begins():
+    pool, begun = ThreadPool(4), list[int]()
+
+    def work(item: int) -> None:
+        begun.append(item)
+        raise ValueError
+
+    with pytest.raises(ValueError):
+        pool.each(work, range(1_000))
+    assert len(begun) <= 5
+    pool.close()
+
+
+def test_an_interrupt_is_not_hidden_by_an_error_of_the_block_or_of_an_earlier_item():
+    pool, both = ThreadPool(1), threading.Barrier(2, timeout=10)
+
+    def work(error: type[BaseException]) -> None:
+        both.wait()
+        raise error
+
+    with pytest.raises(SimulatedCrash):
+        pool.each(work, [ValueError, SimulatedCrash])
+
+    def fail() -> None:
+        with pool.beside(work, [SimulatedCrash]):
+            both.wait()
+            raise KeyError
+
+    with pytest.raises(SimulatedCrash):
+        fail()
+    pool.close()
+
+
+def test_what_no_thread_has_begun_when_the_block_fails_is_never_begun():
+    pool, busy, over = ThreadPool(1), threading.Event(), threading.Event()
+
+    def wait() -> None:
+        busy.set()
+        assert over.wait(10)
+
+    pool.begin(wait)
+    assert busy.wait(10)
+    made: list[int] = []
+
+    def fail() -> None:
+        with pool.beside(made.append, [1, 2]):
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    over.set()
+    assert pool.each(str, [1, 2]) == ["1", "2"]
+    assert made == []
+    pool.close()
+
+
 def test_calls_within_calls_wait_for_no_thread_that_waits():
     pool = ThreadPool(2)
 
@@ -190,15 +246,15 @@ def test_what_is_beside_a_block_is_done_by_its_end():
 
 
 def test_what_is_beside_a_block_that_fails_has_ended_when_that_is_known():
-    pool, begun, ended = ThreadPool(1), threading.Event(), list[int]()
+    pool, begun, ended = ThreadPool(2), threading.Barrier(3, timeout=10), list[int]()
 
     def work(item: int) -> None:
-        begun.set()
+        begun.wait()
         ended.append(item)
 
     def fail() -> None:
         with pool.beside(work, [1, 2]):
-            assert begun.wait(10)
+            begun.wait()
             raise KeyError
 
     with pytest.raises(KeyError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable
-from uuid import NAMESPACE_URL, uuid5
+from uuid import NAMESPACE_URL, uuid4, uuid5
 
 import pytest
 
@@ -14,7 +14,7 @@ from ray_committer import CommitOptions, CommittedTask, ConflictMode
 from ray_committer.errors import CommitAbortedError, JobGoneError, RayCommitterError
 from ray_committer.job_files import owners, set_up_here
 from ray_committer.job_files.job_state import Seen, advance
-from ray_committer.job_files.set_up_here import SetUpHere, remember, take
+from ray_committer.job_files.set_up_here import SetUpHere, is_random, remember, take
 from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.manifest import digest
 from ray_committer.protocol.paths import JobAttempt, join, new_job_attempt, parent
@@ -33,6 +33,7 @@ from ray_committer.testing import (
 )
 from ray_committer.testing.harness import commit_attempt, put_file, set_up_attempt, write_attempt
 from tests.opening import opening
+from tests.stages.set_up import set_up_with_id
 from tests.stages.support import KINDS, MakesParentsOfWrites, each_of, phase_of, seen_in
 
 store = each_of()
@@ -53,6 +54,12 @@ def written(store: MemoryStore) -> CommitOptions:
     return CommitOptions(expected_tasks=1, committed_tasks=(known,), job_attempt=0)
 
 
+def run_tasks(store: StoreOperations) -> tuple[CommittedTask, ...]:
+    attempt = set_up_attempt(store, JOB, 0, 0)
+    write_attempt(store, JOB, attempt, FILES[0])
+    return (commit_attempt(store, JOB, 0, attempt, stamp=seen_in(store, JOB).state.stamp),)
+
+
 def commit(store: StoreOperations, options: CommitOptions) -> Outcome:
     with opening(store):
         report = ray_committer.commit_job(URL, JOB.job_id, executor="inline", options=options)
@@ -64,7 +71,7 @@ def remembered(
 ) -> tuple[StoreOperations, JobAttempt, Seen]:
     store = MemoryStore(authority=authority)
     job = new_job_attempt(destination, "5f0c1e7a-7b1f-4c35-9a51-0d8f3c2b6a10", number)
-    setup_job(store, job)
+    setup_job(store, job, is_new_id=True)
     return store, job, seen_in(store, job)
 
 
@@ -81,12 +88,41 @@ def test_what_is_known_is_used_once():
     assert take(store, job.destination, job.job_id, None) is None
 
 
-@pytest.mark.parametrize("job_id", ["nightly", str(uuid5(NAMESPACE_URL, "nightly"))])
-def test_a_job_whose_id_its_caller_has_chosen_is_looked_for_since_another_can_have_that_id(job_id: str):
-    store = MemoryStore(authority="here")
-    job = new_job_attempt("/remembered", job_id, 0)
-    setup_job(store, job)
-    assert take(store, job.destination, job.job_id, None) is None
+def test_a_job_whose_id_its_caller_has_chosen_is_looked_for_since_another_can_have_that_id():
+    store = MemoryStore()
+    given = str(uuid4())
+    with opening(store):
+        ray_committer.setup_job(URL, given)
+        drawn = ray_committer.setup_job(URL)
+    assert take(store, JOB.destination, drawn, 0) is not None
+    assert take(store, JOB.destination, given, 0) is None
+
+
+def test_of_the_ids_of_spark_those_that_are_random_are_drawn():
+    assert is_random(str(uuid4()))
+    assert not is_random(str(uuid5(NAMESPACE_URL, "nightly")))
+    assert not is_random("nightly")
+
+
+def test_a_job_that_takes_the_id_of_another_while_that_is_cleaned_up_is_put_back():
+    store, again = MemoryStore(), list[str]()
+
+    def set_up_again(call: StoreCall) -> None:
+        if call.operation == "move_directory" and ".gone-" in call.paths[1] and not again:
+            again.append(call.paths[1])
+            run_commit(store, JOB)
+            with opening(store):
+                ray_committer.setup_job(URL, JOB.job_id)
+            put_file(store, join(JOB.tasks, "late", "b"), b"2")
+
+    with opening(store):
+        ray_committer.setup_job(URL, JOB.job_id)
+    results = run_tasks(store)
+    options = CommitOptions(expected_tasks=1, committed_tasks=results, job_attempt=0)
+    commit(WrappedStore(store, before=set_up_again), options)
+    assert again
+    assert phase_of(store, JOB) is Phase.OPEN
+    assert store.read(join(JOB.tasks, "late", "b")) == b"2"
 
 
 def test_another_store_destination_job_or_attempt_is_not_known():
@@ -102,7 +138,7 @@ def test_another_store_destination_job_or_attempt_is_not_known():
 
 def set_up(store: StoreOperations, options: CommitOptions) -> SetUpHere:
     with opening(store):
-        ray_committer.setup_job(URL, JOB.job_id, options=options)
+        set_up_with_id(URL, JOB.job_id, options)
     known = take(store, JOB.destination, JOB.job_id, 0)
     assert known is not None
     return known[1]
@@ -130,7 +166,7 @@ def test_what_is_declared_beforehand_is_declared_once():
     """If a task has saved its manifest meanwhile, the commit loads and declares again."""
     store = MemoryStore()
     with opening(store):
-        ray_committer.setup_job(URL, JOB.job_id)
+        set_up_with_id(URL, JOB.job_id)
     own = seen_in(store, JOB).state.stamp
     names: list[str] = []
 

@@ -51,8 +51,11 @@ final class TaskFiles implements TaskOutput {
         if (!Staging.hasToken(attempt.toString())) {
             return 0;
         }
-        boolean isSlow = fs instanceof LocalFileSystem && !NativeIO.isAvailable();
-        return isSlow ? MOST_LOCAL : MOST_DIRECTORIES;
+        return isSlow() ? MOST_LOCAL : MOST_DIRECTORIES;
+    }
+
+    private boolean isSlow() {
+        return fs instanceof LocalFileSystem && !NativeIO.isAvailable();
     }
 
     @Override
@@ -71,6 +74,9 @@ final class TaskFiles implements TaskOutput {
         if (place == null && staged.size() < mostDirectories && isWritable(source)) {
             place = new StagedDirectory(fs, source, directory, token);
             staged.put(source, place);
+            if (isSlow()) {
+                new File(source.toUri().getPath()).mkdirs(); // Hadoop finds it, and starts no process
+            }
         }
         // The files of two partitions in one directory can have one name, which the commit refuses.
         return place != null && place.begun.add(name)
