@@ -93,6 +93,7 @@ def requests() -> str:
     rows = [
         [shape, *(f"{by[name]['median']['requests']:,.0f}" for name in names)]
         for shape, by in result("peers")["commits"]["20 ms"].items()
+        if names.keys() <= by.keys()
     ]
     return table(["tasks x files", *names.values()], rows)
 

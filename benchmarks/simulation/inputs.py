@@ -33,7 +33,8 @@ class Setup:
     `cores`; without them, each worker has one of its own. All that is computed takes `busy` times as
     long, because other programs use the processors. `slow` workers take `slowness` times as long for
     each request, and `lost` ones die when half of the files are moved. The output is validated where
-    listings are cheap, unless `validates` decides it.
+    listings are cheap, unless `validates` decides it. The process `is_driver` of the job: it has set the
+    job up, and has loaded what its tasks have committed, whose files lie together by partition.
     """
 
     store: Store
@@ -47,6 +48,7 @@ class Setup:
     slow: int = 0
     slowness: float = 8.0
     lost: int = 0
+    is_driver: bool = False
 
     @property
     def lanes(self) -> int:

@@ -6,7 +6,7 @@ A step is requests of the driver that follow one another, and then items that la
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ray_committer.jobs.estimate import LIST, MKDIRS, MOVE, OTHER, READ, WRITE
 from ray_committer.protocol.pack import MOST_ENTRIES
@@ -45,9 +45,13 @@ def steps(job: Job, setup: Setup, *, moved: float = 0.0) -> list[Step]:
     pages = _more_pages(job.manifests * store.listed_a_task, store)
     listed = store.once[LIST] + store.listings * pages
     found = [
-        Step(OPEN, rounds=rounds[OPEN] + pages, beside={**store.once, LIST: listed}),
+        Step(
+            OPEN,
+            rounds=0 if setup.is_driver else rounds[OPEN] + pages,
+            beside={**store.once, LIST: listed},
+        ),
         _load(job, setup),
-        Step(PREPARE, rounds=rounds[PREPARE] + pages, driver=20e-6 * job.manifests),
+        Step(PREPARE, rounds=rounds[PREPARE] - setup.is_driver + pages, driver=20e-6 * job.manifests),
         *_checks(job, setup),
         Step(
             DIRECTORIES,
@@ -60,7 +64,8 @@ def steps(job: Job, setup: Setup, *, moved: float = 0.0) -> list[Step]:
     ]
     if store.listing_is_cheap if setup.validates is None else setup.validates:
         found += _validation(job)
-    return [*found, _finish(job, store)]
+    finish = _finish(job, store)
+    return [*found, replace(finish, rounds=finish.rounds - 2) if setup.is_driver else finish]
 
 
 def _load(job: Job, setup: Setup) -> Step:
@@ -69,7 +74,7 @@ def _load(job: Job, setup: Setup) -> Step:
     return Step(
         LOAD,
         rounds=store.rounds[LOAD] + pages,
-        items=job.manifests,
+        items=0 if setup.is_driver else job.manifests,
         each={READ: 1},
         processor=costs.LOADED_MANIFEST.value + costs.LOADED_FILE.value * job.files_a_manifest,
         beside={WRITE: _packs(job), LIST: pages},
@@ -84,6 +89,9 @@ def _checks(job: Job, setup: Setup) -> list[Step]:
     """Listings of the tasks' directories, or of all their files by pages, and one page of the
     destination, which shows that its directories are new."""
     store, found = setup.store, list[Step]()
+    if setup.is_driver:  # beside the page of the destination
+        files = costs.LISTED.value + costs.LOADED_FILE.value * job.files / job.partitions
+        return [Step(PREPARE, items=job.partitions, each={LIST: 1}, processor=files)]
     listings = job.manifests * _listings_a_task(job, store)
     if not (store.listing_is_cheap or store.lists_uploads):
         pages = 1 + _more_pages(job.files, store)

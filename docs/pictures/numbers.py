@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -171,9 +172,12 @@ def _any_computed(groups: Mapping[str, list[Bar]]) -> bool:
 
 
 def _shape(shape: str) -> str:
-    """``20x500`` in words."""
-    tasks, times, files = shape.replace(",", "").partition("x")
-    return f"{counted(int(tasks), 'task')} of {counted(int(files), 'file')}" if times else shape
+    """``20x500, existing`` in words."""
+    match = re.fullmatch(r"([\d,]+)x(\d+)(.*)", shape)
+    if match is None:
+        return shape
+    tasks, files = int(match[1].replace(",", "")), int(match[2])
+    return f"{counted(tasks, 'task')} of {counted(files, 'file')}{match[3]}"
 
 
 def _slug(store: str) -> str:

@@ -57,7 +57,11 @@ def cleanup_job(
         remove_empty_parents(context, is_moved=gone not in (None, context.job))
     except (OSError, RayCommitterError) as e:
         table = committed.state.table
-        command = commit_command(context.store, context.job) if table else _finishing_command(context)
+        command = (
+            commit_command(context.store.unguarded, context.job)
+            if table
+            else _finishing_command(context)
+        )
         _note_failure(context, context.job.directory, e, command)
         return False
     return True
@@ -71,7 +75,9 @@ def end_other_attempts(context: JobContext) -> bool:
     try:
         abort_other_attempts(context.store, context.job)
     except (OSError, RayCommitterError) as e:
-        _note_failure(context, context.job.directory, e, commit_command(context.store, context.job))
+        _note_failure(
+            context, context.job.directory, e, commit_command(context.store.unguarded, context.job)
+        )
         return False
     return True
 
@@ -100,7 +106,9 @@ def finish_cleanup(context: JobContext) -> None:
         sweep_all_gone(context.store, context.job)
         remove_empty_parents(context)
     except (OSError, RayCommitterError) as e:
-        _note_failure(context, context.job.temporary, e, commit_command(context.store, context.job))
+        _note_failure(
+            context, context.job.temporary, e, commit_command(context.store.unguarded, context.job)
+        )
 
 
 def _remove_adopted(context: JobContext) -> None:
@@ -109,11 +117,16 @@ def _remove_adopted(context: JobContext) -> None:
         remove_left(context.store, context.job, is_committed=True)
 
 
+def _commit_command(context: JobContext) -> str:
+    # One try: the store that has just failed may not answer for minutes, and the job is committed.
+    return commit_command(context.store.unguarded, context.job)
+
+
 def _finishing_command(context: JobContext) -> str:
     """The command that removes what is left. A commit finds the job as long as something shows that it
     is committed: its state, the log of its table, ``_SUCCESS``, or what was taken away. Nothing else is
     left then but remains that only `vacuum` removes, by their age."""
-    store, job = context.store, context.job
+    store, job = context.store.unguarded, context.job
     is_known = True
     with suppress(OSError, RayCommitterError):
         looks = (read_state, is_noted, is_gone_committed)
