@@ -27,7 +27,7 @@ import org.apache.hadoop.mapreduce.TaskAttemptID;
 final class TaskFiles implements TaskOutput {
     private static final int MOST_DIRECTORIES = 4096;
     /** Without its native library, Hadoop starts a process for each new local directory. */
-    private static final int MOST_LOCAL = 32;
+    private static final int MOST_LOCAL = 8;
 
     private final FileSystem fs;
     private final JobDirectory job;
@@ -51,11 +51,8 @@ final class TaskFiles implements TaskOutput {
         if (!Staging.hasToken(attempt.toString())) {
             return 0;
         }
-        return isSlow() ? MOST_LOCAL : MOST_DIRECTORIES;
-    }
-
-    private boolean isSlow() {
-        return fs instanceof LocalFileSystem && !NativeIO.isAvailable();
+        boolean isSlow = fs instanceof LocalFileSystem && !NativeIO.isAvailable();
+        return isSlow ? MOST_LOCAL : MOST_DIRECTORIES;
     }
 
     @Override
@@ -74,9 +71,6 @@ final class TaskFiles implements TaskOutput {
         if (place == null && staged.size() < mostDirectories && isWritable(source)) {
             place = new StagedDirectory(fs, source, directory, token);
             staged.put(source, place);
-            if (isSlow()) {
-                new File(source.toUri().getPath()).mkdirs(); // Hadoop finds it, and starts no process
-            }
         }
         // The files of two partitions in one directory can have one name, which the commit refuses.
         return place != null && place.begun.add(name)
