@@ -33,19 +33,19 @@ FEW_DIRECTORIES = 32
 
 
 def cleanup_job(
-    context: JobContext, committed: Seen, record: CommitRecord | None, *, has_random_id: bool = False
+    context: JobContext, committed: Seen, record: CommitRecord | None, *, is_new_id: bool = False
 ) -> bool:
     """Remove the directory of a committed job attempt, after `end_other_attempts` has succeeded; False,
     with a notice, if the store refused to. `record` is None if an earlier clean-up has removed it. A
     failure here does not fail the job, which is committed; the same command finishes the clean-up.
-    `has_random_id` says that this process has set the job up, with an id that nobody uses again."""
+    `is_new_id` says that this process has set the job up, with an id that was drawn for it."""
     store = context.store
     try:
         _remove_adopted(context)
         if (tree := list_tree(store, context.job.job_directory)) is not None:
             _delete_tree(context, tree, committed, record.digests if record else ())
             return True
-        gone = take_away(store, context.job, committed, has_random_id=has_random_id)
+        gone = take_away(store, context.job, committed, is_new_id=is_new_id)
         if gone is not None:
             sync_taken_away(context)
             most = record.tasks + record.files if record else 0
@@ -56,12 +56,8 @@ def cleanup_job(
             remove_husk(store, context.job)
         remove_empty_parents(context, is_moved=gone not in (None, context.job))
     except (OSError, RayCommitterError) as e:
-        table = committed.state.table
-        command = (
-            commit_command(context.store.unguarded, context.job)
-            if table
-            else _finishing_command(context)
-        )
+        is_in_log = committed.state.table is not None
+        command = _commit_command(context) if is_in_log else _finishing_command(context)
         _note_failure(context, context.job.directory, e, command)
         return False
     return True
@@ -75,9 +71,7 @@ def end_other_attempts(context: JobContext) -> bool:
     try:
         abort_other_attempts(context.store, context.job)
     except (OSError, RayCommitterError) as e:
-        _note_failure(
-            context, context.job.directory, e, commit_command(context.store.unguarded, context.job)
-        )
+        _note_failure(context, context.job.directory, e, _commit_command(context))
         return False
     return True
 
@@ -106,9 +100,7 @@ def finish_cleanup(context: JobContext) -> None:
         sweep_all_gone(context.store, context.job)
         remove_empty_parents(context)
     except (OSError, RayCommitterError) as e:
-        _note_failure(
-            context, context.job.temporary, e, commit_command(context.store.unguarded, context.job)
-        )
+        _note_failure(context, context.job.temporary, e, _commit_command(context))
 
 
 def _remove_adopted(context: JobContext) -> None:

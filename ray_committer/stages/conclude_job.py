@@ -52,15 +52,15 @@ def conclude_job(run: CommitRun, current: Seen, *, is_found: bool) -> None:
     progress.table_version = run.turn.conclude()
     # The other attempts end first: while one is open, the job's directory is not removed (D8).
     is_last = _mark(context, progress, record, current)
-    has_random_id = run.found.is_remembered
+    is_new_id = run.found.is_remembered
     if context.options.cleanup == LATER and is_last:
         # What is not cleaned up is what a commit leaves that dies here: others pass it, and the same
         # command finishes it. So nobody waits for this thread, and only the interpreter ends after it.
-        clean_up = partial(_clean_up, context, current, record, has_random_id=has_random_id)
+        clean_up = partial(_clean_up, context, current, record, is_new_id=is_new_id)
         threading.Thread(target=clean_up, name="ray-committer-cleanup", daemon=False).start()
     elif context.options.cleanup and is_last:
         with context.stage(names.CLEANUP, cancellable=False):
-            cleanup_job(context, current, record, has_random_id=has_random_id)
+            cleanup_job(context, current, record, is_new_id=is_new_id)
 
 
 def _tell_of_no_success(context: JobContext) -> None:
@@ -90,9 +90,7 @@ def _mark(context: JobContext, progress: CommitProgress, record: CommitRecord, c
         return bool(is_last)
 
 
-def _clean_up(
-    context: JobContext, committed: Seen, record: CommitRecord, *, has_random_id: bool
-) -> None:
+def _clean_up(context: JobContext, committed: Seen, record: CommitRecord, *, is_new_id: bool) -> None:
     store, job, options = context.store.unguarded, context.job, context.options
     # The workers of the commit end when it returns; and an interpreter that ends starts no thread.
     executor = InlineExecutor(
@@ -102,7 +100,7 @@ def _clean_up(
     guarded = GuardedStore(store, executor.permits, retry_seconds=options.retry_seconds)
     later = JobContext(guarded, job, options, executor, is_adopted=context.is_adopted)
     try:
-        cleanup_job(later, committed, record, has_random_id=has_random_id)
+        cleanup_job(later, committed, record, is_new_id=is_new_id)
     except Exception:  # noqa: BLE001 - nobody waits for this thread
         _log.warning("%s: the clean-up of the committed job has failed", context.url, exc_info=True)
     finally:

@@ -21,14 +21,14 @@ from ray_committer.stores.base import StoreOperations
 
 
 def take_away(
-    store: StoreOperations, job: JobAttempt, expected: Seen, *, has_random_id: bool = False
+    store: StoreOperations, job: JobAttempt, expected: Seen, *, is_new_id: bool = False
 ) -> JobAttempt | None:
     """Take the directory of a job attempt in the state `expected` away; return where it is now, to be
     deleted there. None if there is none, or if by now it belongs to another job; then it is put back.
-    Nobody sets up a second job with a random id, so one with such an id is not looked at. On a store
+    Nobody sets up a second job with an id that was drawn: such a job is not looked at. On a store
     without directories it stays where it is."""
     is_meant = partial(is_still, store, expected=expected)
-    return places_of(store).take_away(job, lambda gone: has_random_id or is_meant(gone))
+    return places_of(store).take_away(job, lambda gone: is_new_id or is_meant(gone))
 
 
 def delete_gone(store: StoreOperations, gone: JobAttempt, expected: Seen) -> int | None:

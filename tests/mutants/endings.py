@@ -20,7 +20,7 @@ from tests.mutants.swap import Swaps
 def a_job_is_deleted_where_it_is() -> Swaps:
     """A process that slept deletes files of the job that was set up under the id of its own."""
 
-    def broken(store, job, expected, *, has_random_id=False):
+    def broken(store, job, expected, *, is_new_id=False):
         if store.has(StoreOperations.move_directory):
             store.delete_directory(job.directory)
             return None
@@ -43,7 +43,7 @@ def a_set_up_deletes_the_marker_that_is_there() -> Swaps:
 def what_was_taken_away_is_deleted_whosever_it_is() -> Swaps:
     """A process that slept deletes the job that was set up under the id of the one that it ended."""
 
-    def broken(store, job, expected, *, has_random_id=False):
+    def broken(store, job, expected, *, is_new_id=False):
         gone = job.gone(new_nonce())
         store.move_directory(job.directory, gone.directory)
         return gone
@@ -69,7 +69,7 @@ def vacuum_is_to_clean_up_a_committed_job() -> Swaps:
 def clean_up_deletes_the_directory_of_all_jobs() -> Swaps:
     """A job that is committed takes away what other jobs have written."""
 
-    def broken(context, committed, record, *, has_random_id=False):
+    def broken(context, committed, record, *, is_new_id=False):
         return context.store.delete_directory(context.job.temporary)
 
     yield cleanup_job, broken

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,7 +12,7 @@ import pytest
 
 import ray_committer
 from ray_committer import Outcome
-from ray_committer.errors import LeaseLostError
+from ray_committer.errors import LeaseLostError, StoreUnavailableError
 from ray_committer.events import Event, Notice
 from ray_committer.job_files.job_state import Seen, read_state
 from ray_committer.job_files.others import find_gone
@@ -183,6 +184,27 @@ def test_a_deletion_that_fails_is_reported_and_the_next_run_finishes(tasks: int,
         assert f"{JOB.directory}: the job is committed but was not cleaned up" in notice.text
         clean_again(store, seen, tasks)
         assert store.list_status("/table") == []
+
+
+def test_a_failed_clean_up_asks_a_store_that_does_not_answer_each_thing_once():
+    """The guard would ask again for five minutes, after which the limit of a test is over."""
+    store, asked = committed(), list[StoreCall]()
+    seen, failed = seen_in(store), list[StoreCall]()
+
+    def silent(call: StoreCall) -> None:
+        if call.operation == "delete_directory" and not failed:
+            failed.append(call)
+            raise OSError(errno.EIO, "no answer", call.paths[0])
+        if not failed:
+            return
+        asked.append(call)
+        raise StoreUnavailableError(call.paths[0], "no answer")
+
+    notices: list[Event] = []
+    assert clean(WrappedStore(store, before=silent), seen, on_event=notices.append) is False
+    assert asked
+    assert max(Counter((call.operation, call.paths) for call in asked).values()) == 1
+    assert any(isinstance(notice, Notice) for notice in notices)
 
 
 def test_a_worker_that_can_make_no_more_requests_is_reported_like_any_failure():
