@@ -124,14 +124,7 @@ class HdfsServer:
         self.direct_authority, self.http_url = f"127.0.0.1:{rpc}", f"http://127.0.0.1:{http}"
         self.gate = HdfsGate(rpc)
         for place in self._places():
-            _configure(
-                place,
-                self.authority,
-                rpc=rpc,
-                http=http,
-                datanode=free_ports(3),
-                more=self._settings,
-            )
+            _configure(place, self.authority, rpc=rpc, http=http, more=self._settings)
         shutil.copytree(self._cache / "name", self.directory / "name")
         try:
             self._processes.append(self._run(_NAMENODE, self.directory))
@@ -241,7 +234,7 @@ def _fetch_jersey(scratch: Path, jars: Path) -> None:
 
 def _format(scratch: Path, cache: Path) -> None:
     """Make the empty file system that each server starts from."""
-    _configure(scratch, "127.0.0.1:1", rpc=1, http=1, datanode=[1, 1, 1])
+    _configure(scratch, "127.0.0.1:1", rpc=1, http=1)
     command = [*_JAVA, "-cp", _class_path(scratch, cache), _NAMENODE]
     debian.run([*command, "-format", "-force", "-nonInteractive"], scratch)
     shutil.rmtree(cache / "name", ignore_errors=True)
@@ -254,7 +247,6 @@ def _configure(
     *,
     rpc: int,
     http: int,
-    datanode: list[int],
     more: Mapping[str, object] = _NO_SETTINGS,
 ) -> None:
     """Write the configuration of a server with its files in `directory`, for clients at `authority`."""
@@ -266,9 +258,9 @@ def _configure(
         "dfs.datanode.data.dir": f"file://{directory}/data",
         "dfs.namenode.rpc-address": f"{host}:{rpc}",
         "dfs.namenode.http-address": f"{host}:{http}",
-        "dfs.datanode.address": f"{host}:{datanode[0]}",
-        "dfs.datanode.ipc.address": f"{host}:{datanode[1]}",
-        "dfs.datanode.http.address": f"{host}:{datanode[2]}",
+        "dfs.datanode.address": f"{host}:0",
+        "dfs.datanode.ipc.address": f"{host}:0",
+        "dfs.datanode.http.address": f"{host}:0",
         "dfs.datanode.hostname": host,
         "dfs.heartbeat.interval": 1,
         "dfs.namenode.safemode.extension": 0,
