@@ -18,6 +18,10 @@ MANIFESTS = "manifests"
 FROZEN = "frozen"
 PACKS = "packs"
 TASKS = "tasks"
+FROZEN_TASKS = "frozen-tasks-"
+"""The prefix of the name that `TASKS` gets when nothing more is to come into it."""
+MARK = "set-up-"
+"""The prefix of the directory in `STAGED` by which a job knows its own `TASKS`."""
 STAGED = "in"
 STAGED_ROOT = "root"
 ROOTS = 64
@@ -40,16 +44,18 @@ ANY_PARTITION = "_"
 @dataclass(frozen=True, slots=True)
 class JobAttempt:
     """One attempt of one job: `directory` is its place on the store, `number` is Hadoop's attempt.
-    `tasks` is asked for several times per file, so it is computed once."""
+    `staging` is the name of the directory where the files of its tasks are: another one once it is
+    frozen. `tasks` is its path, which is asked for several times per file, so it is computed once."""
 
     destination: str
     job_id: str
     number: int
     directory: str
+    staging: str = field(default=TASKS, repr=False, compare=False)
     tasks: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "tasks", join(self.directory, TASKS))
+        object.__setattr__(self, "tasks", join(self.directory, self.staging))
 
     @property
     def job_directory(self) -> str:
@@ -104,6 +110,14 @@ class JobAttempt:
     def undone(self, nonce: str) -> str:
         """The directory of what is taken back, for the state with this nonce."""
         return join(self.directory, UNDONE, nonce)
+
+    def with_frozen_tasks(self, nonce: str) -> JobAttempt:
+        """This attempt with the files of its tasks where only who knows the `nonce` finds them."""
+        return replace(self, staging=FROZEN_TASKS + nonce)
+
+    def mark(self, stamp: str) -> str:
+        """The directory that set-up makes among the files of tasks, for the job with this stamp."""
+        return join(self.tasks, STAGED, MARK + stamp)
 
     def gone(self, nonce: str) -> JobAttempt:
         """This attempt under the name that it gets before it is removed, where no process looks."""

@@ -246,6 +246,15 @@ class StoreOperations(ABC):
         raise unsupported("move_directory", source)
 
     @operation("op_rename", paths=2, once=True)
+    def move_whole(self, source: str, dest: str) -> None:
+        """Rename a directory with all it holds to a name where nothing is, not even an empty directory;
+        never into one, and never by copies. ``FileExistsError`` if anything is at `dest`,
+        ``FileNotFoundError`` if `source` or the parent of `dest` is missing. ``ENOTSUP`` where this
+        cannot be done, or where a client that has opened a file by its directory could still rename it
+        after the move; then nothing has changed."""
+        raise unsupported("move_whole", source)
+
+    @operation("op_rename", paths=2, once=True)
     def set_aside(self, path: str, place: str) -> None:
         """Rename a file, with what the store keeps for it, to `place`, a name that nothing else uses.
 

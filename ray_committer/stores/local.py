@@ -21,6 +21,7 @@ from ray_committer.stores.base import (
     StoredState,
     StoreOperations,
     StoreSpec,
+    unsupported,
 )
 from ray_committer.stores.hdfs.protocol import UMASK, files_below, permissions
 from ray_committer.stores.local_files import open_regular, read_regular
@@ -144,6 +145,13 @@ class LocalStore(StoreOperations):
             if e.errno == errno.ENOTEMPTY:
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), source, None, dest) from e
             raise
+
+    def move_whole(self, source: str, dest: str) -> None:
+        # A rename by a link keeps the directory of its source open, wherever that is by then.
+        if self._rename is not rename_without_replacing or not self._mounts.moves_whole(source):
+            raise unsupported("move_whole", source)
+        if not renamed_by_flag(source, dest):
+            raise unsupported("move_whole", source)
 
     def set_aside(self, path: str, place: str) -> None:
         """Rename a file to a name that is reserved for it; its checksum goes before that. It is renamed,

@@ -23,25 +23,37 @@ _KINDS = frozenset(
         *("ocfs2", "9p", "virtiofs", "vboxsf", "vmhgfs", "prl_fs"),
     )
 )
+_OF_DISKS = frozenset(
+    ("ext2", "ext3", "ext4", "xfs", "btrfs", "tmpfs", "zfs", "f2fs", "bcachefs", "overlay")
+)
+"""The file systems of this machine's own disks and memory where a directory can be moved whole."""
 _OF_CONTAINERS = "fuse.fuse-overlayfs"
 """The file system of containers without root, which is on a disk of this machine."""
 _NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EDQUOT, errno.ENOSPC)
 
 
 class Mounts:
-    """Finds the network file system that a path is on; looks up each mount once."""
+    """Finds the type of the file system that a path is on; looks up each mount once."""
 
     def __init__(self) -> None:
-        self._kinds: dict[int, str | None] = {}
+        self._types: dict[int, str] = {}
 
     def kind(self, path: str) -> str | None:
         """Return the kernel's name of the type of the network file system of the nearest existing
         directory; None if that is not a network file system."""
+        return network_kind(self._type(path))
+
+    def moves_whole(self, path: str) -> bool:
+        """Return whether the nearest existing directory is on a disk of this machine, of a type whose
+        renames of directories are known."""
+        return self._type(path) in _OF_DISKS
+
+    def _type(self, path: str) -> str:
         device = _device(path)
-        if device not in self._kinds:
+        if device not in self._types:
             # By device: the table of mounts can be long, and a commit asks for each directory.
-            self._kinds[device] = network_kind(_type_of(path))
-        return self._kinds[device]
+            self._types[device] = _type_of(path)
+        return self._types[device]
 
 
 def network_kind(kind: str) -> str | None:

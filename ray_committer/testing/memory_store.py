@@ -104,7 +104,11 @@ class MemoryStore(StoreOperations):
     def has(self, operation: Callable[..., Any]) -> bool:
         if operation is StoreOperations.list_files_page:  # as on Azure and Google
             return self.identity in _VERSIONS
-        is_left_out = operation in (StoreOperations.move_directory, StoreOperations.set_aside)
+        is_left_out = operation in (
+            StoreOperations.move_directory,
+            StoreOperations.move_whole,
+            StoreOperations.set_aside,
+        )
         return super().has(operation) and (self.real_directories or not is_left_out)
 
     def copy(self) -> MemoryStore:
@@ -218,6 +222,12 @@ class MemoryStore(StoreOperations):
                 raise _error(FileExistsError, errno.EEXIST, source, dest)
             self._files = {moved(name, source, dest): file for name, file in self._files.items()}
             self._directories = {moved(name, source, dest) for name in self._directories}
+
+    def move_whole(self, source: str, dest: str) -> None:
+        with self._lock:
+            if self._is_directory(dest):
+                raise _error(FileExistsError, errno.EEXIST, source, dest)
+            self.move_directory(source, dest)
 
     def set_aside(self, path: str, place: str) -> None:
         with self._lock:

@@ -56,6 +56,7 @@ REFUSED: list[tuple[str, tuple[Any, ...]]] = [
     ("rename", ("/d/a", "/d/b")),
     ("replace", ("/d/a", "/d/b")),
     ("move_directory", ("/d", "/e")),
+    ("move_whole", ("/d", "/e")),
     ("set_aside", ("/d/a", "/d/b")),
     ("delete_version", ("/d/a", "1")),
     ("delete_listed", (["/d"], lambda: True)),
