@@ -145,7 +145,7 @@ def _plan_rest(job: OpenJob, current: Seen, record: CommitRecord, first: int) ->
     roots = (context.job.destination, *record.allowed_roots)
     loaded = load_with_coordinator(context, partial(load_packs, context, record, roots))
     pending = pending_marks(context.store, roots)
-    work = partial(_rest_of, pending=pending, limit=first)
+    work = partial(_rest_of, pending=pending, limit=first, tasks=context.job.tasks)
     parts = ranges(context.executor, loaded.packs)
     rests = sorted(context.executor.run(work, parts), key=attrgetter("place"))
     leaves = sorted({path for rest in rests for path in rest.directories})
@@ -169,9 +169,11 @@ def _plan_rest(job: OpenJob, current: Seen, record: CommitRecord, first: int) ->
     )
 
 
-def _rest_of(worker: Worker, part: PackRange, *, pending: frozenset[bytes], limit: int) -> _Rest:
+def _rest_of(
+    worker: Worker, part: PackRange, *, pending: frozenset[bytes], limit: int, tasks: str
+) -> _Rest:
     """Work: what a commit that has begun has not moved yet of some files of a pack."""
-    recorded = list(worker.packs.entries(part.pack, part.low, part.high))
+    recorded = list(worker.packs.entries(part.pack, part.low, part.high, tasks=tasks))
     left = list(entries_left(worker.store, recorded, pending))
     return _Rest(
         (part.index, part.low),
@@ -266,7 +268,7 @@ def _first_renames(
 ) -> tuple[PlannedRename, ...]:
     planned: list[PlannedRename] = []
     for pack in loaded.packs:
-        work = partial(_renames_of, limit=first - len(planned))
+        work = partial(_renames_of, limit=first - len(planned), tasks=context.job.tasks)
         for renames in context.executor.run(work, [pack]):
             planned += renames
         if len(planned) >= first:
@@ -274,6 +276,6 @@ def _first_renames(
     return tuple(planned)
 
 
-def _renames_of(worker: Worker, pack: Pack, *, limit: int) -> list[PlannedRename]:
-    spec = worker.store.spec
-    return [planned_rename(spec, entry) for entry in worker.packs.entries(pack, 0, limit)]
+def _renames_of(worker: Worker, pack: Pack, *, limit: int, tasks: str) -> list[PlannedRename]:
+    entries = worker.packs.entries(pack, 0, limit, tasks=tasks)
+    return [planned_rename(worker.store.spec, entry) for entry in entries]

@@ -8,7 +8,9 @@ of sections can be joined: what two loads have left makes one pack.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from hashlib import sha256
+from itertools import compress
 from struct import Struct
 from typing import NamedTuple, TypeVar
 
@@ -138,8 +140,11 @@ class Section(msgspec.Struct, frozen=True, array_like=True):
         yield from self.alone
         yield from self.dests
 
-    def entries(self, tasks: str, low: int = 0, high: int | None = None) -> list[Entry]:
-        """The entries `low` to `high`; `tasks` is the directory of the job's tasks."""
+    def entries(
+        self, tasks: str, low: int = 0, high: int | None = None, without: AbstractSet[str] = frozenset()
+    ) -> list[Entry]:
+        """The entries `low` to `high`, but for those whose files lie in some directories; `tasks` is the
+        directory of the job's tasks."""
         part, absent = slice(low, high), [None] * len(self.names)
         above = [directory.rstrip("/") + "/" for directory in self.dests]
         names, sizes = self.names[part], self.sizes[part]
@@ -154,7 +159,11 @@ class Section(msgspec.Struct, frozen=True, array_like=True):
         olds = (self.source_names or self.names)[part]
         sources = [places[index] + name for index, name in zip(self.source_of[part], olds, strict=True)]
         expected = map(Expectation, sizes, etags, (self.modified or absent)[part])
-        return list(map(Rename, sources, dests, expected, (self.versions or absent)[part]))
+        renames = map(Rename, sources, dests, expected, (self.versions or absent)[part])
+        if without.isdisjoint(self.sources):
+            return list(renames)
+        stays = [directory not in without for directory in self.sources]
+        return list(compress(renames, map(stays.__getitem__, self.source_of[part])))
 
 
 prepare(Section)

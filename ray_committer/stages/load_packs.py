@@ -27,7 +27,12 @@ def load_packs(context: JobContext, record: CommitRecord, roots: tuple[str, ...]
 
 def collect_packs(context: JobContext, packs: Sequence[Pack], roots: tuple[str, ...]) -> bool:
     """Tell the empty coordinator what packs name. Whether a file goes directly into the destination."""
-    work = partial(_collect, directories=context.executor.directories, roots=roots)
+    work = partial(
+        _collect,
+        directories=context.executor.directories,
+        roots=roots,
+        tasks=context.job.tasks,
+    )
     return any([*context.run(work, enumerate(packs))])
 
 
@@ -37,10 +42,11 @@ def _collect(
     *,
     directories: DirectoryCoordinator,
     roots: tuple[str, ...],
+    tasks: str,
 ) -> bool:
     """Work: check a pack, and collect its directories and files; idempotent."""
     number, pack = numbered
-    check_pack(worker, pack, roots)
+    check_pack(worker, pack, roots, tasks)
     paths = {path for section in worker.packs.sections(pack) for path in section.directories}
     marks = fingerprints(entry.dest for entry in worker.packs.entries(pack))
     destination = worker.job.destination

@@ -132,6 +132,7 @@ def rename_files(
         which=which,
         overwritten={file.path: file for file in record.overwritten},
         stays=frozenset(renamed.held),
+        tasks=context.job.tasks,
     )
     shards = plan_shards(loaded.packs, shard_files=sizes.next, sample=MAX_FILENAMES)
     # A generator: shards that are not begun when the first one fails are never made.
@@ -196,6 +197,7 @@ def _rename_shard(
     which: Pass,
     overwritten: Mapping[str, ReplacedFile],
     stays: frozenset[str],
+    tasks: str,
 ) -> ShardResult:
     """Work: rename the entries of one shard; stops at the first error or when cancelled."""
     failed: list[tuple[RayCommitterError, float]] = []
@@ -226,7 +228,7 @@ def _rename_shard(
         return _Outcome(entry, time.monotonic() - started, proof)
 
     try:
-        shard_entries = list(worker.packs.entries(shard.pack, shard.low, shard.high))
+        shard_entries = list(worker.packs.entries(shard.pack, shard.low, shard.high, tasks=tasks))
         ended = [outcome for outcome in worker.map(rename, shard_entries) if outcome is not None]
     finally:
         busy_seconds = worker.busy.end(place.worker, time.monotonic())

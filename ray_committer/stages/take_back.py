@@ -66,7 +66,7 @@ def take_back(context: JobContext, record: CommitRecord, place: str) -> None:
 
 def _take_files(context: JobContext, record: CommitRecord, place: str) -> None:
     overwritten = frozenset(file.path for file in record.overwritten)  # no namesake is replaced yet
-    take = partial(_take_back_range, place=place, overwritten=overwritten)
+    take = partial(_take_back_range, place=place, overwritten=overwritten, tasks=context.job.tasks)
     packs = tuple(map(Pack, record.packs))
     for stays in context.run(take, ranges(context.executor, packs)):
         for path in stays:
@@ -78,10 +78,10 @@ def _take_files(context: JobContext, record: CommitRecord, place: str) -> None:
 
 
 def _take_back_range(
-    worker: Worker, part: PackRange, *, place: str, overwritten: frozenset[str]
+    worker: Worker, part: PackRange, *, place: str, overwritten: frozenset[str], tasks: str
 ) -> list[str]:
     """Work: take back some files of a pack; return the paths that are kept but may be the job's."""
-    entries = enumerate(worker.packs.entries(part.pack, part.low, part.high), part.low)
+    entries = enumerate(worker.packs.entries(part.pack, part.low, part.high, tasks=tasks), part.low)
     take = partial(take_back_entry, worker.store, join(place, str(part.index)), overwritten)
     return [path for path in worker.map(take, entries) if path is not None]
 

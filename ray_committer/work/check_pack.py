@@ -16,9 +16,9 @@ from ray_committer.work.load_manifest import above_sources
 from ray_committer.work.worker import Worker
 
 
-def check_pack(worker: Worker, pack: Pack, roots: tuple[str, ...]) -> None:
+def check_pack(worker: Worker, pack: Pack, roots: tuple[str, ...], tasks: str) -> None:
     """`PreflightError` or `LinkedPathError` if a pack names what the job with these `roots` must not
-    touch; errors as `PackReader.entries`."""
+    touch; errors as `PackReader.entries`. `tasks` is where the files of tasks are."""
     job, store = worker.job, worker.store
     try:
         for section in worker.packs.sections(pack):
@@ -27,7 +27,7 @@ def check_pack(worker: Worker, pack: Pack, roots: tuple[str, ...]) -> None:
                 check_directory(directory, job, roots, store)
         for entry in worker.packs.entries(pack):
             check_packed(entry, job, roots, store)
-        refuse_links(store, above_sources(worker, worker.packs.entries(pack)))
+        refuse_links(store, above_sources(worker.packs.entries(pack, tasks=tasks), tasks))
     except (PathError, PreflightError) as e:
         path = mark(join(job.packs, pack.ref.name))
         raise type(e)(f"{path}: {e.parts[0]}", *e.args[1:]) from e

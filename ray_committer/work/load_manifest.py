@@ -142,7 +142,7 @@ def _checked_entries(
     for entry in loaded:
         check_entry(entry, where.job, attempt, roots, where.store, token=token)
     # `LinkedPathError` if a source is behind a link, where the file does not belong to the task.
-    refuse_links(where.store, above_sources(where, loaded))
+    refuse_links(where.store, above_sources(loaded, where.job.tasks))
     if len({entry.source for entry in loaded}) < len(loaded):
         twice = Counter(entry.source for entry in loaded).most_common(1)[0][0]
         raise PreflightError(
@@ -151,11 +151,11 @@ def _checked_entries(
     return loaded
 
 
-def above_sources(where: Where, loaded: Iterable[Entry]) -> Iterator[str]:
-    """The directories of the sources, and those above them that belong to tasks. A store without links
-    takes none of them, so nothing is computed there."""
+def above_sources(loaded: Iterable[Entry], tasks: str) -> Iterator[str]:
+    """The directories of the sources, and those above them that belong to tasks, whose directory is
+    `tasks`. A store without links takes none of them, so nothing is computed there."""
     parents = {parent(entry.source) for entry in loaded}
-    above = {path for directory in parents for path in ancestors(directory, where.job.tasks)}
+    above = {path for directory in parents for path in ancestors(directory, tasks)}
     yield from sorted(above | parents)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import chain
 from typing import Generic, NamedTuple, TypeVar
 
@@ -139,16 +140,30 @@ class PackReader:
         self._decoded: Cache[Section] = Cache(DECODED_ENTRIES)
         self._locks: dict[str, threading.Lock] = {}
 
-    def entries(self, pack: Pack, low: int = 0, high: int | None = None) -> Iterator[Entry]:
-        """The entries `low` to `high` of a pack. `PackChangedError` if it is gone, or is another."""
-        return chain.from_iterable(self._parts(pack, low, pack.files if high is None else high))
+    def entries(
+        self,
+        pack: Pack,
+        low: int = 0,
+        high: int | None = None,
+        *,
+        tasks: str | None = None,
+        without: AbstractSet[str] = frozenset(),
+    ) -> Iterator[Entry]:
+        """The entries `low` to `high` of a pack, but for those with sources in some directories, by
+        their paths below the directory of the job's tasks. `tasks` is where that directory is now; if
+        it is not given, sources have the paths that manifests name. `PackChangedError` if the pack is
+        gone, or is another."""
+        end, tasks = pack.files if high is None else high, self._job.tasks if tasks is None else tasks
+        return chain.from_iterable(self._parts(pack, low, end, tasks, without))
 
-    def _parts(self, pack: Pack, low: int, high: int) -> Iterator[list[Entry]]:
-        read, tasks = self._data(pack), self._job.tasks
+    def _parts(
+        self, pack: Pack, low: int, high: int, tasks: str, without: AbstractSet[str]
+    ) -> Iterator[list[Entry]]:
+        read = self._data(pack)
         for place in read.places:
             if place.first < high and place.first + place.files > low:
                 section = self._section(pack, read, place)
-                yield section.entries(tasks, max(0, low - place.first), high - place.first)
+                yield section.entries(tasks, max(0, low - place.first), high - place.first, without)
 
     def sections(self, pack: Pack) -> Iterator[Section]:
         """All sections of a pack; errors as `entries`."""

@@ -54,13 +54,15 @@ def packed_tallies(worker: Worker, pack: Pack) -> dict[str, Tally]:
     return dict(tallies)
 
 
-def listed_tallies(worker: Worker, wanted: tuple[tuple[str, Proof], ...]) -> list[tuple[str, Tally]]:
-    """Work: the files in some directories below the job's tasks, with what is to identify them."""
+def listed_tallies(
+    worker: Worker, wanted: tuple[tuple[str, Proof], ...], *, tasks: str
+) -> list[tuple[str, Tally]]:
+    """Work: the files in some directories below `tasks`, with what is to identify them."""
 
     def list_one(item: tuple[str, Proof]) -> tuple[str, Tally]:
         directory, proof = item
         # Past each cache: a task on this machine may have listed it before others wrote there.
-        listed = list_directory(worker.store, join(worker.job.tasks, directory), anew=True)
+        listed = list_directory(worker.store, join(tasks, directory), anew=True)
         return directory, tally_of(listed, proof)
 
     return list(worker.map(list_one, wanted))
@@ -78,12 +80,12 @@ def is_file(status: FileStatus) -> bool:
     return not (status.is_directory or status.is_special or is_passed_over(status.name))
 
 
-def entries_in(worker: Worker, pack: Pack, *, directories: frozenset[str]) -> list[Entry]:
-    """Work: the entries of a pack with sources in some directories below the job's tasks."""
+def entries_in(worker: Worker, pack: Pack, *, directories: frozenset[str], tasks: str) -> list[Entry]:
+    """Work: the entries of a pack with sources in some directories below `tasks`."""
     selected: list[Entry] = []
     for section in worker.packs.sections(pack):
         if not directories.isdisjoint(section.sources):
-            entries = section.entries(worker.job.tasks)
+            entries = section.entries(tasks)
             pairs = zip(entries, section.source_of, strict=True)
             selected += (entry for entry, index in pairs if section.sources[index] in directories)
     return selected

@@ -187,7 +187,7 @@ def a_pack_is_written_again_under_its_name() -> Swaps:
 
 def a_pack_is_trusted() -> Swaps:
     """Who can write below `_temporary` has the files of others moved, or files put where he likes."""
-    yield check_pack, lambda worker, pack, roots: None
+    yield check_pack, lambda worker, pack, roots, tasks: None
 
 
 def fewer_renames_than_files_are_a_success() -> Swaps:

@@ -71,6 +71,25 @@ def test_a_part_of_a_section_is_that_part(given_entries: list[Entry], low: int, 
         assert decode_section(data, place).entries(TASKS, low, high) == given_entries[low:high]
 
 
+@given(entries, st.integers(0, 12), st.integers(0, 12), st.sets(st.integers(0, 11)))
+def test_a_part_without_some_directories_has_the_other_files_of_that_part(
+    given_entries: list[Entry], low: int, high: int, left_out: set[int]
+) -> None:
+    def directory_of(entry: Entry) -> str:
+        if isinstance(entry, CompleteUpload):
+            return "it has no source"
+        return entry.source.removeprefix(f"{TASKS}/").rpartition("/")[0]
+
+    without = {directory_of(entry) for n, entry in enumerate(given_entries) if n in left_out}
+    without.discard("it has no source")
+    data = encode_section(given_entries, TASKS).data
+    for place in sections_of(data):
+        found = decode_section(data, place).entries(TASKS, low, high, without)
+        assert found == [
+            entry for entry in given_entries[low:high] if directory_of(entry) not in without
+        ]
+
+
 @given(st.lists(entries, max_size=4))
 def test_sections_that_are_joined_have_the_entries_of_all(groups: list[list[Entry]]) -> None:
     whole = joined([encode_section(group, TASKS) for group in groups])

@@ -139,6 +139,31 @@ def test_a_range_is_that_part_of_all_entries(low: int, high: int | None):
     assert list(PackReader(store, JOB).entries(pack, low, high)) == entries(0, 9)[low:high]
 
 
+@pytest.mark.usefixtures("small")
+def test_entries_have_their_sources_where_the_files_of_tasks_are_now():
+    store, writer = written([9])
+    pack, elsewhere = writer.rest().pack(), "/table/_temporary/job_1/00/frozen-tasks-1"
+    reader = PackReader(store, JOB)
+    sources = [entry.source for entry in reader.entries(pack, 3, 6, tasks=elsewhere)]
+    assert sources == [f"{elsewhere}/a/{n}" for n in (3, 4, 5)]
+    # What is remembered of a pack is the same for each place.
+    assert list(reader.entries(pack)) == entries(0, 9)
+
+
+@pytest.mark.usefixtures("small")
+def test_entries_can_be_read_without_those_of_some_directories():
+    store, writer = written([6])
+    writer.add([Rename(f"{JOB.tasks}/b/{n}", f"/table/b{n}", Expectation(n)) for n in range(3)])
+    pack, reader = writer.rest().pack(), PackReader(store, JOB)
+    assert list(reader.entries(pack, without={"b"})) == entries(0, 6)
+    assert [entry.dest for entry in reader.entries(pack, 5, without={"a"})] == [
+        "/table/b0",
+        "/table/b1",
+        "/table/b2",
+    ]
+    assert list(reader.entries(pack, without={"a", "b"})) == []
+
+
 def test_what_is_in_memory_is_not_read(saved):
     store, _ = saved
     pack = encode_section(entries(0, 3), JOB.tasks).pack()

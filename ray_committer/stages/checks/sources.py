@@ -82,17 +82,17 @@ def check_sources(context: JobContext, loaded: LoadedManifests) -> list[RayCommi
 
 def _list_all(context: JobContext, packed: dict[str, Tally]) -> Iterator[tuple[str, Tally]]:
     """The files in all directories, those with files in `packed` and others, from one listing."""
-    tallies: dict[str, Tally] = {}
-    for page in file_pages(context.store, context.job.tasks):
+    tasks, tallies = context.job.tasks, dict[str, Tally]()
+    for page in file_pages(context.store, tasks):
         context.check_cancelled()
         by_directory: defaultdict[str, list[FileStatus]] = defaultdict(list)
         for status in page:
-            by_directory[_relative(context.job, parent(status.path))].append(status)
+            by_directory[_relative(parent(status.path), tasks)].append(status)
         for directory, statuses in by_directory.items():
             tally = tally_of(statuses, packed.get(directory, NOTHING).proof)
             tallies[directory] = tallies.get(directory, NOTHING).plus(tally)
     for directory in packed.keys() | tallies.keys():
-        if directory in packed or is_staged(join(context.job.tasks, directory), context.job.tasks):
+        if directory in packed or is_staged(join(tasks, directory), tasks):
             yield directory, tallies.get(directory, Tally(proof=packed.get(directory, NOTHING).proof))
 
 
@@ -102,21 +102,22 @@ def _list_each(context: JobContext, packed: dict[str, Tally]) -> Iterator[tuple[
     # If all files are in directories of the tasks' own, their writers choose no names.
     may_share = not packed or any(is_staged(join(tasks, path), tasks) for path in packed)
     above = [STAGED, STAGED_ROOT] if may_share else []
+    tallies, names_in = partial(listed_tallies, tasks=tasks), partial(_list_names, tasks=tasks)
 
     def list_known() -> list[tuple[str, Tally]]:
         some = groups(((path, tally.files) for path, tally in packed.items()), FILES_AT_ONCE)
         wanted = ([(path, packed[path].proof) for path in paths] for paths in some)
-        parts = (part for each in wanted for part in context.run_batches(listed_tallies, each))
+        parts = (part for each in wanted for part in context.run_batches(tallies, each))
         return [*chain.from_iterable(parts)]
 
     def list_names() -> set[str]:
-        return {*chain.from_iterable(context.run_batches(_list_names, above))}
+        return {*chain.from_iterable(context.run_batches(names_in, above))}
 
     known, names = context.do_at_once(list_known, list_names)
     _require_all(context, len(known), len(packed), "directories were listed")
     yield from known
     unnamed = sorted((path, Proof.NONE) for path in names - packed.keys())
-    yield from chain.from_iterable(context.run_batches(listed_tallies, unnamed))
+    yield from chain.from_iterable(context.run_batches(tallies, unnamed))
 
 
 def _require_all(context: JobContext, number: int, wanted: int, what: str) -> None:
@@ -127,10 +128,11 @@ def _require_all(context: JobContext, number: int, wanted: int, what: str) -> No
         )
 
 
-def _list_names(worker: Worker, directories: tuple[str, ...]) -> list[str]:
-    """Work: the directories that tasks share, in some places below the directory of the tasks."""
-    paths = (status.path for status in _list_files(worker, directories) if status.is_directory)
-    return [_relative(worker.job, path) for path in paths if is_staged(path, worker.job.tasks)]
+def _list_names(worker: Worker, directories: tuple[str, ...], *, tasks: str) -> list[str]:
+    """Work: the directories that tasks share, in some places below `tasks`."""
+    listed = _list_files(worker, directories, tasks=tasks)
+    paths = (status.path for status in listed if status.is_directory)
+    return [_relative(path, tasks) for path in paths if is_staged(path, tasks)]
 
 
 def _compare(
@@ -138,19 +140,20 @@ def _compare(
 ) -> list[RayCommitterError]:
     """The second pass: compare the files in some directories, each with its number of files."""
     tokens = {token_of(ref.task_attempt_id or "") for ref in loaded.manifests} - {None}
+    tasks = context.job.tasks
     wrong: list[WrongSources] = []
     unnamed: list[str] = []
     for directories in groups(suspects.items(), FILES_AT_ONCE):
-        listed = chain.from_iterable(context.run_batches(_list_files, directories))
+        listed = chain.from_iterable(context.run_batches(partial(_list_files, tasks=tasks), directories))
         statuses = {status.path: status for status in listed}
-        named = partial(entries_in, directories=frozenset(directories))
+        named = partial(entries_in, directories=frozenset(directories), tasks=tasks)
         for entries in context.run(named, loaded.packs):
             pairs = [(entry, statuses.pop(entry.source, None)) for entry in entries]
             described = [(entry, what_is_wrong(entry, status)) for entry, status in pairs]
             if missing := wrong_sources(described):
                 wrong.append(missing)
         left = (status for status in statuses.values() if is_file(status))
-        unnamed += (status.path for status in left if is_of_attempt(status, context.job.tasks, tokens))
+        unnamed += (status.path for status in left if is_of_attempt(status, tasks, tokens))
     errors: list[RayCommitterError] = [sources_error(context.job, wrong)] if wrong else []
     return [*errors, *([_unnamed_error(unnamed)] if unnamed else [])]
 
@@ -160,9 +163,8 @@ def is_of_attempt(status: FileStatus, tasks: str, tokens: Collection[str | None]
     return is_staged(parent(status.path), tasks) and token_in(status.name) in tokens
 
 
-def _list_files(worker: Worker, directories: tuple[str, ...]) -> list[FileStatus]:
-    """Work: what is in some directories below the directory of the tasks."""
-    tasks = worker.job.tasks
+def _list_files(worker: Worker, directories: tuple[str, ...], *, tasks: str) -> list[FileStatus]:
+    """Work: what is in some directories below `tasks`."""
     listings = worker.map(
         lambda path: list_directory(worker.store, join(tasks, path), anew=True), directories
     )
@@ -179,5 +181,5 @@ def _unnamed_error(paths: Sequence[str]) -> IncompleteJobError:
     )
 
 
-def _relative(job: JobAttempt, path: str) -> str:
-    return path[len(job.tasks) + 1 :]
+def _relative(path: str, tasks: str) -> str:
+    return path[len(tasks) + 1 :]
