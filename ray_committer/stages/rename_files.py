@@ -27,6 +27,7 @@ from ray_committer.protocol.plan import Shard, ShardSizes, count_by_pack, plan_s
 from ray_committer.protocol.record import CommitRecord, ReplacedFile
 from ray_committer.protocol.recovery import Proof
 from ray_committer.protocol.success import MAX_FILENAMES
+from ray_committer.protocol.whole import ByFile
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stages.run.throttling import ThrottlingWatch
@@ -43,7 +44,8 @@ ATTEMPTS = 8
 class Renamed:
     """The result of the stage: files moved now, and files proved to have been moved before, by proof.
     `whole` are the spans of files of the job in shards of which each file was moved or proved. For other
-    shards, `done_by_pack` and `held_by_pack` count the files of each pack."""
+    shards, `done_by_pack` and `held_by_pack` count the files of each pack. The sources `in_place` were
+    moved as directories, with `files_in_place`; the other directories are counted `by_file`."""
 
     moved: int = 0
     bytes: int = 0
@@ -54,6 +56,9 @@ class Renamed:
     sample: list[str] = field(default_factory=list)
     held: dict[str, str] = field(default_factory=dict)
     """The old files in the places of new ones that cannot be moved, and why."""
+    in_place: frozenset[str] = frozenset()
+    files_in_place: int = 0
+    by_file: Counter[ByFile] = field(default_factory=Counter)
 
     @property
     def files(self) -> int:
@@ -153,7 +158,7 @@ def rename_files(
 def reconcile(context: JobContext, loaded: LoadedManifests, renamed: Renamed) -> None:
     """Check for each pack that all its files were moved, proved or held back."""
     partial_counts = renamed.done_by_pack + renamed.held_by_pack
-    if not partial_counts and _are_all(renamed.whole, loaded.files):
+    if not partial_counts and are_all(renamed.whole, loaded.files):
         return
     # A shard that was counted twice must not stand for one that is missing.
     is_twice = any(first[1] > then[0] for first, then in pairwise(sorted(renamed.whole)))
@@ -167,8 +172,8 @@ def reconcile(context: JobContext, loaded: LoadedManifests, renamed: Renamed) ->
             )
 
 
-def _are_all(spans: Sequence[tuple[int, int]], files: int) -> bool:
-    """Whether `spans` are all files of the job, each once."""
+def are_all(spans: Sequence[tuple[int, int]], files: int) -> bool:
+    """Whether `spans` are all of so many files, or of what else is counted, each once."""
     end = 0
     for start, stop in sorted(spans):
         if start != end:

@@ -1,0 +1,35 @@
+"""What the tests of directories that go whole share: a source with files, and its move."""
+
+from __future__ import annotations
+
+from ray_committer.protocol.paths import join
+from ray_committer.protocol.whole import Move
+from ray_committer.testing import Identity, MemoryStore
+from ray_committer.testing.harness import put_file
+from ray_committer.work.source_tallies import Proof, tally_of
+from tests.stages.support import JOB
+
+TASKS = JOB.with_frozen_tasks("nonce").tasks
+KEY = "0123456789abcdef" * 2
+SOURCE = f"in/{KEY}"
+DEST = "/table/p=1"
+FILES = {"a": b"1", "b": b"22", "c": b"333"}
+
+
+def with_source(store: MemoryStore | None = None, source: str = SOURCE) -> MemoryStore:
+    """A store with a source of some files."""
+    store = MemoryStore() if store is None else store
+    for name, data in FILES.items():
+        put_file(store, join(TASKS, source, name), data)
+    return store
+
+
+def move_of(
+    store: MemoryStore, dest: str = DEST, source: str = SOURCE, leftovers: tuple[str, ...] = ()
+) -> Move:
+    """The move of all that is in a source, but for the `leftovers`."""
+    proof = Proof.ETAG if store.identity is Identity.ETAG else Proof.TIME
+    listed = [one for one in store.list_status(join(TASKS, source)) if one.name not in leftovers]
+    tally = tally_of(listed, proof)
+    size = sum(one.size for one in listed)
+    return Move(source, dest, tally.files, size, tally.total, proof.value, leftovers)
