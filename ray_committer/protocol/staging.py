@@ -19,7 +19,8 @@ _MOST = 16**8
 _ATTEMPT = re.compile(r"(attempt_.+_[mr]_([0-9]{6,}))_([0-9]+)", re.DOTALL)
 """A task attempt's id in Hadoop's form: the id of the task, then the number of the attempt."""
 _TOKEN_IN = re.compile(r"-([0-9a-f]{16})(?=[._-]|\Z)")
-_STAGED = re.compile(r"in/[0-9a-f]{32}|root/(?:[0-5][0-9]|6[0-3])")
+_SHARED = re.compile(r"in/[0-9a-f]{32}")
+_STAGED = re.compile(rf"{_SHARED.pattern}|root/(?:[0-5][0-9]|6[0-3])")
 
 
 def key_of(directory: Location, destination: Location) -> str:
@@ -78,3 +79,9 @@ def staged_path(job: JobAttempt, place: str, token: str) -> str | None:
 def is_staged(directory: str, tasks: str) -> bool:
     """Whether task attempts of a job share `directory` below the directory `tasks`."""
     return is_inside(directory, tasks) and _STAGED.fullmatch(directory[len(tasks) + 1 :]) is not None
+
+
+def is_shared(source: str) -> bool:
+    """Whether task attempts share `source`, relative to the directory of the tasks, for the files of one
+    directory that is not the destination."""
+    return _SHARED.fullmatch(source) is not None

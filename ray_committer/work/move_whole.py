@@ -20,10 +20,10 @@ from ray_committer.errors import (
 from ray_committer.limits import waiting
 from ray_committer.protocol import recovery
 from ray_committer.protocol.paths import join, parent
-from ray_committer.protocol.whole import ByFile, Move
+from ray_committer.protocol.whole import BY_ETAG, ByFile, Move
 from ray_committer.stores.base import StoreOperations
 from ray_committer.work.directory import make_directory
-from ray_committer.work.source_tallies import Proof, tally_of
+from ray_committer.work.source_tallies import tally_of
 from ray_committer.work.sources import list_directory
 from ray_committer.work.worker import Worker
 
@@ -103,14 +103,13 @@ def _is_there(store: StoreOperations, source: str, move: Move, cause: Exception)
 
 def _prove(store: StoreOperations, move: Move, cause: Exception) -> recovery.Proof | None:
     """The proof that all files of a directory are in place, and no others; from one listing."""
-    proof = Proof(move.proof)
     try:
-        tally = tally_of(list_directory(store, move.dest, anew=True), proof)
+        tally = tally_of(list_directory(store, move.dest, anew=True), move.proof)
     except OSError as e:
         raise _unknown(move, cause, e) from cause
     if (tally.files, tally.total) != (move.files, move.total):
         return None
-    return recovery.Proof.ETAG if proof is Proof.ETAG else recovery.Proof.MODIFICATION_TIME
+    return recovery.Proof.ETAG if move.proof == BY_ETAG else recovery.Proof.MODIFICATION_TIME
 
 
 def _unknown(move: Move, cause: Exception, error: OSError) -> CommitStateUnknownError:

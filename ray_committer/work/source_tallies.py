@@ -7,59 +7,84 @@ these and holds nothing per file. Where they differ, the files themselves are co
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
-from enum import Flag
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
-from typing import NamedTuple
+from itertools import repeat
 
 from ray_committer.protocol.hidden_names import is_passed_over
 from ray_committer.protocol.pack import Entry, Pack, Section
 from ray_committer.protocol.paths import join
+from ray_committer.protocol.whole import BY_ETAG, BY_SIZE, BY_TIME, ODD, Tally, goal_of, one_goal
 from ray_committer.stores.base import FileStatus, Versions
 from ray_committer.work.sources import list_directory
 from ray_committer.work.worker import Worker
 
 
-class Proof(Flag):
-    """What identifies the files of a directory, beside their sizes."""
-
-    NONE = 0
-    SIZE = 1
-    TIME = 2
-    ETAG = 4
-
-
-class Tally(NamedTuple):
-    """How many files there are, the sum of their numbers, and what the packs say to identify them."""
-
-    files: int = 0
-    total: int = 0
-    proof: Proof = Proof.NONE
-
-    def plus(self, other: Tally) -> Tally:
-        return Tally(self.files + other.files, self.total + other.total, self.proof | other.proof)
-
-
-NOTHING = Tally()
-
-
 def packed_tallies(worker: Worker, pack: Pack) -> dict[str, Tally]:
     """Work: the files that a pack names, by the directory of their sources below the job's tasks."""
     has_etags = worker.store.capabilities.versions is not Versions.NONE
-    tallies: defaultdict[str, Tally] = defaultdict(Tally)
+    sums = _Sums()
     for section in worker.packs.sections(pack):
-        for directory, tally in zip(section.sources, _of_section(section, has_etags), strict=True):
-            tallies[directory] = tallies[directory].plus(tally)
-    return dict(tallies)
+        if section.sources:  # an upload has none
+            sums.add(section, has_etags)
+    return sums.tallies()
+
+
+class _Sums:
+    """The tallies of a pack by column: one file of each source in each section costs little."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, int] = {}
+        self._goals: dict[str, bytes] = {}
+        self._columns: tuple[list[int], ...] = ([], [], [], [])
+        self._goal: list[bytes] = []
+
+    def add(self, section: Section, has_etags: bool) -> None:
+        """Add the entries of a section."""
+        known = self._places
+        places = [known.setdefault(source, len(known)) for source in section.sources]
+        new = [0] * (len(known) - len(self._goal))
+        for column in self._columns:
+            column += new
+        self._goal += [b""] * len(new)
+        files, sizes, totals, proofs = self._columns
+        source_names, absent = section.source_names or section.names, [None] * len(section.source_of)
+        etags = (section.etags if has_etags else ()) or absent
+        times = (() if has_etags else section.modified) or absent
+        columns = zip(section.source_of, source_names, section.sizes, etags, times, strict=True)
+        for source, name, size, etag, time in columns:
+            place = places[source]
+            files[place] += 1
+            sizes[place] += size
+            totals[place] += _number(name, size, etag or ("" if time is None else str(time)))
+            proofs[place] |= BY_ETAG if etag else BY_SIZE if time is None else BY_TIME
+        for source, goal in self._goals_in(section):
+            self._goal[places[source]] = one_goal(self._goal[places[source]], goal)
+
+    def _goals_in(self, section: Section) -> Iterator[tuple[int, bytes]]:
+        """To which goals files of each source go."""
+        known = self._goals
+        goals = [known.get(dest) or known.setdefault(dest, goal_of(dest)) for dest in section.dests]
+        for source, dest in set(zip(section.source_of, section.dest_of, strict=False)):
+            yield source, goals[dest]
+        if section.source_names:
+            renamed = zip(section.source_of, section.names, section.source_names, strict=True)
+            yield from ((source, ODD) for source, new, old in renamed if new != old)
+
+    def tallies(self) -> dict[str, Tally]:
+        """The tally of each source."""
+        files, sizes, totals, proofs = self._columns
+        others = repeat(0, len(files))
+        tallies = map(Tally, files, sizes, totals, proofs, others, self._goal)
+        return dict(zip(self._places, tallies, strict=True))
 
 
 def listed_tallies(
-    worker: Worker, wanted: tuple[tuple[str, Proof], ...], *, tasks: str
+    worker: Worker, wanted: tuple[tuple[str, int], ...], *, tasks: str
 ) -> list[tuple[str, Tally]]:
     """Work: the files in some directories below `tasks`, with what is to identify them."""
 
-    def list_one(item: tuple[str, Proof]) -> tuple[str, Tally]:
+    def list_one(item: tuple[str, int]) -> tuple[str, Tally]:
         directory, proof = item
         # Past each cache: a task on this machine may have listed it before others wrote there.
         listed = list_directory(worker.store, join(tasks, directory), anew=True)
@@ -68,11 +93,16 @@ def listed_tallies(
     return list(worker.map(list_one, wanted))
 
 
-def tally_of(listed: Iterable[FileStatus], proof: Proof) -> Tally:
+def tally_of(listed: Iterable[FileStatus], proof: int) -> Tally:
     """Sum up the regular files of a listing, but for names that no task commits."""
-    files = [status for status in listed if is_file(status)]
-    total = sum(_number(status.name, status.size, _identity(status, proof)) for status in files)
-    return Tally(len(files), total, proof)
+    files = size = total = others = 0
+    for status in listed:
+        others += not is_file(status) or status.is_link
+        if is_file(status):
+            files += 1
+            size += status.size
+            total += _number(status.name, status.size, _identity(status, proof))
+    return Tally(files, size, total, proof, others)
 
 
 def is_file(status: FileStatus) -> bool:
@@ -91,26 +121,10 @@ def entries_in(worker: Worker, pack: Pack, *, directories: frozenset[str], tasks
     return selected
 
 
-def _of_section(section: Section, has_etags: bool) -> Iterable[Tally]:
-    """The files in each of the `sources` of a section."""
-    files, totals = [0] * len(section.sources), [0] * len(section.sources)
-    proofs = [0] * len(section.sources)  # as numbers: flags are slow
-    size_only, by_time, by_etag = Proof.SIZE.value, Proof.TIME.value, Proof.ETAG.value
-    names, absent = section.source_names or section.names, [None] * len(section.source_of)
-    etags = (section.etags if has_etags else ()) or absent
-    times = (() if has_etags else section.modified) or absent
-    columns = zip(section.source_of, names, section.sizes, etags, times, strict=True)
-    for place, name, size, etag, time in columns:
-        files[place] += 1
-        totals[place] += _number(name, size, etag or ("" if time is None else str(time)))
-        proofs[place] |= by_etag if etag else size_only if time is None else by_time
-    return map(Tally, files, totals, map(Proof, proofs))
-
-
-def _identity(status: FileStatus, proof: Proof) -> str:
-    if proof is Proof.ETAG:
+def _identity(status: FileStatus, proof: int) -> str:
+    if proof == BY_ETAG:
         return status.etag or ""
-    return str(status.modified_milliseconds) if proof is Proof.TIME else ""
+    return str(status.modified_milliseconds) if proof == BY_TIME else ""
 
 
 def _number(name: str, size: int, identity: str) -> int:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ray_committer.protocol.paths import join
-from ray_committer.protocol.whole import Move
+from ray_committer.protocol.whole import BY_ETAG, BY_TIME, Move
 from ray_committer.testing import Identity, MemoryStore
 from ray_committer.testing.harness import put_file
-from ray_committer.work.source_tallies import Proof, tally_of
+from ray_committer.work.source_tallies import tally_of
 from tests.stages.support import JOB
 
 TASKS = JOB.with_frozen_tasks("nonce").tasks
@@ -28,8 +28,7 @@ def move_of(
     store: MemoryStore, dest: str = DEST, source: str = SOURCE, leftovers: tuple[str, ...] = ()
 ) -> Move:
     """The move of all that is in a source, but for the `leftovers`."""
-    proof = Proof.ETAG if store.identity is Identity.ETAG else Proof.TIME
+    proof = BY_ETAG if store.identity is Identity.ETAG else BY_TIME
     listed = [one for one in store.list_status(join(TASKS, source)) if one.name not in leftovers]
     tally = tally_of(listed, proof)
-    size = sum(one.size for one in listed)
-    return Move(source, dest, tally.files, size, tally.total, proof.value, leftovers)
+    return Move(source, dest, tally.files, tally.size, tally.total, proof, leftovers)

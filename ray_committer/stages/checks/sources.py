@@ -23,14 +23,12 @@ from ray_committer.errors import (
 )
 from ray_committer.protocol.paths import STAGED, STAGED_ROOT, JobAttempt, join, parent
 from ray_committer.protocol.staging import is_staged, token_in, token_of
+from ray_committer.protocol.whole import Tally
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stores.base import FileStatus, file_pages
 from ray_committer.work.batches import groups
 from ray_committer.work.source_tallies import (
-    NOTHING,
-    Proof,
-    Tally,
     entries_in,
     is_file,
     listed_tallies,
@@ -40,6 +38,7 @@ from ray_committer.work.source_tallies import (
 from ray_committer.work.sources import WrongSources, list_directory, what_is_wrong, wrong_sources
 from ray_committer.work.worker import Worker
 
+NOTHING = Tally()
 FILES_AT_ONCE = 200_000
 """About so many files are listed, or compared, at the same time: each takes some hundred bytes."""
 PAGE_FILES = 1000
@@ -75,7 +74,7 @@ def check_sources(context: JobContext, loaded: LoadedManifests) -> list[RayCommi
     suspects = {
         directory: max(tally.files, packed.get(directory, NOTHING).files)
         for directory, tally in listed
-        if tally != packed.get(directory, NOTHING)
+        if not packed.get(directory, NOTHING).shows(tally)
     }
     return _compare(context, loaded, suspects) if suspects else []
 
@@ -116,7 +115,7 @@ def _list_each(context: JobContext, packed: dict[str, Tally]) -> Iterator[tuple[
     known, names = context.do_at_once(list_known, list_names)
     _require_all(context, len(known), len(packed), "directories were listed")
     yield from known
-    unnamed = sorted((path, Proof.NONE) for path in names - packed.keys())
+    unnamed = sorted((path, 0) for path in names - packed.keys())
     yield from chain.from_iterable(context.run_batches(tallies, unnamed))
 
 

@@ -1,0 +1,173 @@
+"""Which directories of the output go whole: decided from what packs name and listings show."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+
+import pytest
+
+from ray_committer.protocol.staging import key_of
+from ray_committer.protocol.uri import Location
+from ray_committer.protocol.whole import (
+    BY_ETAG,
+    BY_SIZE,
+    BY_TIME,
+    ODD,
+    ByFile,
+    Tally,
+    Verdict,
+    WholePlan,
+    goal_of,
+    one_goal,
+    plan_whole,
+)
+
+DEST = "/table"
+P, Q = f"{DEST}/p=1", f"{DEST}/p=2"
+
+
+def source_of(directory: str, scheme: str = "") -> str:
+    return f"in/{key_of(Location(scheme, '', directory), Location(scheme, '', DEST))}"
+
+
+def going_to(directory: str, files: int = 3, proof: int = BY_TIME) -> Tally:
+    return Tally(files, 10 * files, 1000 + files, proof, goal=goal_of(directory))
+
+
+def planned(
+    sources: dict[str, Tally],
+    verdicts: dict[str, Verdict] | None = None,
+    directories: Collection[str] = (P,),
+    **named: object,
+) -> WholePlan:
+    plan = plan_whole(sources, verdicts or {}, directories, **named)
+    inner = {path for path in directories if any(other.startswith(f"{path}/") for other in directories)}
+    # R4: each leaf goes whole or is counted with its reason.
+    assert len(plan.moves) + plan.by_file.total() == len({*directories} - inner)
+    assert len({move.source for move in plan.moves}) == len({move.dest for move in plan.moves})
+    assert not inner & {move.dest for move in plan.moves}
+    return plan
+
+
+OURS = {source_of(P): going_to(P)}
+ANOTHER = f"in/{32 * 'f'}"
+
+
+def test_a_directory_whose_files_are_all_in_one_shared_source_goes_whole():
+    (move,) = planned(OURS).moves
+    assert (move.source, move.dest) == (source_of(P), P)
+    assert (move.files, move.size, move.total, move.proof) == (3, 30, 1003, BY_TIME)
+    assert move.leftovers == ()
+
+
+def test_each_goes_whole_by_itself():
+    plan = planned(OURS | {source_of(Q): going_to(Q)}, {}, (P, Q), there={Q})
+    assert [move.dest for move in plan.moves] == [P]
+    assert plan.by_file == {ByFile.THERE: 1}
+
+
+@pytest.mark.parametrize("directory", ["/elsewhere/p", f"{DEST}/a b/p=%2F", f"{DEST}/p=\udcff"])
+def test_where_the_directory_is_and_how_it_is_called_makes_no_difference(directory: str):
+    # Spark writes the key of a place outside the destination from its whole URL.
+    for source in (ANOTHER, source_of(P, "file")):
+        (move,) = planned({source: going_to(directory)}, {}, [directory]).moves
+        assert (move.source, move.dest) == (source, directory)
+
+
+BY_FILE = {
+    "nothing moves whole here": (ByFile.NOT_HERE, {"moves_here": False}),
+    "no file goes there": (ByFile.NO_FILES, {"sources": {}}),
+    "its files go elsewhere": (ByFile.NO_FILES, {"sources": {source_of(P): going_to(Q)}}),
+    "it was there": (ByFile.THERE, {"there": {P}}),
+    "some files were moved": (ByFile.THERE, {"verdicts": {source_of(P): Verdict(is_partial=True)}}),
+    "attempts' own directory": (ByFile.OWN_NAMES, {"sources": {"attempt_1/p=1": going_to(P)}}),
+    "the destination's files": (ByFile.OWN_NAMES, {"sources": {"root/03": going_to(P)}}),
+    "other names": (
+        ByFile.OWN_NAMES,
+        {"sources": {source_of(P): going_to(P)._replace(goal=ODD)}},
+    ),
+    "two spellings": (ByFile.TWO_SOURCES, {"sources": OURS | {ANOTHER: going_to(P)}}),
+    "not only files": (ByFile.ODD, {"verdicts": {source_of(P): Verdict(is_odd=True)}}),
+    "as many leftovers": (ByFile.ODD, {"verdicts": {source_of(P): Verdict(("a", "b", "c"))}}),
+    "sizes alone": (ByFile.NO_PROOF, {"sources": {source_of(P): going_to(P, proof=BY_SIZE)}}),
+    "some sizes alone": (
+        ByFile.NO_PROOF,
+        {"sources": {source_of(P): going_to(P, proof=BY_SIZE | BY_TIME)}},
+    ),
+    "times and etags": (
+        ByFile.NO_PROOF,
+        {"sources": {source_of(P): going_to(P, proof=BY_ETAG | BY_TIME)}},
+    ),
+    "other rights": (ByFile.RIGHTS, {"unlike": {P}}),
+}
+
+
+@pytest.mark.parametrize("case", BY_FILE)
+def test_its_files_are_moved_one_by_one_and_the_reason_is_counted(case: str):
+    why, named = BY_FILE[case]
+    plan = planned(**{"sources": OURS, **named})
+    assert plan.moves == ()
+    assert plan.by_file == {why: 1}
+
+
+def test_every_reason_that_a_look_can_have_is_tried():
+    assert {why for why, _ in BY_FILE.values()} == {*ByFile} - {ByFile.REFUSED}
+
+
+def test_of_several_reasons_the_first_counts():
+    odd = {source_of(P): Verdict(is_odd=True)}
+    unproven = {source_of(P): going_to(P, proof=BY_SIZE)}
+    reasons = [
+        planned(unproven, odd, there={P}, unlike={P}, moves_here=False),
+        planned({}, {}, there={P}, unlike={P}),
+        planned(unproven | {ANOTHER: going_to(P)}, odd, there={P}, unlike={P}),
+        planned(unproven | {ANOTHER: going_to(P)}, odd, unlike={P}),
+        planned(unproven, odd, unlike={P}),
+        planned(unproven, unlike={P}),
+        planned(OURS, unlike={P}),
+    ]
+    found = [next(iter(plan.by_file)) for plan in reasons]
+    assert found == [why for why in ByFile if why in found]
+
+
+def test_fewer_leftovers_than_files_are_to_be_deleted_first():
+    (move,) = planned(OURS, {source_of(P): Verdict(("a", "b"))}).moves
+    assert move.leftovers == ("a", "b")
+
+
+def test_a_source_that_is_gone_may_be_in_place():
+    (move,) = planned(OURS, {source_of(P): Verdict(is_missing=True)}).moves
+    assert move.dest == P
+
+
+def test_files_of_attempts_own_directories_follow_one_by_one():
+    plan = planned(OURS | {"attempt_1/p=1": going_to(P), "attempt_1/x": Tally(1, goal=ODD)})
+    assert [move.dest for move in plan.moves] == [P]
+
+
+def test_a_directory_above_another_one_is_no_leaf():
+    inner, leaf = f"{DEST}/a", f"{DEST}/a/b/c"
+    sources = {source_of(path): going_to(path) for path in (inner, leaf)}
+    plan = planned(sources, {}, (inner, leaf))
+    assert [move.dest for move in plan.moves] == [leaf]
+    assert plan.by_file == Counter()
+
+
+def test_where_a_file_may_go_anywhere_no_directory_is_said_to_be_empty():
+    assert planned({"attempt_1": Tally(2, goal=ODD)}).by_file == {ByFile.OWN_NAMES: 1}
+
+
+@pytest.mark.parametrize("first", [b"", b"x", ODD])
+def test_the_goal_of_files_is_that_of_all_of_them(first: bytes):
+    assert one_goal(first, b"") == one_goal(b"", first) == one_goal(first, first) == first
+    assert one_goal(first, b"y") == (ODD if first else b"y")
+
+
+def test_tallies_add_up():
+    one, other = Tally(1, 10, 100, BY_TIME, 0, b"x"), Tally(2, 20, 200, BY_SIZE, 1, b"x")
+    assert one.plus(other) == Tally(3, 30, 300, BY_TIME | BY_SIZE, 1, b"x")
+    assert Tally().plus(one) == one
+    assert one.shows(Tally(1, 10, 100, others=5))
+    assert not one.shows(one.plus(other))
+    assert not one.shows(one._replace(total=101))
