@@ -45,7 +45,7 @@ class ByFile(StrEnum):
 class Tally(NamedTuple):
     """How many files a source has and their size, the sum of their numbers of 16 bytes, and by what the
     packs identify them. `others` are names in a listing that no task commits, or that are no files.
-    `goal` is that of the one directory to which all go under their own names, or `ODD`."""
+    `goal` stands for the one directory to which all go under their own names, or is `ODD`."""
 
     files: int = 0
     size: int = 0

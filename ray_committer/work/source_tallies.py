@@ -74,8 +74,8 @@ class _Sums:
     def tallies(self) -> dict[str, Tally]:
         """The tally of each source."""
         files, sizes, totals, proofs = self._columns
-        others = repeat(0, len(files))
-        tallies = map(Tally, files, sizes, totals, proofs, others, self._goal)
+        unlisted = repeat(0, len(files))
+        tallies = map(Tally, files, sizes, totals, proofs, unlisted, self._goal)
         return dict(zip(self._places, tallies, strict=True))
 
 
@@ -95,14 +95,14 @@ def listed_tallies(
 
 def tally_of(listed: Iterable[FileStatus], proof: int) -> Tally:
     """Sum up the regular files of a listing, but for names that no task commits."""
-    files = size = total = others = 0
+    files = size = total = unlike = 0
     for status in listed:
-        others += not is_file(status) or status.is_link
+        unlike += not is_file(status) or status.is_link
         if is_file(status):
             files += 1
             size += status.size
             total += _number(status.name, status.size, _identity(status, proof))
-    return Tally(files, size, total, proof, others)
+    return Tally(files, size, total, proof, unlike)
 
 
 def is_file(status: FileStatus) -> bool:
