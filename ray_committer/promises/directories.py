@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import errno
+
 from ray_committer.promises.promise import (
     DELETES_LISTED,
     HAS_ONE_NAMESPACE,
     MOVES_DIRECTORIES,
+    MOVES_WHOLE,
+    RIVALS,
     SETS_ASIDE,
     BrokenPromiseError,
     OwnDirectory,
     Promise,
     check,
     lost_marks,
+    marks_of,
+    race,
     refused,
 )
 
@@ -72,6 +78,85 @@ def _move_directory(sandbox: OwnDirectory) -> str:
     return "moved with all it holds, refused where another is"
 
 
+def _move_whole(sandbox: OwnDirectory) -> str:
+    """A directory comes with all it holds to a name where nothing is; otherwise nothing changes."""
+    store, source = sandbox.store, sandbox.at("d")
+    for name in ("empty", "d/empty"):
+        store.mkdirs(sandbox.at(name))
+    for name in ("d/a", "d/b/c", "full/a", "file"):
+        sandbox.put(name, name.encode())
+    before = _files(sandbox)
+    try:
+        with refused(FileExistsError, otherwise="a directory was moved onto or into an empty one"):
+            store.move_whole(source, sandbox.at("empty"))
+    except OSError as e:
+        check(_files(sandbox) == before, "a move of a directory was refused but changed something")
+        if e.errno != errno.ENOTSUP:
+            raise
+        return "not possible in this file system: files are moved one by one"
+    for name in ("full", "file", "full/a"):
+        with refused(FileExistsError, otherwise="a directory was moved onto or into what was there"):
+            store.move_whole(source, sandbox.at(name))
+    with refused(FileNotFoundError, otherwise="a directory was moved below a missing one"):
+        store.move_whole(source, sandbox.at("missing/d"))
+    with refused(OSError, otherwise="a directory was moved into itself"):
+        store.move_whole(source, sandbox.at("d/b/d"))
+    is_kept = _files(sandbox) == before and sandbox.status("missing") is None
+    check(is_kept and _is_directory(sandbox, "empty"), "a refused move of a directory changed something")
+    _moves_once(sandbox)
+    return f"moved with all it holds, refused where anything is; {_one_moves(sandbox)}"
+
+
+def _moves_once(sandbox: OwnDirectory) -> None:
+    """The directory ``d`` is moved whole, and not a second time."""
+    store, before = sandbox.store, _files(sandbox)
+    store.move_whole(sandbox.at("d"), sandbox.at("e"))
+    for name in ("e", "f"):
+        with refused(FileNotFoundError, FileExistsError, otherwise="a missing directory was moved"):
+            store.move_whole(sandbox.at("d"), sandbox.at(name))
+    is_kept = _files(sandbox) == _moved(before, "d", "e")
+    check(is_kept, "the move of a whole directory lost or changed a file")
+    is_whole = _is_directory(sandbox, "e/empty") and sandbox.status("d") is None
+    check(is_whole, "a directory was moved without one in it, or is still there")
+
+
+def _one_moves(sandbox: OwnDirectory) -> str:
+    """Of several directories that are moved to one name at the same time, one is there whole."""
+    for number in range(RIVALS):
+        sandbox.put(f"{number}/a", b"%d" % number)
+    before = _files(sandbox)
+
+    def move(number: int) -> int:
+        sandbox.store.move_whole(sandbox.at(f"{number}"), sandbox.at("one"))
+        return number
+
+    won = race(move, FileExistsError)
+    check(len(won) == 1, f"of {RIVALS} simultaneous moves to one name {len(won)} succeeded")
+    kept = _files(sandbox) == _moved(before, f"{won[0]}", "one")
+    kept = kept and sandbox.content("one/a") == b"%d" % won[0]
+    check(kept, "simultaneous moves of directories to one name lost or changed a file")
+    return f"of {RIVALS} simultaneous moves to one name one succeeded"
+
+
+def _files(sandbox: OwnDirectory) -> dict[str, object]:
+    """All files, by their names in the directory, with what a move must keep."""
+    start = len(sandbox.at(""))
+    listed = sandbox.store.list_files(sandbox.path)
+    return {status.path[start:]: (status.size, marks_of(status)) for status in listed}
+
+
+def _moved(files: dict[str, object], source: str, dest: str) -> dict[str, object]:
+    """The files as they must be after the directory `source` was moved to `dest`."""
+    inside = f"{source}/"
+    names = {name: f"{dest}/{name.removeprefix(inside)}" for name in files if name.startswith(inside)}
+    return {names.get(name, name): marks for name, marks in files.items()}
+
+
+def _is_directory(sandbox: OwnDirectory, name: str) -> bool:
+    status = sandbox.status(name)
+    return status is not None and status.is_directory
+
+
 def _spares_what_is_new(sandbox: OwnDirectory) -> str:
     """Directories are deleted as they were listed, without what was written there since."""
     store, both = sandbox.store, (sandbox.at("d"), sandbox.at("f"))
@@ -118,6 +203,7 @@ PROMISES = (
     Promise("a file blocks a directory", _a_file_blocks, (HAS_ONE_NAMESPACE,)),
     Promise("remove an empty directory", _remove_empty),
     Promise("move a directory", _move_directory, (MOVES_DIRECTORIES,)),
+    Promise("move a directory whole", _move_whole, (MOVES_WHOLE,)),
     Promise("delete spares what is new", _spares_what_is_new, (DELETES_LISTED,)),
     Promise("set aside", _set_aside, (SETS_ASIDE,)),
 )

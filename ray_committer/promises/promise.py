@@ -85,6 +85,10 @@ HAS_VERSIONS = Condition(
 MOVES_DIRECTORIES = Condition(
     lambda store: store.has(StoreOperations.move_directory), "the store does not move directories"
 )
+MOVES_WHOLE = Condition(
+    lambda store: store.has(StoreOperations.move_whole),
+    "the store moves no directory whole, so its files are moved one by one",
+)
 PUTS_STATES = Condition(
     lambda store: not store.has(StoreOperations.move_directory),
     "a state comes into place with its directory",

@@ -52,12 +52,14 @@ class LocalStore(StoreOperations):
         deletes_trees=True,
     )
 
-    def __init__(self, spec: StoreSpec, *, rename: Rename | None = None) -> None:
+    def __init__(
+        self, spec: StoreSpec, *, rename: Rename | None = None, mounts: Mounts | None = None
+    ) -> None:
         self.spec = spec
         self._rename = rename or rename_without_replacing
         # Whether a rename is a link and an unlink here; the first change of a state shows it.
         self._links = rename not in (None, rename_without_replacing)
-        self._mounts = Mounts()
+        self._mounts = mounts or Mounts()
         self._modes = permissions(spec.storage_options) if UMASK in spec.storage_options else None
 
     def get_status(self, path: str) -> FileStatus | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -33,9 +34,10 @@ _NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EDQUOT, errno.ENOS
 
 
 class Mounts:
-    """Finds the type of the file system that a path is on; looks up each mount once."""
+    """Finds the type of the file system that a path is on, by `type_of`; looks up each mount once."""
 
-    def __init__(self) -> None:
+    def __init__(self, type_of: Callable[[str], str] | None = None) -> None:
+        self._type_of = type_of or _type_of
         self._types: dict[int, str] = {}
 
     def kind(self, path: str) -> str | None:
@@ -52,7 +54,7 @@ class Mounts:
         device = _device(path)
         if device not in self._types:
             # By device: the table of mounts can be long, and a commit asks for each directory.
-            self._types[device] = _type_of(path)
+            self._types[device] = self._type_of(path)
         return self._types[device]
 
 

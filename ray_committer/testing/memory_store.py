@@ -214,20 +214,13 @@ class MemoryStore(StoreOperations):
 
     def move_directory(self, source: str, dest: str) -> None:
         with self._lock:
-            if not self.real_directories:
-                raise _error(OSError, errno.ENOTSUP, source)
-            self._check_directory(source)
-            self._check_directory(parent(dest))
-            if dest in self._files or any(self._children(dest)):
-                raise _error(FileExistsError, errno.EEXIST, source, dest)
-            self._files = {moved(name, source, dest): file for name, file in self._files.items()}
-            self._directories = {moved(name, source, dest) for name in self._directories}
+            self._move_directory(source, dest)
 
     def move_whole(self, source: str, dest: str) -> None:
         with self._lock:
             if self._is_directory(dest):
                 raise _error(FileExistsError, errno.EEXIST, source, dest)
-            self.move_directory(source, dest)
+            self._move_directory(source, dest)
 
     def set_aside(self, path: str, place: str) -> None:
         with self._lock:
@@ -285,6 +278,18 @@ class MemoryStore(StoreOperations):
         del self._files[source]
         self._writes += 1
         self._files[dest] = replace(file, generation=self._writes)
+
+    def _move_directory(self, source: str, dest: str) -> None:
+        if not self.real_directories:
+            raise _error(OSError, errno.ENOTSUP, source)
+        self._check_directory(source)
+        self._check_directory(parent(dest))
+        if is_inside(dest, source):
+            raise _error(OSError, errno.EINVAL, source, dest)
+        if dest in self._files or any(self._children(dest)):
+            raise _error(FileExistsError, errno.EEXIST, source, dest)
+        self._files = {moved(name, source, dest): file for name, file in self._files.items()}
+        self._directories = {moved(name, source, dest) for name in self._directories}
 
     def _status(self, path: str) -> FileStatus:
         file = self._files.get(path)

@@ -7,8 +7,11 @@ import os
 from ray_committer.protocol.actions import Place, judge_complete
 from ray_committer.protocol.recovery import Judgement, Proof, Verdict, judge_rename, prove
 from ray_committer.stores.base import missing_operations
+from ray_committer.stores.hdfs.protocol import NameNodeStore
+from ray_committer.stores.hdfs.webhdfs import WebHdfsStore
 from ray_committer.stores.local import LocalStore
-from ray_committer.stores.local_renames import rename_without_replacing
+from ray_committer.stores.local_renames import rename_without_replacing, renamed_by_flag
+from ray_committer.stores.network_files import Mounts
 from ray_committer.work.directory import make_directory
 from ray_committer.work.publish_entry import publish_entry
 from tests.mutants.swap import Swaps
@@ -100,3 +103,23 @@ def a_checksum_outlives_its_file() -> Swaps:
         LocalStore.rename,
         lambda self, source, dest, version=None: rename_without_replacing(source, dest),
     )
+
+
+def an_empty_directory_is_replaced() -> Swaps:
+    """The partition that another job has just made is gone, and its files with it."""
+    yield LocalStore.move_whole, lambda self, source, dest: os.rename(source, dest)
+
+
+def a_directory_is_moved_while_files_are_renamed_by_links() -> Swaps:
+    """A process that sleeps in a rename links its file into view after the job was taken back."""
+    yield LocalStore.move_whole, lambda self, source, dest: renamed_by_flag(source, dest)
+
+
+def directories_are_moved_on_any_file_system() -> Swaps:
+    """On a network another machine finds an old directory behind the new name."""
+    yield Mounts.moves_whole, lambda self, path: True
+
+
+def any_gateway_moves_directories() -> Swaps:
+    """A gateway moves the directory into the partition that is there, where no reader looks for it."""
+    yield WebHdfsStore.move_whole, NameNodeStore.move_whole

@@ -175,7 +175,9 @@ class Call:
         query, condition = self.query, self.headers.get("If-None-Match")
         match self.name:
             case "rename":
-                return 201, described(self._rename(), length=False), b""
+                node, token = self._rename()
+                more = {"x-ms-continuation": token} if token else {}
+                return 201, described(node, length=False) | more, b""
             case "list":
                 return self._list()
             case "HEAD container":
@@ -208,7 +210,7 @@ class Call:
                 return status, {"x-ms-continuation": token} if token else {}, b""
         raise DfsError(400, "UnsupportedQueryParameter")
 
-    def _rename(self) -> Node:
+    def _rename(self) -> tuple[Node, str]:
         container, path, query = split_source(self.headers["x-ms-rename-source"])
         if "sig" in self.query:
             self.server.account.check_sas(query)

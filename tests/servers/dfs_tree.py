@@ -46,11 +46,14 @@ class Node:
 
 
 class Tree:
-    """One container; paths have no leading slash, and "" is its root."""
+    """One container; paths have no leading slash, and "" is its root. Of a directory that is renamed,
+    `rename_page` paths are checked by one request, and its files keep their etags if `keeps_etags`."""
 
     def __init__(self, *, delete_page: int = 1000) -> None:
         self.root = Node(children={})
         self.delete_page = delete_page
+        self.rename_page: int | None = None
+        self.keeps_etags = True
 
     def find(self, path: str) -> Node | None:
         node: Node | None = self.root
@@ -105,7 +108,8 @@ class Tree:
         source_if_match: str | None,
         if_match: str | None,
         if_none_match: str | None,
-    ) -> Node:
+    ) -> tuple[Node, str]:
+        """Rename a file, or a directory with all it holds, or answer a continuation first."""
         tree, path = source
         node = tree.find(path)
         if node is None or not path:
@@ -127,9 +131,14 @@ class Tree:
             if e.status != 404:
                 raise
             raise DfsError(404, "RenameDestinationParentPathNotFound") from e
+        below = [each for _, each in tree.walk(path)] if node.is_directory else []
+        if self.rename_page is not None and len(below) > self.rename_page:
+            return node, str(self.rename_page)
         children[dest.rpartition("/")[2]] = node
         del tree._parent(path, make=False)[path.rpartition("/")[2]]
-        return node
+        for each in () if self.keeps_etags else below:
+            each.put(each.data)
+        return node, ""
 
     def delete(
         self, path: str, *, recursive: bool, paginated: bool, continuation: str, if_match: str | None

@@ -22,6 +22,7 @@ from ray_committer.stores import local_renames as local_module
 from ray_committer.stores.base import StoredState, StoreSpec
 from ray_committer.stores.local import PAGE_BYTES, LocalStore
 from ray_committer.stores.local_renames import link_and_unlink, rename_without_replacing
+from ray_committer.testing.faults import LinkingStore
 from tests.network_client import NetworkClient
 
 
@@ -52,6 +53,55 @@ def test_rename_creates_no_parents(local: LocalStore, tmp_path: Path):
     with pytest.raises(FileNotFoundError):
         local.rename(str(tmp_path / "a"), str(tmp_path / "missing" / "b"))
     assert (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize(
+    ("dest", "error"),
+    [
+        ("empty", FileExistsError),
+        ("full", FileExistsError),
+        ("file", FileExistsError),
+        ("link", FileExistsError),
+        ("dangling", FileExistsError),
+        ("missing/p", FileNotFoundError),
+        ("file/p", NotADirectoryError),
+        ("d/inner/p", OSError),
+    ],
+)
+def test_a_directory_is_moved_whole_only_to_a_name_where_nothing_is(
+    store: LocalStore, tmp_path: Path, dest: str, error: type[OSError]
+):
+    for name in ("d/inner", "full/d", "empty"):
+        (tmp_path / name).mkdir(parents=True)
+    for name in ("d/a", "d/.a.crc", "file"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / "link").symlink_to("empty")
+    (tmp_path / "dangling").symlink_to("nothing")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(error) as caught:
+        store.move_whole(str(tmp_path / "d"), str(tmp_path / dest))
+    assert type(caught.value) is error
+    assert sorted(tmp_path.rglob("*")) == before
+    store.move_whole(str(tmp_path / "d"), str(tmp_path / "p"))
+    assert sorted(path.name for path in (tmp_path / "p").iterdir()) == [".a.crc", "a", "inner"]
+    assert not (tmp_path / "d").exists()
+    with pytest.raises(FileNotFoundError):
+        store.move_whole(str(tmp_path / "d"), str(tmp_path / "q"))
+
+
+@pytest.mark.parametrize("store", [LinkingStore(StoreSpec("file")), "no flag"], ids=["links", "no flag"])
+def test_no_directory_is_moved_whole_where_files_are_renamed_by_a_link(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, store: LocalStore
+):
+    """A process that sleeps between the link and the unlink has the directory open."""
+    if not isinstance(store, LocalStore):
+        monkeypatch.setattr(local_module, "RENAMEAT2", None)
+        store = LocalStore(StoreSpec("file"))
+    (tmp_path / "d").mkdir()
+    with pytest.raises(OSError) as caught:
+        store.move_whole(str(tmp_path / "d"), str(tmp_path / "p"))
+    assert caught.value.errno == errno.ENOTSUP
+    assert [path.name for path in tmp_path.iterdir()] == ["d"]
 
 
 @pytest.mark.parametrize("rename", [rename_without_replacing, link_and_unlink])

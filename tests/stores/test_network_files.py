@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import tempfile
@@ -67,6 +68,31 @@ def test_the_kernel_tells_the_mount_of_a_directory(tmp_path: Path):
     finally:
         os.close(opened)
     assert Mounts().kind(str(tmp_path / "not" / "there")) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_whole"),
+    [
+        *((kind, True) for kind in ("ext2", "ext3", "ext4", "xfs", "btrfs", "tmpfs", "zfs", "f2fs")),
+        *((kind, True) for kind in ("bcachefs", "overlay")),
+        *((kind, False) for kind in ("nfs", "nfs4", "cifs", "smb3", "lustre", "ceph", "gpfs", "9p")),
+        *((kind, False) for kind in ("fuse", "fuse.sshfs", "fuse.fuse-overlayfs", "fuseblk")),
+        *((kind, False) for kind in ("exfat", "vfat", "ntfs3", "hfsplus", "never-heard-of", "")),
+    ],
+)
+def test_a_directory_is_moved_whole_only_on_disks_whose_type_is_known(
+    tmp_path: Path, kind: str, *, is_whole: bool
+):
+    table = TABLE.replace("ext4", kind)
+    store = LocalStore(StoreSpec("file"), mounts=Mounts(lambda _: type_in(table, "360")))
+    (tmp_path / "d").mkdir()
+    if is_whole:
+        store.move_whole(str(tmp_path / "d"), str(tmp_path / "p"))
+    else:
+        with pytest.raises(OSError) as caught:
+            store.move_whole(str(tmp_path / "d"), str(tmp_path / "p"))
+        assert caught.value.errno == errno.ENOTSUP
+    assert [path.name for path in tmp_path.iterdir()] == ["p" if is_whole else "d"]
 
 
 def test_to_look_anew_changes_the_directory_and_leaves_nothing(tmp_path: Path):

@@ -144,6 +144,10 @@ class AdlsStore(NamedStates):
     def rename(self, source: str, dest: str, version: str | None = None) -> None:
         self._rename(source, dest, version, {"If-None-Match": "*"})
 
+    def move_whole(self, source: str, dest: str) -> None:
+        # Without a mode, as Hadoop's ABFS: what "legacy" does at a directory is not documented.
+        self._rename(source, dest, None, {"If-None-Match": "*"}, mode="")
+
     def replace(
         self, source: str, dest: str, version: str | None = None, *, old: str | None = None
     ) -> None:
@@ -192,13 +196,17 @@ class AdlsStore(NamedStates):
             f"not renamed files): switch it off if that is much data"
         ]
 
-    def _rename(self, source: str, dest: str, version: str | None, headers: dict[str, str]) -> None:
+    def _rename(
+        self, source: str, dest: str, version: str | None, headers: dict[str, str], mode: str = "legacy"
+    ) -> None:
         headers["x-ms-rename-source"] = self._http.source(source)
         if version is not None:
             headers["x-ms-source-if-match"] = quoted_etag(version)
-        answer = self._http.path("PUT", dest, {"mode": "legacy"}, headers)
+        answer = self._http.path("PUT", dest, {"mode": mode} if mode else None, headers)
         if not 200 <= answer.status < 300:
             raise error_of(answer.status, error_code(answer), source, dest)
+        if answer.headers.get("x-ms-continuation"):  # only in flat accounts, as far as is documented
+            raise OSError(errno.EIO, "the store moves a directory in several steps", source, None, dest)
 
     def _pages(
         self, path: str, *, recursive: bool, after: str | None = None

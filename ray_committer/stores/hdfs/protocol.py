@@ -83,6 +83,9 @@ class NameNodeStore(NamedStates):
             # request when a connection breaks.
             raise StoreUnavailableError(e.filename, f"replace: {e.strerror}") from e
 
+    def move_whole(self, source: str, dest: str) -> None:
+        self._rename(source, dest, overwrite=False)
+
     def set_aside(self, path: str, place: str) -> None:
         self.rename(path, place)
 

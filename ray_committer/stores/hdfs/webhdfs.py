@@ -23,7 +23,7 @@ from ray_committer.limits.waiting import RETRY_SECONDS
 from ray_committer.protocol.prepared import prepare
 from ray_committer.stores.addresses import server_address
 from ray_committer.stores.answers import HttpAnswer, bad_field, decoded, foreign_answer, read_field
-from ray_committer.stores.base import MOST_FILE_BYTES, FileStatus, StoreSpec
+from ray_committer.stores.base import MOST_FILE_BYTES, FileStatus, StoreSpec, unsupported
 from ray_committer.stores.deadline import first_deadline
 from ray_committer.stores.hdfs.protocol import NameNodeStore, not_a_directory, remote_error
 from ray_committer.stores.http import MOST_BYTES, HttpClient
@@ -88,6 +88,7 @@ class WebHdfsStore(NameNodeStore):
         server_address(f"{spec.scheme}://...", named, url, path=True, user=True)
         self._root = f"{url.rstrip('/')}/webhdfs/v1"
         self._who = _who(options)
+        self._is_namenode = False
 
     def get_status(self, path: str) -> FileStatus | None:
         try:
@@ -130,6 +131,26 @@ class WebHdfsStore(NameNodeStore):
         self._create(f"{self._numbered(above or '/')}/{plain}", path, data)
         if plain != name:
             self.replace(f"{above}/{plain}", path)
+
+    def move_whole(self, source: str, dest: str) -> None:
+        if not self._is_namenode:
+            self._is_namenode = self._renames_as_asked(source)
+        if not self._is_namenode:
+            raise unsupported("move_whole", source)
+        super().move_whole(source, dest)
+
+    def _renames_as_asked(self, directory: str) -> bool:
+        """Return whether a NameNode answers. HttpFS ignores ``renameoptions``: it would move a directory
+        into one that is there. Few of its versions number files, and to the rename of a missing name,
+        which does nothing, it answers without an error."""
+        if not self._ask(_File, "GET", "GETFILESTATUS", directory).file_status.file_id:
+            return False
+        missing = f"{directory}/.missing-{uuid.uuid4().hex}"
+        try:
+            self._call("PUT", "RENAME", missing, destination=f"{missing}-2", renameoptions="NONE")
+        except FileNotFoundError:
+            return True
+        return False
 
     def what_stays(self, directory: str, files: Sequence[str], home: str) -> dict[str, str]:
         """Say also whether a directory is in another encryption zone than `home`."""

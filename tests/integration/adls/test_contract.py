@@ -41,6 +41,7 @@ class TestAdlsStore(FewerCrashes, StoreContract):
         (lambda store: store.list_files("/d"), {"list": 1}),
         (lambda store: store.mkdirs("/d/e/f"), {"create directory": 1}),
         (lambda store: store.rename("/d/a", "/d/b"), {"rename": 1}),
+        (lambda store: store.move_whole("/d", "/e"), {"rename": 1}),
         (lambda store: store.delete_file("/d/a"), {"delete": 1}),
         (lambda store: store.delete_directory("/d"), {"delete": 1}),
     ],

@@ -9,6 +9,8 @@ import pytest
 
 import ray_committer
 from ray_committer import CommitOptions, Outcome
+from ray_committer.errors import StoreUnavailableError
+from ray_committer.promises.lines import Verdict
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.recovery import Proof
 from ray_committer.stores.base import StoreOperations
@@ -17,6 +19,7 @@ from ray_committer.testing import (
     visible_files,
     write_job,
 )
+from ray_committer.testing.harness import put_file
 from tests.integration.adls.conftest import CONTAINER, opened
 from tests.integration.adls.jobs import all_of, files_of, write_as_hadoop
 from tests.servers.dfs import DfsServer
@@ -131,6 +134,39 @@ def test_a_large_attempt_directory_is_deleted_by_a_request_a_page(
     assert store.delete_directory("/t")
     assert dfs.calls["delete"] == 4  # 39 paths
     assert store.get_status("/t") is None
+
+
+def test_a_directory_that_the_store_moves_in_several_steps_stays(dfs: DfsServer, store: StoreOperations):
+    put_file(store, "/t/d/a", b"1")
+    put_file(store, "/t/d/b", b"2")
+    dfs.containers[CONTAINER].rename_page = 1
+    with pytest.raises(OSError, match="in several steps") as caught:
+        store.move_whole("/t/d", "/t/p")
+    assert (caught.value.filename, caught.value.filename2) == ("/t/d", "/t/p")
+    assert visible_files(store, "/t") == {"d/a": b"1", "d/b": b"2"}
+
+
+@pytest.mark.parametrize("fault", [Fault.FAILED_AFTER, Fault.LOST_ANSWER])
+def test_a_directory_whose_answer_is_lost_is_moved_whole(
+    dfs: DfsServer, store: StoreOperations, fault: Fault
+):
+    put_file(store, "/t/d/e/a", b"1")
+    dfs.faults = Faults(**{fault.name.lower(): 1.0})
+    with pytest.raises(StoreUnavailableError):
+        store.move_whole("/t/d", "/t/p")
+    dfs.faults = Faults()
+    assert visible_files(store, "/t") == {"p/e/a": b"1"}
+
+
+def test_an_account_that_changes_etags_with_a_directory_is_found_by_the_doctor(
+    dfs: DfsServer, url: str, options: dict[str, Any]
+):
+    opened(url, options)
+    dfs.containers[CONTAINER].keeps_etags = False
+    lines = ray_committer.doctor(url, storage_options=options).lines
+    failed = {line.name: line.advice for line in lines if line.verdict is Verdict.FAILED}
+    assert failed.keys() == {"move a directory", "move a directory whole"}
+    assert all(advice.startswith("do not commit to this store") for advice in failed.values())
 
 
 def test_a_listing_of_several_pages_is_complete(store: StoreOperations, monkeypatch: pytest.MonkeyPatch):

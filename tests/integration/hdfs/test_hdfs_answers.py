@@ -11,7 +11,7 @@ from ray_committer.errors import StoreRefusedError, StoreUnavailableError
 from ray_committer.protocol.paths import GONE_PREFIX, new_job_attempt
 from ray_committer.protocol.recovery import Proof
 from ray_committer.protocol.state import Phase
-from ray_committer.stores.base import StoreOperations, StoreSpec
+from ray_committer.stores.base import FileStatus, StoreOperations, StoreSpec
 from ray_committer.stores.hdfs.store import HdfsStore
 from ray_committer.stores.hdfs.webhdfs import WebHdfsStore
 from ray_committer.stores.http import HttpClient
@@ -50,6 +50,42 @@ def test_a_rename_that_cannot_be_says_why(
     assert type(caught.value) is error
     assert caught.value.filename == f"{root}/{source}"
     assert [*store.list_status(root), *store.list_status(f"{root}/d")] == before
+
+
+@pytest.mark.parametrize(
+    ("source", "dest", "error"),
+    [
+        ("d", "a", FileExistsError),
+        ("d", "d", FileExistsError),
+        ("d", "e", FileExistsError),
+        ("d", "full", FileExistsError),
+        ("d", "full/d", FileExistsError),
+        ("d", "missing/d", FileNotFoundError),
+        ("d", "a/d", NotADirectoryError),
+        ("d", "d/x/y", OSError),
+        ("missing", "c", FileNotFoundError),
+    ],
+)
+def test_a_directory_that_cannot_be_moved_whole_stays_and_says_why(
+    store: StoreOperations, root: str, source: str, dest: str, error: type[OSError]
+):
+    for path in ("d/x/y", "e", "full/d"):
+        store.mkdirs(f"{root}/{path}")
+    for path in ("a", "d/b"):
+        store.write(f"{root}/{path}", b"1")
+    before = shown_below(store, root)
+    with pytest.raises(error) as caught:
+        store.move_whole(f"{root}/{source}", f"{root}/{dest}")
+    assert type(caught.value) is error
+    assert shown_below(store, root) == before
+
+
+def shown_below(store: StoreOperations, path: str) -> list[FileStatus]:
+    listed = store.list_status(path)
+    return [
+        *listed,
+        *(one for each in listed if each.is_directory for one in shown_below(store, each.path)),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -199,6 +235,19 @@ def test_a_lost_answer_is_none_that_says_that_nothing_was_done(
         getattr(store, move)(f"{directory}/a", f"{directory}/b")
     assert store.get_status(f"{directory}/a") is None
     assert store.read(f"{directory}/b") == b"1"
+
+
+def test_a_directory_whose_answer_is_lost_is_moved_whole(gate: HdfsGate, rpc: StoreSpec, directory: str):
+    store = open_store(rpc)
+    store.mkdirs(f"{directory}/d/e")
+    store.write(f"{directory}/d/a", b"1")
+    gate.lose_answer("rename2")
+    with pytest.raises((StoreUnavailableError, FileNotFoundError)):
+        store.move_whole(f"{directory}/d", f"{directory}/p")
+    assert store.get_status(f"{directory}/d") is None
+    assert {one.path for one in shown_below(store, directory)} == {
+        f"{directory}/{name}" for name in ("p", "p/a", "p/e")
+    }
 
 
 def test_a_source_that_is_gone_may_have_been_put_in_place(store: StoreOperations, root: str):

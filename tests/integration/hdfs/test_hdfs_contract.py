@@ -56,6 +56,7 @@ class Counting(HttpClient):
         (lambda store, root: store.list_files(root), 2),
         (lambda store, root: store.mkdirs(f"{root}/e/f"), 1),
         (lambda store, root: store.rename(f"{root}/a", f"{root}/b"), 1),
+        (lambda store, root: store.move_whole(f"{root}/d", f"{root}/e"), 3),
         (lambda store, root: store.delete_file(f"{root}/a"), 1),
         (lambda store, root: store.remove_empty_directory(f"{root}/d"), 2),
         (lambda store, root: store.delete_directory(root), 1),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import Any
 
-from ray_committer.protocol.paths import parent
+from ray_committer.protocol.paths import is_inside, join, parent
 from ray_committer.testing import Identity, MemoryStore
 from tests.promises.lies.lie import Lie
 
@@ -60,6 +63,69 @@ class MovesWhatIsMissing(MemoryStore):
             super().move_directory(source, dest)
 
 
+class MovesIntoTheDirectory(MemoryStore):
+    """As HttpFS, or ``mv``."""
+
+    def move_whole(self, source: str, dest: str) -> None:
+        inner = join(dest, os.path.basename(source))
+        super().move_whole(source, inner if dest in self._directories else dest)
+
+
+class ReplacesEmptyDirectories(MemoryStore):
+    """As ``rename`` of the kernel."""
+
+    def move_whole(self, source: str, dest: str) -> None:
+        self.move_directory(source, dest)
+
+
+class MakesParentsOfDirectories(MemoryStore):
+    def move_whole(self, source: str, dest: str) -> None:
+        self.mkdirs(parent(dest))
+        super().move_whole(source, dest)
+
+
+class CopiesAndDeletes(MemoryStore):
+    def move_whole(self, source: str, dest: str) -> None:
+        super().move_whole(source, dest)
+        for path, data in self.files(dest).items():
+            self.write(path, data)
+
+
+class ForgetsAChild(MemoryStore):
+    """A directory without a file."""
+
+    def move_whole(self, source: str, dest: str) -> None:
+        super().move_whole(source, dest)
+        for path in [one for one in self._directories if is_inside(one, dest)]:
+            self.remove_empty_directory(path)
+
+
+class LeavesTheDirectory(MemoryStore):
+    def move_whole(self, source: str, dest: str) -> None:
+        super().move_whole(source, dest)
+        self.mkdirs(source)
+
+
+class RefusesButMoves(MemoryStore):
+    def move_whole(self, source: str, dest: str) -> None:
+        self.move_directory(source, dest)
+        raise OSError(errno.ENOTSUP, "not supported", source)
+
+
+class LooksBeforeItMoves(MemoryStore):
+    """As a client that looks whether anything is there, and then makes a request without a condition."""
+
+    def __init__(self, **kind: Any) -> None:
+        super().__init__(**kind)
+        self._seen: dict[str, bool] = {}
+
+    def move_whole(self, source: str, dest: str) -> None:
+        if self._seen.setdefault(dest, self.get_status(dest) is not None):
+            raise FileExistsError(errno.EEXIST, "exists", source)
+        self.delete_directory(dest)
+        super().move_whole(source, dest)
+
+
 class DeletesWhatIsNew(MemoryStore):
     def delete_listed(self, directories: Sequence[str], holds: Callable[[], bool]) -> bool:
         return holds() and super().delete_listed(directories, lambda: True)
@@ -101,6 +167,15 @@ LIES = [
     Lie(MovesDirectoriesByCopy, {"move a directory"}),
     Lie(MovesDirectoriesByCopy, {"move a directory"}, Identity.MODIFICATION_TIME),
     Lie(MovesWhatIsMissing, {"move a directory"}),
+    Lie(MovesIntoTheDirectory, {"move a directory whole"}),
+    Lie(ReplacesEmptyDirectories, {"move a directory whole"}),
+    Lie(MakesParentsOfDirectories, {"move a directory whole"}),
+    Lie(CopiesAndDeletes, {"move a directory whole"}),
+    Lie(CopiesAndDeletes, {"move a directory whole"}, Identity.MODIFICATION_TIME),
+    Lie(ForgetsAChild, {"move a directory whole"}),
+    Lie(LeavesTheDirectory, {"move a directory whole"}),
+    Lie(RefusesButMoves, {"move a directory whole"}),
+    Lie(LooksBeforeItMoves, {"move a directory whole"}),
     Lie(DeletesWhatIsNew, {"delete spares what is new"}, is_flat=True),
     Lie(DeletesBeforeItAsks, {"delete spares what is new"}, is_flat=True),
     Lie(DeletesNoMarks, {"delete spares what is new"}, is_flat=True),

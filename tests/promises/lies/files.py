@@ -176,9 +176,9 @@ LIES = [
     Lie(NeverTruncates, {"read"}),
     Lie(ReadsWhatIsMissing, {"read"}),
     Lie(ShowsNoSize, {"status", "listings are complete"}),
-    Lie(OverlooksDirectories, {"status", "directories"}),
+    Lie(OverlooksDirectories, {"status", "directories", "move a directory whole"}),
     Lie(ListsStale, {"listings", "delete", "a state changes once"}),
-    Lie(ListsFilesStale, {"listings", "delete"}),
+    Lie(ListsFilesStale, {"listings", "delete", "move a directory whole"}),
     Lie(
         ListsNewFilesLate,
         {"listings", "listings are complete", "a state changes once", "one of many renames wins"},

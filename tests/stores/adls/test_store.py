@@ -16,12 +16,14 @@ from ray_committer.stores.base import FileStatus, StoreSpec
 
 
 class Canned:
-    """An HTTP client whose answers are given."""
+    """An HTTP client whose answers are given; notes what it is asked."""
 
     def __init__(self, *answers: HttpAnswer) -> None:
         self._answers = list(answers)
+        self.asked: list[tuple[str, str, Any]] = []
 
-    def request(self, method: str, url: str, **_: Any) -> HttpAnswer:
+    def request(self, method: str, url: str, **more: Any) -> HttpAnswer:
+        self.asked.append((method, url, more["headers"]))
         return self._answers.pop(0)
 
 
@@ -69,3 +71,13 @@ def test_an_empty_page_is_not_the_end():
     pages = (200, {"x-ms-continuation": "more"}, b'{"paths": []}'), (200, {}, page)
     (found,) = store(*pages).list_files("/")
     assert (found.path, found.size, found.etag, found.version) == ("/a", 7, "0x1", "0x1")
+
+
+def test_a_directory_is_moved_whole_as_hadoops_client_does_and_only_to_a_name_where_nothing_is():
+    client = Canned(HttpAnswer(201, ID, b""))
+    connection = Connection("acct", "https://dfs", "https://blob", Anonymous())
+    AdlsStore(StoreSpec("abfs"), AdlsHttp(connection, "lake", client)).move_whole("/t/a", "/t/p=1")
+    ((method, url, headers),) = client.asked
+    assert (method, url) == ("PUT", "https://dfs/lake/t/p%3D1")
+    assert headers["x-ms-rename-source"] == "/lake/t/a"
+    assert headers["If-None-Match"] == "*"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 import msgspec
@@ -117,3 +118,47 @@ def test_a_listing_is_a_page_if_the_name_node_makes_it_at_one_moment(names: int,
     page, found = own.list_page("/a"), own.find_names("/a", ["f1", "g"])
     assert (page is not None, found is not None) == (is_page, is_page)
     assert [status.name for status in found or ()] == ["f1"] * is_page
+
+
+class Renaming(NameNode):
+    """Answers to the rename of a missing name as a NameNode, or as HttpFS, and numbers files or not."""
+
+    def __init__(self, *, file_id: int, is_httpfs: bool) -> None:
+        super().__init__()
+        self.file_id = file_id
+        self.is_httpfs = is_httpfs
+
+    def request(self, method: str, url: str, **more: Any) -> HttpAnswer:
+        answer = super().request(method, url, **more)
+        if "op=GETFILESTATUS" in url and self.file_id:
+            body = answer.body.replace(b'"length"', b'"fileId":%d,"length"' % self.file_id)
+            return HttpAnswer(200, {}, body)
+        if "op=RENAME" not in url or self.is_httpfs:
+            return answer
+        if ".missing-" not in url:
+            return HttpAnswer(200, {}, b"")
+        missing = {"exception": "FileNotFoundException", "message": "rename source is not found."}
+        return HttpAnswer(404, {}, msgspec.json.encode({"RemoteException": missing}))
+
+
+@pytest.mark.parametrize(("file_id", "is_httpfs"), [(0, True), (16_400, True), (0, False)])
+def test_a_gateway_that_would_move_a_directory_into_another_gets_no_request_to_move_one(
+    file_id: int, is_httpfs: bool
+):
+    gateway = Renaming(file_id=file_id, is_httpfs=is_httpfs)
+    own = store(gateway)
+    for _ in range(2):
+        with pytest.raises(OSError) as caught:
+            own.move_whole("/t/in/a", "/t/p=1")
+        assert caught.value.errno == errno.ENOTSUP
+    assert "PUT /t/in/a" not in gateway.asked
+
+
+def test_a_namenode_is_known_once_by_what_it_answers_to_a_missing_name():
+    node = Renaming(file_id=16_400, is_httpfs=False)
+    own = store(node)
+    for number in range(3):
+        own.move_whole(f"/t/in/{number}", f"/t/p={number}")
+    assert node.asked[0] == "GET /t/in/0"
+    assert node.asked[1].startswith("PUT /t/in/0/.missing-")
+    assert node.asked[2:] == ["PUT /t/in/0", "PUT /t/in/1", "PUT /t/in/2"]
