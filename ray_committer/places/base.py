@@ -123,6 +123,11 @@ class Places:
         return self.store.has(StoreOperations.list_files_page)
 
     @property
+    def moves_whole(self) -> bool:
+        """Whether the store has a request that moves a directory whole; it may refuse some."""
+        return self.store.has(StoreOperations.move_whole)
+
+    @property
     def needs_sync(self) -> bool:
         """Whether a power cut loses what is done and was not forced to disk."""
         return self.store.has(StoreOperations.sync)

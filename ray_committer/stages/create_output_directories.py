@@ -49,6 +49,16 @@ def create_output_directories(context: JobContext, there: Iterable[str] = ()) ->
     return leaves
 
 
+def make_parents(context: JobContext, parents: Iterable[str]) -> None:
+    """Make what is missing above directories that are put in place whole."""
+    for _ in context.run_batches(_make_each, sorted(parents)):
+        pass
+
+
+def _make_each(worker: Worker, paths: tuple[str, ...]) -> None:
+    worker.for_each(partial(make_directory, worker.store), paths)
+
+
 def _make_claimed(worker: Worker, limit: int, *, directories: DirectoryCoordinator) -> int:
     made = 0
     make = partial(make_directory, worker.store)

@@ -79,7 +79,7 @@ def move_directories(
         )
     in_place = [move for move in plan.moves if move.source not in left]
     renamed.in_place = frozenset(move.source for move in in_place)
-    renamed.files_in_place = sum(move.files for move in in_place)
+    renamed.whole_files = sum(move.files for move in in_place)
     renamed.by_file.update(stays.reason for stays in left.values())
     _tell_of_refusals(context, [stays for stays in left.values() if stays.reason is ByFile.REFUSED])
 

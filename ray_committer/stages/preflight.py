@@ -65,6 +65,8 @@ class OldFiles:
     destinations: tuple[str, ...] = ()
     there: frozenset[str] = frozenset()
     """The directories that the job writes to and that exist, as far as they were seen."""
+    missing: frozenset[str] = frozenset()
+    """The directories right above these that are seen to be missing."""
 
 
 def preflight(context: JobContext, loaded: LoadedManifests, allowed_roots: Sequence[str] = ()) -> None:
@@ -134,6 +136,7 @@ def look_at_data(
         _emptied(context, old, roots.replaced, made),
         destinations=tuple(sorted(elsewhere)),
         there=frozenset(directories) & {*known.there, *places.there, *old.there},
+        missing=known.new.intersection(map(parent, directories)),
     )
 
 

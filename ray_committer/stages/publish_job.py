@@ -13,9 +13,11 @@ from ray_committer.errors import CommitStateUnknownError, mark, why
 from ray_committer.job_files.job_state import Seen, advance
 from ray_committer.job_files.others import has_content
 from ray_committer.protocol import statistic_names as names
+from ray_committer.protocol.paths import parent
 from ray_committer.protocol.state import Phase, new_nonce
-from ray_committer.stages.create_output_directories import create_output_directories
+from ray_committer.stages.create_output_directories import create_output_directories, make_parents
 from ray_committer.stages.keep_replaced_files import keep_replaced_files, make_places_of_kept
+from ray_committer.stages.move_directories import move_directories
 from ray_committer.stages.old_data.old_files_aside import end_removal, sync_aside
 from ray_committer.stages.old_data.old_success import put_old_success_aside
 from ray_committer.stages.remove_replaced_files import (
@@ -27,7 +29,7 @@ from ray_committer.stages.rename_files import Pass, reconcile, rename_files
 from ray_committer.stages.run.commit_run import RecordedJob
 from ray_committer.stages.run.coordinator_loss import with_coordinator
 from ray_committer.stages.save_commit_record import sync_state
-from ray_committer.stages.save_success_file import write_success_file
+from ray_committer.stages.save_success_file import sample_of, write_success_file
 from ray_committer.stages.sync_to_disk import sync_destinations, sync_replaced
 from ray_committer.stages.turns.list_new_files import touched_directories
 from ray_committer.stages.validate_renamed_files import validate_renamed_files
@@ -35,43 +37,52 @@ from ray_committer.work.worker import Worker
 
 
 def create_directories(job: RecordedJob, which: Pass) -> None:
-    """Make the directories of new files, and put an old ``_SUCCESS`` aside before any file is moved."""
+    """Make the directories of new files, but for those that are put in place whole, and put an old
+    ``_SUCCESS`` aside before any file is moved."""
     context, record = job.context, job.record
     with context.stage(names.CREATE_DIRECTORIES):
         # Before the first file is moved: a worker that sees another store, as a local path on each node
         # is, would find no file and take all of them for lost.
         context.executor.admit_workers(prove_same_store, record.nonce)
-        create = partial(create_output_directories, context, job.there or ())
+        moves = job.plan.moves
+        there = [*(job.there or ()), *(move.dest for move in moves)]
+        make_parents(context, job.missing.intersection(parent(move.dest) for move in moves))
+        create = partial(create_output_directories, context, there)
         make = partial(with_coordinator, context, create, job.reload)
         put_aside = [partial(put_old_success_aside, context, record)] if which is Pass.NEW else []
         job.progress.directories, *_ = context.do_at_once(make, *put_aside)
 
 
 def move_files(job: RecordedJob, which: Pass) -> None:
-    """Move new files into place, and check that none is missing; held back are those that replace old
-    files, if the job is not sealed, or if these cannot give way."""
+    """Move new files into place, whole directories first, and check that none is missing; held back are
+    those that replace old files, if the job is not sealed, or if these cannot give way."""
     context, record, renamed = job.context, job.record, job.progress.renamed
     with context.stage(names.RENAME_FILES):
         if which is Pass.NAMESAKES:
             renamed.held_by_pack.clear()
-        rename_files(context, record, job.loaded, renamed, which)
-        reconcile(context, job.loaded, renamed)
+        else:
+            move_directories(context, record, job.plan, renamed)
+        if renamed.whole_files != record.files:
+            rename_files(context, record, job.loaded, renamed, which)
+            reconcile(context, job.loaded, renamed)
 
 
 def validate_files(job: RecordedJob, which: Pass) -> None:
-    """Force the new files to disk, if the commit must be durable, and validate those that were moved."""
+    """Force the new files to disk, if the commit must be durable, and validate those that were moved one
+    by one: of a whole directory the look before the record has shown all files."""
     context, progress, reload = job.context, job.progress, job.reload
+    renamed, packs = progress.renamed, job.loaded.packs
     if context.syncs:
         with context.stage(names.SYNC):
             with_coordinator(context, lambda: sync_destinations(context), reload)
     validates = context.options.validate
-    if context.store.capabilities.listing_is_cheap if validates is None else validates:
+    validates = context.store.capabilities.listing_is_cheap if validates is None else validates
+    if validates and renamed.whole_files != job.record.files:
         old = [file.path for file in job.record.overwritten]
-        held = old if which is Pass.NEW else [path for path in old if path in progress.renamed.held]
+        held = old if which is Pass.NEW else [path for path in old if path in renamed.held]
+        validate = partial(validate_renamed_files, context, packs, held, renamed)
         with context.stage(names.VALIDATE):
-            progress.validated = with_coordinator(
-                context, lambda: validate_renamed_files(context, job.loaded.packs, held), reload
-            )
+            progress.validated = with_coordinator(context, validate, reload)
 
 
 def seal(job: RecordedJob, recorded: Seen) -> Seen:
@@ -135,10 +146,12 @@ def decide_committed(job: RecordedJob, current: Seen) -> Seen:
         progress.partitions = with_coordinator(context, note, job.reload)
     context.journal.add(progress.renamed.statistics)
     commit = partial(advance, context.store, context.job, current, Phase.COMMITTED)
+    is_to_write = record.mark_success and progress.success is None
+    if is_to_write and not progress.renamed.sample:  # all went whole
+        progress.renamed.sample = sample_of(context, job.loaded.packs)
     version, sample = progress.table_version, progress.renamed.sample
     write = partial(write_success_file, context, record, sample, table_version=version)
     with context.stage(names.COMMIT_POINT):
-        is_to_write = record.mark_success and progress.success is None
         committed, *written = context.do_at_once(commit, *([write] if is_to_write else []))
         sync_state(context)
     progress.success = written[0] if written else progress.success

@@ -149,7 +149,7 @@ def _decide(decision: _Decision, current: Seen) -> tuple[Seen, CommitRecord, _De
     else:
         success = written[1]
     # The one binding request: it consumes the declared state of this very round (D1).
-    run.there = old.there
+    run.there, run.missing = old.there, old.missing
     recorded = save_commit_record(context, current, record)
     # Not before: if another process records the job, its record counts.
     run.progress.success = cast("WrittenSuccess | None", success)

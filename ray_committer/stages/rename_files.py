@@ -45,7 +45,7 @@ class Renamed:
     """The result of the stage: files moved now, and files proved to have been moved before, by proof.
     `whole` are the spans of files of the job in shards of which each file was moved or proved. For other
     shards, `done_by_pack` and `held_by_pack` count the files of each pack. The sources `in_place` were
-    moved as directories, with `files_in_place`; the other directories are counted `by_file`."""
+    moved as directories, with `whole_files`; the other directories are counted `by_file`."""
 
     moved: int = 0
     bytes: int = 0
@@ -57,7 +57,9 @@ class Renamed:
     held: dict[str, str] = field(default_factory=dict)
     """The old files in the places of new ones that cannot be moved, and why."""
     in_place: frozenset[str] = frozenset()
-    files_in_place: int = 0
+    whole_files: int = 0
+    passed_over: int = 0
+    """The files that are in these sources by the packs, which shards have passed over."""
     by_file: Counter[ByFile] = field(default_factory=Counter)
 
     @property
@@ -77,14 +79,16 @@ class Renamed:
 @dataclass(frozen=True, slots=True)
 class ShardResult:
     """The result of one shard: its event, and what only the driver needs; `failure` ended it early. Of
-    the files of pack `index`, `done` and `held` are moved, or proved, and held back. The old files that
-    keep their places are `staying`, each with the reason."""
+    the files of pack `index`, `done` and `held` are moved, or proved, and held back; `passed_over` were
+    moved with their directories, and are done. The old files that keep their places are `staying`, each
+    with the reason."""
 
     event: ShardRenamed
     whole: tuple[int, int] | None
     index: int
     done: int
     held: int
+    passed_over: int
     sample: list[str]
     staying: dict[str, str]
     seconds_a_file: float
@@ -119,10 +123,10 @@ def rename_files(
     renamed: Renamed,
     which: Pass = Pass.ALL,
 ) -> None:
-    """Rename entries of the packs that `record` names, adding up in `renamed`. Idempotent: files
-    that an earlier run moved are proved and counted. A new file is held back if its old namesake cannot
-    be replaced, or is in `renamed.held`. After the first error no shard is started; the shards in
-    progress end, and then the error is raised."""
+    """Rename entries of the packs that `record` names, adding up in `renamed`, but for those that were
+    moved with their directories. Idempotent: files that an earlier run moved are proved and counted. A
+    new file is held back if its old namesake cannot be replaced, or is in `renamed.held`. After the
+    first error no shard is started; the shards in progress end, and then the error is raised."""
     failures: list[RayCommitterError] = []
     throttling = ThrottlingWatch(context)
     files, total_bytes = record.files, record.bytes  # sums over all manifests; a shard knows only a few
@@ -137,6 +141,7 @@ def rename_files(
         which=which,
         overwritten={file.path: file for file in record.overwritten},
         stays=frozenset(renamed.held),
+        without=frozenset() if which is Pass.NAMESAKES else renamed.in_place,
         tasks=context.job.tasks,
     )
     shards = plan_shards(loaded.packs, shard_files=sizes.next, sample=MAX_FILENAMES)
@@ -156,7 +161,14 @@ def rename_files(
 
 
 def reconcile(context: JobContext, loaded: LoadedManifests, renamed: Renamed) -> None:
-    """Check for each pack that all its files were moved, proved or held back."""
+    """Check for each pack that all its files were moved, proved or held back, alone or with their
+    directories; and that these directories held what shards have passed over."""
+    if renamed.passed_over != renamed.whole_files:
+        raise CommitStateUnknownError(
+            f"{mark(context.job.packs)}: names {renamed.passed_over} files of directories that were "
+            f"moved whole, but these held {renamed.whole_files}",
+            "nothing was cleaned up, so run the same command again",
+        )
     partial_counts = renamed.done_by_pack + renamed.held_by_pack
     if not partial_counts and are_all(renamed.whole, loaded.files):
         return
@@ -191,6 +203,7 @@ def _add(renamed: Renamed, result: ShardResult) -> None:
     else:
         renamed.done_by_pack[result.index] += result.done
     renamed.held_by_pack[result.index] += result.held
+    renamed.passed_over += result.passed_over
     renamed.held.update(result.staying)
     renamed.sample.extend(result.sample[: MAX_FILENAMES - len(renamed.sample)])
 
@@ -203,6 +216,7 @@ def _rename_shard(
     overwritten: Mapping[str, ReplacedFile],
     stays: frozenset[str],
     tasks: str,
+    without: frozenset[str],
 ) -> ShardResult:
     """Work: rename the entries of one shard; stops at the first error or when cancelled."""
     failed: list[tuple[RayCommitterError, float]] = []
@@ -233,7 +247,8 @@ def _rename_shard(
         return _Outcome(entry, time.monotonic() - started, proof)
 
     try:
-        shard_entries = list(worker.packs.entries(shard.pack, shard.low, shard.high, tasks=tasks))
+        part = shard.pack, shard.low, shard.high
+        shard_entries = list(worker.packs.entries(*part, tasks=tasks, without=without))
         ended = [outcome for outcome in worker.map(rename, shard_entries) if outcome is not None]
     finally:
         busy_seconds = worker.busy.end(place.worker, time.monotonic())
@@ -246,13 +261,15 @@ def _rename_shard(
     failure = failed[0][0] if failed else None
     if failure is not None:
         failure.locate(shown_url(worker.store.spec, ""))
-    is_whole = len(outcomes) == shard.files
+    passed_over = shard.files - len(shard_entries)
+    done = len(outcomes) + passed_over
     return ShardResult(
         event=_event(place, busy_seconds, outcomes, statistics, failure),
-        whole=(shard.start, shard.start + shard.files) if is_whole else None,
+        whole=(shard.start, shard.start + shard.files) if done == shard.files else None,
         index=shard.index,
-        done=len(outcomes),
+        done=done,
         held=len(ended) - len(outcomes),
+        passed_over=passed_over,
         sample=list(located),
         staying={outcome.entry.dest: outcome.stays for outcome in ended if outcome.stays is not None},
         seconds_a_file=sum(seconds) / max(1, len(seconds)),

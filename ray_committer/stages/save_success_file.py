@@ -16,6 +16,7 @@ from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.iostatistics import IOStatistics, aggregate, count
 from ray_committer.protocol.pack import Pack
 from ray_committer.protocol.record import CommitRecord
+from ray_committer.protocol.staging import is_shared
 from ray_committer.protocol.state import new_nonce
 from ray_committer.protocol.success import (
     ATTEMPT,
@@ -64,17 +65,30 @@ def write_success_file(
 def write_small_success(
     context: JobContext, record: CommitRecord, packs: Sequence[Pack]
 ) -> WrittenSuccess | None:
-    """`write_success_file` before the files of the `packs` are moved, if all are moved at the same time:
-    how long that takes tells little, and to write it afterwards takes as long."""
-    if not record.mark_success or not context.moves_at_once(record.files):
+    """`write_success_file` before the files of the `packs` are moved, if all can be moved at the same
+    time: how long that takes tells little, and to write it afterwards takes as long."""
+    if not record.mark_success or any(pack.data is None for pack in packs):  # to read one takes longer
         return None
-    if any(pack.data is None for pack in packs):  # to read one would take longer
+    if not context.moves_at_once(record.files) and not _are_moved_at_once(context, packs):
         return None
+    return write_success_file(context, record, sample_of(context, packs))
+
+
+def _are_moved_at_once(context: JobContext, packs: Sequence[Pack]) -> bool:
+    """Whether all files of the `packs` can be moved at the same time with their directories."""
+    if not context.moves_at_once(0) or not context.places.moves_whole:
+        return False
+    reader, sources = PackReader(context.store, context.job), set[str]()
+    for section in chain.from_iterable(map(reader.sections, packs)):
+        sources.update(section.sources)
+    return context.moves_at_once(len(sources)) and all(map(is_shared, sources))
+
+
+def sample_of(context: JobContext, packs: Sequence[Pack]) -> list[str]:
+    """The first files that the packs name, for ``_SUCCESS``."""
     reader = PackReader(context.store, context.job)
     entries = islice(chain.from_iterable(map(reader.entries, packs)), MAX_FILENAMES)
-    return write_success_file(
-        context, record, [uri_of(context.store.spec, entry.dest) for entry in entries]
-    )
+    return [uri_of(context.store.spec, entry.dest) for entry in entries]
 
 
 def save_success_file(context: JobContext, written: WrittenSuccess, current: Seen | None = None) -> None:

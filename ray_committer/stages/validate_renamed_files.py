@@ -20,6 +20,7 @@ from ray_committer.protocol.pack import Pack
 from ray_committer.protocol.recovery import Expectation, prove
 from ray_committer.stages.checks.find_destinations import find_destinations
 from ray_committer.stages.context import JobContext
+from ray_committer.stages.rename_files import Renamed
 from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.work.worker import Worker
 
@@ -51,13 +52,18 @@ class Compared:
 
 
 def validate_renamed_files(
-    context: JobContext, packs: Sequence[Pack], held: Collection[str] = ()
+    context: JobContext,
+    packs: Sequence[Pack],
+    held: Collection[str] = (),
+    renamed: Renamed | None = None,
 ) -> int:
-    """List every destination directory once; return the number of files compared. `held` are
-    destinations to which no file was moved yet. `ValidationError` names the first differences. The
-    coordinator must know the directories."""
+    """List every destination directory once, but for those that `renamed` has moved whole; return the
+    number of files compared. `held` are destinations to which no file was moved yet. `ValidationError`
+    names the first differences. The coordinator must know the directories."""
     compared, differences, missing = 0, list[str](), set[bytes]()
-    for share in _compare(context, packs, frozenset(held)):
+    in_place = renamed.in_place if renamed is not None else frozenset[str]()
+    whole_files = renamed.whole_files if renamed is not None else 0
+    for share in _compare(context, packs, frozenset(held), in_place):
         compared += share.files
         differences += share.differences
         missing |= share.missing
@@ -67,7 +73,7 @@ def validate_renamed_files(
     if differences:
         shown = " | ".join(sorted(differences)[:SHOWN])
         raise ValidationError(f"{len(differences)} or more files differ from their manifests: {shown}")
-    files = sum(pack.files for pack in packs) - len(held)
+    files = sum(pack.files for pack in packs) - len(held) - whole_files
     if compared != files:
         raise ValidationError(
             f"{mark(context.job.destination)}: {compared} of {files} files were compared",
@@ -76,9 +82,11 @@ def validate_renamed_files(
     return compared
 
 
-def _compare(context: JobContext, packs: Sequence[Pack], held: frozenset[str]) -> Iterator[Compared]:
+def _compare(
+    context: JobContext, packs: Sequence[Pack], held: frozenset[str], in_place: frozenset[str]
+) -> Iterator[Compared]:
     """The result of each share; a share whose packed data was lost with a node is compared again."""
-    pack = partial(_pack_expected, held=held)
+    pack = partial(_pack_expected, held=held, in_place=in_place)
     waiting: Iterable[Share] = _shares(context, packs)
     for _ in range(ROUNDS):
         packed = tuple(
@@ -100,8 +108,10 @@ def _compare(context: JobContext, packs: Sequence[Pack], held: frozenset[str]) -
     )
 
 
-def _pack_expected(worker: Worker, pack: Pack, *, held: frozenset[str]) -> tuple[None, bytes]:
-    entries = worker.packs.entries(pack)
+def _pack_expected(
+    worker: Worker, pack: Pack, *, held: frozenset[str], in_place: frozenset[str]
+) -> tuple[None, bytes]:
+    entries = worker.packs.entries(pack, without=in_place)
     return None, pack_expected(
         (entry.dest, entry.expected) for entry in entries if entry.dest not in held
     )

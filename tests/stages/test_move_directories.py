@@ -58,7 +58,7 @@ def test_each_directory_is_moved_by_one_request_and_its_files_are_counted():
     done: list[Renamed] = []
     assert requests(store, lambda one: done.append(move(of_job(one), plan))) == Counter(move_whole=7)
     (renamed,) = done
-    assert (renamed.moved, renamed.bytes, renamed.files_in_place) == (MOST, 6 * 7, MOST)
+    assert (renamed.moved, renamed.bytes, renamed.whole_files) == (MOST, 6 * 7, MOST)
     assert renamed.in_place == {one.source for one in plan.moves}
     assert renamed.by_file == {ByFile.OWN_NAMES: 2}
     assert store.files() == {f"/table/p={n}/{name}": FILES[name] for n in range(7) for name in FILES}
@@ -70,7 +70,7 @@ def test_directories_that_an_earlier_run_moved_are_proved_and_counted_once():
         store.move_whole(join(TASKS, one.source), one.dest)
     renamed = move(of_job(store), plan)
     assert (renamed.moved, renamed.proved) == (12, {Proof.MODIFICATION_TIME: 9})
-    assert (renamed.files, renamed.files_in_place) == (MOST, MOST)
+    assert (renamed.files, renamed.whole_files) == (MOST, MOST)
     assert renamed.statistics.counters[names.FILES_COMMITTED] == MOST
 
 
@@ -91,7 +91,7 @@ def test_what_is_there_or_refused_is_left_to_be_moved_by_file_and_a_notice_says_
     found = of_job(WrappedStore(store, before=denied))
     renamed = move(found, plan)
     assert renamed.in_place == {one.source for one in plan.moves} - {_source(1), _source(2)}
-    assert (renamed.files, renamed.files_in_place) == (15, 15)
+    assert (renamed.files, renamed.whole_files) == (15, 15)
     assert renamed.by_file == {ByFile.OWN_NAMES: 2, ByFile.THERE: 1, ByFile.REFUSED: 1}
     (notice,) = found.journal.notices
     assert "1 directories could not be moved whole" in notice
@@ -110,7 +110,7 @@ def test_leftovers_go_before_their_directory_is_seen_and_no_others():
     moves = tuple(move_of(store, f"/table/p={n}", _source(n), ("left",)) for n in range(7))
     renamed = move(of_job(WrappedStore(store, after=look)), WholePlan(moves))
     assert seen == []
-    assert renamed.files_in_place == MOST
+    assert renamed.whole_files == MOST
 
 
 def test_a_directory_whose_leftover_stays_is_left_to_be_moved_by_file():

@@ -20,7 +20,17 @@ from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stages.rename_files import Pass, Renamed, reconcile, rename_files
 from ray_committer.testing import Identity, MemoryStore, WrappedStore, visible_files
 from ray_committer.testing import write_job as write_tasks
-from tests.stages.support import JOB, at, context, pack_of, record, requests, resumed, source_path
+from tests.stages.support import (
+    JOB,
+    at,
+    context,
+    pack_of,
+    record,
+    requests,
+    resumed,
+    source_path,
+    staged_name,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -127,6 +137,48 @@ def test_a_cancelled_commit_moves_no_file():
     with pytest.raises(CommitCancelledError):
         rename_files(found, named, manifests, Renamed())
     assert visible_files(store, "/table") == {}
+
+
+def partly_whole() -> tuple[MemoryStore, str]:
+    """A recorded job, of which one partition of three was moved whole; its source."""
+    store = MemoryStore()
+    named = [f"p={n}/{staged_name('f', task)}" for task in (0, 1) for n in range(3)]
+    write_tasks(store, JOB, {task: dict.fromkeys(named[3 * task :][:3], b"xy") for task in (0, 1)})
+    record(store)
+    source = source_path(0, named[1]).rpartition("/")[0]
+    store.move_directory(source, "/table/p=1")
+    store.mkdirs("/table/p=0")
+    store.mkdirs("/table/p=2")
+    return store, source.removeprefix(JOB.tasks + "/")
+
+
+def rename_the_rest(store, renamed: Renamed, which: Pass = Pass.ALL) -> Renamed:
+    found = context(store)
+    named, packs = resumed(found)
+    rename_files(found, named, packs, renamed, which)
+    reconcile(found, packs, renamed)
+    return renamed
+
+
+@pytest.mark.parametrize("which", [Pass.ALL, Pass.NEW])
+@pytest.mark.usefixtures("small_shards")
+def test_files_that_were_moved_with_their_directory_are_not_asked_for(which: Pass):
+    store, source = partly_whole()
+    renamed = Renamed(in_place=frozenset([source]), whole_files=2)
+    loads = requests(store, lambda one: resumed(context(one)))
+    found = requests(store, lambda one: rename_the_rest(one, renamed, which))
+    assert found - loads == Counter(rename=4)
+    assert (renamed.moved, renamed.bytes) == (4, 8)
+    assert len(visible_files(store, "/table")) == 6
+
+
+@pytest.mark.parametrize("files", [0, 1, 3])
+def test_a_directory_counts_for_the_files_that_packs_name_in_it(files: int):
+    """One that was counted twice would hide another that is missing."""
+    store, source = partly_whole()
+    renamed = Renamed(in_place=frozenset([source]), whole_files=files)
+    with pytest.raises(CommitStateUnknownError, match=f"names 2 files of .* but these held {files}"):
+        rename_the_rest(store, renamed)
 
 
 @pytest.mark.parametrize("done", [{0: 5}, {}, {0: 7}])

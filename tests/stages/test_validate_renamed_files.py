@@ -20,6 +20,7 @@ from ray_committer.executors.inline import InlineExecutor
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.context import JobContext
+from ray_committer.stages.rename_files import Renamed
 from ray_committer.stages.validate_renamed_files import validate_renamed_files
 from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore, run_commit, write_job
 from ray_committer.work.worker import Worker
@@ -211,6 +212,18 @@ def test_directories_without_a_file_of_the_job_are_not_listed():
     store.mkdirs("/table/p=1/q=1/r=1")
     store.rename(source_path(0, "p=1/q=1/r=1/a"), "/table/p=1/q=1/r=1/a")
     assert cost(store) == Counter(list_status=1)
+
+
+def test_a_directory_that_was_moved_whole_is_not_listed():
+    store, source = moved(), source_path(1, "p=1/f0").rpartition("/")[0].removeprefix(JOB.tasks + "/")
+    whole = Renamed(in_place=frozenset([source]), whole_files=2)
+
+    def compare_others(one) -> None:
+        found = context(one)
+        assert validate_renamed_files(found, resumed(found)[1].packs, renamed=whole) == 4
+
+    less = requests(store, lambda one: compare(context(one))) - requests(store, compare_others)
+    assert less == Counter(list_status=1)
 
 
 def test_what_is_held_back_is_not_compared_and_not_missed():

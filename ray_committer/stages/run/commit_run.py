@@ -16,8 +16,10 @@ from ray_committer.job_files.job_status import JobStatus
 from ray_committer.limits.ratelimit import LimitStatistics
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.commit_result import CommitResult, Outcome
+from ray_committer.protocol.paths import TASKS
 from ray_committer.protocol.record import CommitRecord, Declaration
 from ray_committer.protocol.state import UNDECIDED, JobState, Phase, new_nonce
+from ray_committer.protocol.whole import WholePlan
 from ray_committer.stages.bind_versions import bind_versions
 from ray_committer.stages.checks.attempts import listed_attempts, refuse_unsaved
 from ray_committer.stages.context import JobContext
@@ -149,6 +151,10 @@ class CommitRun:
     """The packs that the record names."""
     there: frozenset[str] | None = None
     """The directories that exist, as this run has seen before its record; None if it wrote none."""
+    missing: frozenset[str] = frozenset()
+    """The directories right above new ones that this run has seen to be missing, too."""
+    plan: WholePlan = field(default_factory=WholePlan)
+    """Which directories go whole, as this run has seen the files of its tasks."""
     publishing: ExitStack = field(default_factory=ExitStack)
     """Ends the heartbeat, before the clean-up."""
     is_beating: bool = False
@@ -222,7 +228,8 @@ class CommitRun:
 class RecordedJob:
     """A job with a commit record, as the stages that publish it need it. `context` is what the record
     promises; `reload` loads the manifests again, if the coordinator was lost with them. `there` are the
-    directories that this run has seen; None if another run has recorded the job."""
+    directories that this run has seen; None if another run has recorded the job. Those `missing` are
+    right above new ones. The `plan` says what goes whole."""
 
     context: JobContext
     record: CommitRecord
@@ -231,6 +238,8 @@ class RecordedJob:
     turn: Turn
     progress: CommitProgress
     there: frozenset[str] | None = None
+    missing: frozenset[str] = frozenset()
+    plan: WholePlan = field(default_factory=WholePlan)
 
 
 def load_open_job(run: CommitRun, current: Seen) -> LoadedManifests:
@@ -270,7 +279,10 @@ def open_recorded_job(run: CommitRun, current: Seen) -> RecordedJob:
         with context.stage(names.LOAD_MANIFESTS):
             loaded = load_with_coordinator(context, reload)
         run.note_loaded(record, loaded)
-    return RecordedJob(context, record, loaded, reload, run.turn, progress, run.there)
+    # Only what this run has frozen: by its old name another process could reach it.
+    plan = run.plan if context.job.staging != TASKS else replace(run.plan, moves=())
+    turn, there, missing = run.turn, run.there, run.missing
+    return RecordedJob(context, record, loaded, reload, turn, progress, there, missing, plan)
 
 
 def own_record(run: CommitRun, current: Seen) -> CommitRecord:
