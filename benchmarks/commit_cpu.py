@@ -18,14 +18,12 @@ from typing import Any
 
 import harness
 from one_file_tasks import TreesGoAtOnce
-from peer_committers import JOB, Ours
+from peer_committers import Ours
 from peer_jobs import Place, Shape
 from rename_cpu import DIRECTORIES, FILES, FILES_A_TASK, SECONDS, TASKS, pairs_of
 
-from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
-from ray_committer.testing.harness import load_ahead
 
 SHAPES = (Shape(2_000, 1), Shape(20, 500), Shape(200, 500, 500), Shape(94_499, 1))
 IN_FLIGHT = 128
@@ -40,7 +38,6 @@ def whole(root: Path, shape: Shape) -> dict[str, float]:
     committer = Ours("ours", IN_FLIGHT, store=partial(TreesGoAtOnce, trash=root.parent))
     place.clear()
     committer.write(place, shape)
-    committer.ahead = load_ahead(place.store, new_job_attempt(place.root, JOB, 0), committer.committed)
     gc.collect()  # what the tasks have left is not the commit's to collect
     used, begun = time.process_time(), time.monotonic()
     requests = committer.commit(place)["requests"]

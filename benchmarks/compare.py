@@ -19,7 +19,7 @@ RESULTS = Path(__file__).parent / "results"
 LEAST = 0.10
 """A change by less is noise."""
 SPREADS = 2.0
-_FACTS = {"host", "versions", "load", "bars", "rounds"}
+_FACTS = {"host", "versions", "load", "bars", "rounds", "runs"}
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -113,7 +113,8 @@ def write_manifest(
     job: JobAttempt, task: int, entries: list[FileEntry], *, directories: int, stamp: str | None = None
 ) -> None:
     """Save the manifest of one task; without a `stamp` it is one of a job that Hadoop set up."""
-    manifest = task_manifest(job, task, entries, directories=directories, stamp=stamp)
+    named = [f"/p={number}" for number in range(directories)]
+    manifest = task_manifest(job, task, entries, directories=named, stamp=stamp)
     Path(job.manifest(task_name(task))).write_bytes(encode_manifest(manifest))
 
 
@@ -127,18 +128,19 @@ def task_manifest(
     task: int,
     entries: list[FileEntry],
     *,
-    directories: int,
+    directories: Iterable[str],
     stamp: str | None,
     store: str = "file://",
 ) -> TaskManifest:
-    """What a task says of itself that wrote to all `directories`; its paths begin with `store`."""
+    """What a task says of itself that wrote to `directories` below the destination, each after a slash;
+    its paths begin with `store`."""
     return TaskManifest(
         job_id=job.job_id,
         task_id=task_name(task),
         task_attempt_id=f"attempt_1_m_{task:06d}_0",
         task_attempt_dir=store + job.task_attempt(f"attempt_1_m_{task:06d}_0"),
         files=entries,
-        directories=[DirEntry(f"{store}{job.destination}/p={n}") for n in range(directories)],
+        directories=[DirEntry(f"{store}{job.destination}{own}") for own in directories],
         extra_data={} if stamp is None else {STAMP: stamp},
     )
 
@@ -210,7 +212,7 @@ def save(
     result = {
         "benchmark": name,
         "question": " ".join(question.split()),
-        "commit": _commit(),
+        "commit": commit(),
         "host": {"cores": os.cpu_count(), "machine": platform.machine(), "kernel": platform.release()},
         "load": {"before": _LOAD_BEFORE, "after": os.getloadavg()},
         "versions": {
@@ -235,7 +237,7 @@ def _holds(value: float, sign: str, bar: float) -> bool:
     return value >= bar if sign == ">=" else value <= bar
 
 
-def _commit() -> str:
+def commit() -> str:
     """The commit that is checked out, and whether anything but results differs from it."""
     described, changed = (
         subprocess.run(["git", *arguments], capture_output=True, text=True, check=False)

@@ -3,6 +3,7 @@
 Each client renames on one NameNode, which runs on this machine too, with 1, 32 and 128 renames in
 flight: ours over RPC and over WebHDFS, and fsspec's own over each. Processor time is that of the
 client's process with all its threads. The files are empty; each round moves every file with each client.
+Then the same for directories with a file in each, which only our clients move without replacing any.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 import harness
 
-from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.registry import open_store
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -31,12 +32,12 @@ FEWER = {1: 300}
 Rename = Callable[[str, str], object]
 
 
-def hdfs_store(server: HdfsServer) -> Rename:
-    return open_store(StoreSpec("hdfs", server.direct_authority)).rename
+def hdfs_store(server: HdfsServer) -> StoreOperations:
+    return open_store(StoreSpec("hdfs", server.direct_authority))
 
 
-def webhdfs_store(server: HdfsServer) -> Rename:
-    return open_store(StoreSpec("webhdfs", server.http_url.removeprefix("http://"))).rename
+def webhdfs_store(server: HdfsServer) -> StoreOperations:
+    return open_store(StoreSpec("webhdfs", server.http_url.removeprefix("http://")))
 
 
 def fsspec_hdfs_native(server: HdfsServer) -> Rename:
@@ -58,23 +59,36 @@ def fsspec_webhdfs(server: HdfsServer) -> Rename:
 
 
 CLIENTS: dict[str, Callable[[HdfsServer], Rename]] = {
-    "HdfsStore": hdfs_store,
+    "HdfsStore": lambda server: hdfs_store(server).rename,
     "hdfs_native.fsspec mv": fsspec_hdfs_native,
-    "WebHdfsStore": webhdfs_store,
+    "WebHdfsStore": lambda server: webhdfs_store(server).rename,
     "fsspec webhdfs mv": fsspec_webhdfs,
+}
+OF_DIRECTORIES: dict[str, Callable[[HdfsServer], Rename]] = {
+    "HdfsStore": lambda server: hdfs_store(server).move_whole,
+    "WebHdfsStore": lambda server: webhdfs_store(server).move_whole,
 }
 
 
 class Files:
-    """Empty files that a client moves from one directory to another, and that come back untimed."""
+    """Empty files, or directories with one each, that a client moves from one directory to another, and
+    that come back untimed."""
 
-    def __init__(self, server: HdfsServer) -> None:
-        self._store = open_store(StoreSpec("hdfs", server.direct_authority))
-        self._source, self._dest = "/table/_temporary/00/tasks/attempt_0", "/table/year=2026"
+    def __init__(self, server: HdfsServer, *, in_directories: bool = False) -> None:
+        self._store = store = hdfs_store(server)
+        self._back = store.move_whole if in_directories else store.rename
+        what, file = ("directories", "/file") if in_directories else ("files", "")
+        self._source, self._dest = f"/table/_temporary/00/{what}", f"/table/{what}"
         for directory in (self._source, self._dest):
-            self._store.mkdirs(directory)
+            store.mkdirs(directory)
         self._names = [f"part-{number:05d}-c000.snappy.parquet" for number in range(FILES)]
-        in_threads(lambda name: self._store.write(f"{self._source}/{name}", b""), self._names, 32)
+
+        def write(name: str) -> None:
+            if in_directories:
+                store.mkdirs(f"{self._source}/{name}")
+            store.write(f"{self._source}/{name}{file}", b"")
+
+        in_threads(write, self._names, 32)
 
     def measure(self, rename: Rename, in_flight: int) -> tuple[float, float]:
         """Move the files with `rename`; milliseconds of processor a rename, and renames a second."""
@@ -86,9 +100,7 @@ class Files:
         processor, wall = time.process_time() - processor, time.perf_counter() - wall
         found = len(self._store.list_status(self._dest))
         assert found == len(names), f"{found} of {len(names)} files were moved"
-        in_threads(
-            lambda name: self._store.rename(f"{self._dest}/{name}", f"{self._source}/{name}"), names, 32
-        )
+        in_threads(lambda name: self._back(f"{self._dest}/{name}", f"{self._source}/{name}"), names, 32)
         return processor / len(names) * 1000, len(names) / wall
 
 
@@ -114,14 +126,20 @@ def measure_all(files: Files, clients: dict[str, Rename], in_flight: int) -> dic
     return found
 
 
+def at_each_level(
+    server: HdfsServer, files: Files, opens: dict[str, Callable[[HdfsServer], Rename]]
+) -> dict[int, dict[str, Any]]:
+    clients = {name: opened(server) for name, opened in opens.items()}
+    return {
+        in_flight: harness.rounds(lambda: measure_all(files, clients, in_flight))  # noqa: B023
+        for in_flight in IN_FLIGHT
+    }
+
+
 def main() -> None:
     with hdfs_server() as server:
-        files = Files(server)
-        clients = {name: opened(server) for name, opened in CLIENTS.items()}
-        levels = {
-            in_flight: harness.rounds(lambda: measure_all(files, clients, in_flight))  # noqa: B023
-            for in_flight in IN_FLIGHT
-        }
+        levels = at_each_level(server, Files(server), CLIENTS)
+        of_directories = at_each_level(server, Files(server, in_directories=True), OF_DIRECTORIES)
     medians = {in_flight: level["median"] for in_flight, level in levels.items()}
     at_32, at_128 = medians[32], medians[128]
     web = at_32["WebHdfsStore: ms"] / at_32["fsspec webhdfs mv: ms"]
@@ -133,6 +151,7 @@ def main() -> None:
     found = {
         "libraries": {name: version(name) for name in ("hdfs-native", "pycurl", "fsspec")},
         "in_flight": {str(in_flight): level for in_flight, level in levels.items()},
+        "directories": {str(in_flight): level for in_flight, level in of_directories.items()},
     }
     harness.save("hdfs_renames", __doc__ or "", found, bars)
 

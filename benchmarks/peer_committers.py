@@ -1,15 +1,11 @@
-"""The committers that `peers.py` compares: ours, Hadoop's in a JVM, and a loop of fsspec's `mv`."""
+"""Committers that `peers.py` compares: ours, and a loop of fsspec's `mv`."""
 
 from __future__ import annotations
 
 import gc
-import subprocess
-import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,12 +15,13 @@ from fsspec.implementations.local import LocalFileSystem
 from one_file_tasks import processor_seconds
 from peer_jobs import Place, Shape
 
-import ray_committer
 from ray_committer import CommitOptions, CommittedTask
+from ray_committer.events import ignore
 from ray_committer.executors.ray.executor import RayExecutor, RayPool
 from ray_committer.executors.threads import ThreadsExecutor
 from ray_committer.job_files.read_job import as_set_up
 from ray_committer.job_files.set_up_here import take
+from ray_committer.jobs.commit import run_commit as run_commit_at
 from ray_committer.options import TEXT_BYTES, TEXT_FILES
 from ray_committer.protocol.manifest import TaskManifest, digest, encode_manifest
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
@@ -33,29 +30,18 @@ from ray_committer.protocol.uri import Location
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stores.base import StoreSpec
 from ray_committer.testing import run_commit
+from ray_committer.testing.harness import load_ahead
 from ray_committer.work.load_ahead import LoadAhead
 from ray_committer.work.worker import Worker
 
 THREADS, WARM, COLD = "ray_committer, threads", "ray_committer, warm pool", "ray_committer, cold"
-MANIFEST, MOVES = "Hadoop's manifest committer", "fsspec mv"
-V1, V2 = "FileOutputCommitter v1", "FileOutputCommitter v2"
-TASKS_AT_ONCE = 32
+ALONE = "ray_committer, threads, manifests read at the commit"
+MOVES = "fsspec mv"
 
 ROOT = Path(__file__).parents[1]
 SETTLE_SECONDS = 0.2
 """For what the committer before has left to do: a JVM goes on compiling, a disk goes on writing."""
 JOB = "5f0c1e7a-7b1f-4c35-9a51-0d8f3c2b6a10"
-_TRACKER = "202401011200"
-_JARS = ".venv-spark4/lib/python3*/site-packages/pyspark/jars"
-_METERED = ROOT / "tests" / "integration" / "spark" / "java" / "MeteredFileSystem.java"
-_FACTORIES = "mapreduce.outputcommitter.factory.scheme"
-_FACTORY = "org.apache.hadoop.mapreduce.lib.output.committer.manifest.ManifestCommitterFactory"
-_OLD_NAMENODE = {
-    "fs.hdfs.impl": "org.apache.hadoop.fs.viewfs.ViewFileSystemOverloadScheme",
-    "fs.hdfs.impl.disable.cache": "true",
-    "fs.viewfs.overload.scheme.target.hdfs.impl": "org.apache.hadoop.hdfs.DistributedFileSystem",
-}
-"""With a mount of all of HDFS, the manifest committer spares a request that the NameNode here lacks."""
 
 
 class Committer(ABC):
@@ -95,18 +81,17 @@ class WithManifests(Committer):
         stamp = setup_job(store, job, writes=(place.root,), is_new_id=True)
         files = place.write(shape, partial(self.where, job))
         scheme = place.url.removesuffix(place.root)
-        directories = len(shape.directories) if shape.files > 1 else 0
 
         def save(task: int) -> CommittedTask:
+            owns = [own for own in shape.of_task(task) if own]
             manifest = harness.task_manifest(
-                job, task, files[task], directories=directories, stamp=stamp, store=scheme
+                job, task, files[task], directories=owns, stamp=stamp, store=scheme
             )
             data = encode_manifest(manifest)
             place.store.write(job.manifest(harness.task_name(task)), data)
             return committed_task(job.manifest(harness.task_name(task)), data, manifest)
 
-        with ThreadPoolExecutor(place.threads) as pool:
-            self.committed = list(pool.map(save, range(shape.tasks)))
+        self.committed = place.map(save, range(shape.tasks))
         return {}
 
     def where(self, job: JobAttempt, task: int, own: str) -> tuple[str, str]:
@@ -127,7 +112,11 @@ def committed_task(path: str, data: bytes, manifest: TaskManifest) -> CommittedT
 
 
 class Ours(WithManifests):
-    """This package, by threads or by Ray: workers that are ready in a `pool`, or of the commit's own."""
+    """This package, by threads or by Ray: workers that are ready in a `pool`, or of the commit's own.
+
+    What the tasks have saved is loaded before the commit, as by Spark's driver while other tasks still
+    run, unless it `reads_manifests` itself, as for a program that calls `commit_job`. Hadoop's committer
+    reads manifests at the commit, since its driver is told nothing of its tasks before."""
 
     def __init__(
         self,
@@ -136,26 +125,38 @@ class Ours(WithManifests):
         workers: int | None = None,
         pool: RayPool | None = None,
         *,
+        reads_manifests: bool = False,
         store: Callable[[float], harness.PricedStore] = harness.PricedStore,
     ) -> None:
         self.name = name
         self._store = store
-        self.ahead: LoadAhead | None = None
-        """What the driver has loaded while tasks ran, if anything."""
+        self._reads_manifests = reads_manifests
         self._in_flight = in_flight
         self._pool = pool
         threads = in_flight if workers is None else in_flight // workers
-        self._options = CommitOptions(
-            validate=False, workers=workers, worker_threads=threads, threads=in_flight
-        )
+        self._options = CommitOptions(workers=workers, worker_threads=threads, threads=in_flight)
+
+    def write(self, place: Place, shape: Shape) -> dict[str, float]:
+        super().write(place, shape)
+        self._ahead: LoadAhead | None = None
+        if self._reads_manifests:
+            return {}
+        store = harness.PricedStore(0.0) if place.seconds else place.store
+        self._ahead = load_ahead(store, new_job_attempt(place.root, JOB, 0), self.committed)
+        return {"requests_ahead": requests_of(store)} if isinstance(store, harness.PricedStore) else {}
 
     def commit(self, place: Place) -> dict[str, float]:
         job = new_job_attempt(place.root, JOB, 0)
         if place.seconds:
             return self._commit_priced(place.seconds, job)
-        executor: Any = self._pool or ("ray" if self._options.workers else "threads")
-        ray_committer.commit_job(
-            place.url, JOB, committed=self.committed, executor=executor, options=self._options
+        run_commit_at(
+            place.url,
+            JOB,
+            executor=self._pool or ("ray" if self._options.workers else "threads"),
+            options=self._exactly(),
+            storage_options=None,
+            on_event=ignore,
+            ahead=self._ahead,
         )
         return {}
 
@@ -183,11 +184,10 @@ class Ours(WithManifests):
         assert known is not None, "another process has set it up"
         try:
             state = as_set_up(store, *known)
-            run_commit(store, job, self._exactly(), executor=executor, state=state, ahead=self.ahead)
+            run_commit(store, job, self._exactly(), executor=executor, state=state, ahead=self._ahead)
         finally:
             executor.close()
-        counted = len(store.requests) + store.requests.count("write")
-        return {} if self._options.workers else {"requests": counted}
+        return {} if self._options.workers else {"requests": requests_of(store)}
 
     def _exactly(self) -> CommitOptions:
         return self._options.changed(
@@ -197,124 +197,9 @@ class Ours(WithManifests):
         )
 
 
-class Jvm:
-    """A JVM with the Hadoop of PySpark 4, driven by py4j; its local files are metered."""
-
-    def __init__(self, gateway: Any) -> None:
-        self.jvm = gateway.jvm
-
-    def reset(self, millis: float) -> None:
-        self.jvm.MeteredFileSystem.reset(int(millis))
-
-    def requests(self) -> int:
-        lines = self.jvm.MeteredFileSystem.counts().splitlines()
-        return sum(int(line.rpartition(": ")[2]) for line in lines)
-
-    def committer(self, place: Place, settings: dict[str, str]) -> tuple[Any, Any]:
-        """A job's committer and context."""
-        mapreduce = self.jvm.org.apache.hadoop.mapreduce
-        context = mapreduce.task.JobContextImpl(
-            self._configuration(place, settings), mapreduce.JobID(_TRACKER, 1)
-        )
-        return self._created(place, self.task(place, settings, 0)), context
-
-    def commit_task(self, place: Place, settings: dict[str, str], number: int) -> None:
-        context = self.task(place, settings, number)
-        self._created(place, context).commitTask(context)
-
-    def task(self, place: Place, settings: dict[str, str], number: int) -> Any:
-        """The context of a task."""
-        mapreduce = self.jvm.org.apache.hadoop.mapreduce
-        job = mapreduce.JobID(_TRACKER, 1)
-        attempt = mapreduce.TaskAttemptID(mapreduce.TaskID(job, mapreduce.TaskType.MAP, number), 0)
-        return mapreduce.task.TaskAttemptContextImpl(self._configuration(place, settings), attempt)
-
-    def _created(self, place: Place, context: Any) -> Any:
-        path = self.jvm.org.apache.hadoop.fs.Path(place.url)
-        factory = self.jvm.org.apache.hadoop.mapreduce.lib.output.PathOutputCommitterFactory
-        return factory.createCommitter(path, context)
-
-    def _configuration(self, place: Place, settings: dict[str, str]) -> Any:
-        found = self.jvm.org.apache.hadoop.conf.Configuration()
-        given = {"fs.file.impl": "MeteredFileSystem", "spark.sql.sources.writeJobUUID": JOB}
-        if any(name.startswith("mapreduce.manifest") for name in settings):
-            given |= {f"{_FACTORIES}.{scheme}": _FACTORY for scheme in ("file", "hdfs")} | _OLD_NAMENODE
-        for name, value in {**given, **settings}.items():
-            found.set(name, value)
-        return found
-
-
-@contextmanager
-def hadoop() -> Iterator[Jvm]:
-    """A JVM with Hadoop 3.5, which PySpark 4 brings (``make spark4``)."""
-    from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
-
-    jars = next(iter(ROOT.glob(_JARS)), None)
-    if jars is None:
-        raise SystemExit(f"{ROOT / _JARS}: no jars of Hadoop 3.5. Run `make spark4` first.")
-    with tempfile.TemporaryDirectory(prefix="peers-classes-") as classes:
-        compile_ = ["javac", "-nowarn", "-cp", f"{jars}/*", "-d", classes, str(_METERED)]
-        subprocess.run(compile_, check=True, capture_output=True)
-        port = launch_gateway(
-            jarpath=str(next(jars.glob("py4j*.jar"))),
-            classpath=f"{classes}:{jars}/*",
-            javaopts=["-Xmx1500m"],
-            die_on_exit=True,
-        )
-        gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port))
-        try:
-            yield Jvm(gateway)
-        finally:
-            gateway.shutdown()
-
-
-class HadoopManifest(WithManifests):
-    """Hadoop's manifest committer; it commits jobs of our tasks as its own."""
-
-    name = MANIFEST
-
-    def __init__(self, jvm: Jvm, in_flight: int) -> None:
-        self._jvm = jvm
-        self._settings = {"mapreduce.manifest.committer.io.threads": str(in_flight)}
-
-    def commit(self, place: Place) -> dict[str, float]:
-        return commit_by(self._jvm, place, self._settings)
-
-
-class FileOutput(Committer):
-    """Hadoop's FileOutputCommitter, whose tasks leave their files in directories."""
-
-    def __init__(self, jvm: Jvm, version: int) -> None:
-        self.name = {1: V1, 2: V2}[version]
-        self._jvm = jvm
-        self._settings = {"mapreduce.fileoutputcommitter.algorithm.version": str(version)}
-
-    def write(self, place: Place, shape: Shape) -> dict[str, float]:
-        job = f"{place.root}/_temporary/0"
-        if self.name == V1:
-            place.write(shape, lambda task, own: (f"{job}/task_{_TRACKER}_0001_m_{task:06d}{own}", ""))
-            return {}
-        attempts = f"{job}/_temporary/attempt_{_TRACKER}_0001_m_"
-        place.write(shape, lambda task, own: (f"{attempts}{task:06d}_0{own}", ""))
-        self._jvm.reset(place.seconds * 1000)
-        begun = time.perf_counter()
-        with ThreadPoolExecutor(TASKS_AT_ONCE) as pool:
-            commit = partial(self._jvm.commit_task, place, self._settings)
-            list(pool.map(commit, range(shape.tasks)))
-        taken = time.perf_counter() - begun
-        return {"tasks_seconds": taken} if place.seconds else {}
-
-    def commit(self, place: Place) -> dict[str, float]:
-        return commit_by(self._jvm, place, self._settings)
-
-
-def commit_by(jvm: Jvm, place: Place, settings: dict[str, str]) -> dict[str, float]:
-    jvm.reset(place.seconds * 1000)
-    committer, context = jvm.committer(place, settings)
-    committer.commitJob(context)
-    counted = jvm.requests()
-    jvm.reset(0)
-    return {"requests": counted} if place.url.startswith("file:") else {}
+def requests_of(store: harness.PricedStore) -> int:
+    """The requests of a store so far; a file that is written is two, to create and to close it."""
+    return len(store.requests) + store.requests.count("write")
 
 
 class Moves(Committer):

@@ -34,6 +34,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.integration.spark.metered import compiled
 from tests.integration.spark.metered_job import MeteredJob, run
 
+ROOT = Path(__file__).parents[1]
 SIZES = {"two files": (1, 2), "2,000 files": (200, 10)}
 MILLIS = (0, 20)
 JOBS = {"two files": ("append",), "2,000 files": ("append", "dynamic")}
@@ -59,13 +60,19 @@ def measure(job: str, millis: int, partitions: int, files: int) -> dict[str, Any
     return {"rounds": rounds, "median": {name: harness.medians(one) for name, one in rounds.items()}}
 
 
-def in_one_driver(jobs: list[MeteredJob], python: str = sys.executable) -> Iterator[dict[str, float]]:
-    """How long each job took, as they end, with the PySpark of `python`."""
+def in_one_driver(
+    jobs: list[MeteredJob], python: str = sys.executable, checkout: Path = ROOT
+) -> Iterator[dict[str, float]]:
+    """How long each job took, as they end, with the PySpark of `python` and this package of a
+    `checkout`."""
     directory = tempfile.mkdtemp(prefix="spark-jobs-")
-    command = [python, __file__, "--child", directory]
+    command = [python, str(checkout / "benchmarks" / "spark_jobs.py"), "--child", directory]
     command += [json.dumps(asdict(job)) for job in jobs]
+    environment = os.environ | {"PYTHONPATH": str(checkout)}
     try:
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as driver:
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, env=environment, cwd=checkout
+        ) as driver:
             assert driver.stdout is not None
             for job, line in zip(jobs, driver.stdout, strict=True):
                 found = json.loads(line)

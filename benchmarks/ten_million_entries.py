@@ -5,12 +5,17 @@ that does nothing; a tenth of that for the slope. Memory is the driver's peak re
 (``ru_maxrss``) in a process of its own, and its growth while it commits. What a shard costs the driver
 is its processor time while files are renamed, over the shards; so, too, for 1,000 and 100,000 tasks of
 one file each.
+
+In one more shape the same files go to 100,000 partitions that are new, a hundred to each, from as many
+tasks, and lie together by partition. Its store makes up the listing of each such directory, and puts
+none of them in place although it says so.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import shutil
 import subprocess
@@ -29,16 +34,20 @@ from ray_committer.executors.ray.executor import RayExecutor
 from ray_committer.limits.permits import Permits
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.manifest import FileEntry
-from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.protocol.paths import STAGED, JobAttempt, new_job_attempt, parent
+from ray_committer.protocol.staging import key_of, token_of
+from ray_committer.protocol.uri import Location
 from ray_committer.stages.setup_job import setup_job
-from ray_committer.stores.base import StoreOperations, StoreSpec
+from ray_committer.stores.base import FileStatus, StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import run_commit
 from ray_committer.work.worker import Worker
 
 MANY_FILES, ONE_FILE = 100, 1
 FEW_TASKS = 1_000
-TASKS_A_DIRECTORY = 100
+GROUP = 100
+"""The tasks that write to the same directories, and the directories of each such group."""
+SIZE, MODIFIED = 16, 1
 WORKERS = 2
 
 
@@ -62,17 +71,43 @@ class NothingMoves(LocalStore):
             super().mkdirs(path)
 
 
+class PartitionsMove(NothingMoves):
+    """The same, for files that lie together by partition, in directories that are empty: what one would
+    hold is made up from the time that it has, which is its number. To put it in place does nothing."""
+
+    def __init__(self, job: JobAttempt) -> None:
+        super().__init__(job)
+        self.capabilities = replace(self.capabilities, listing_is_cheap=True)
+
+    def list_status(self, path: str) -> list[FileStatus]:
+        if parent(path).rpartition("/")[2] != STAGED:
+            return super().list_status(path)
+        group = int(os.stat(path).st_mtime) // GROUP
+        return [
+            FileStatus(f"{path}/{staged_name(task)}", False, size=SIZE, modified_milliseconds=MODIFIED)
+            for task in range(group * GROUP, (group + 1) * GROUP)
+        ]
+
+    def move_whole(self, source: str, dest: str) -> None:
+        if dest.startswith(self._temporary):
+            super().move_whole(source, dest)
+
+
 @dataclass(frozen=True, slots=True)
 class OpenNothing:
-    """Opens a worker on `NothingMoves`."""
+    """Opens a worker on one of these stores."""
 
     job: JobAttempt
+    store: type[NothingMoves]
 
     def __call__(self, permits: Permits) -> Worker:
-        return Worker(NothingMoves(self.job), self.job, permits, 4, in_driver=False)
+        return Worker(self.store(self.job), self.job, permits, 4, in_driver=False)
 
 
-def write_manifests(root: Path, tasks: int, files: int) -> None:
+Entries = Callable[[JobAttempt, int, int], Iterator[FileEntry]]
+
+
+def write_manifests(root: Path, tasks: int, files: int, entries_of: Entries) -> None:
     """The manifests of a job of so many `tasks` with so many `files` each, without the files."""
     job = new_job_attempt(str(root), "job_1", 0)
     stamp = setup_job(LocalStore(StoreSpec("file")), job)
@@ -81,11 +116,40 @@ def write_manifests(root: Path, tasks: int, files: int) -> None:
         harness.write_manifest(job, task, entries, directories=0, stamp=stamp)
 
 
-def entries_of(job: JobAttempt, task: int, files: int) -> Iterator[FileEntry]:
-    attempt = job.task_attempt(f"attempt_1_m_{task:06d}_0")
+def of_days(job: JobAttempt, task: int, files: int) -> Iterator[FileEntry]:
+    """The files of a task for one directory, which the next tasks share."""
+    attempt = job.task_attempt(attempt_id(task))
     for number in range(files):
-        name = f"year=2026/day={task // TASKS_A_DIRECTORY}/part-{task:06d}-{number:04d}.parquet"
-        yield FileEntry(s=f"file://{attempt}/{name}", d=f"file://{job.destination}/{name}", z=16, m=1)
+        name = f"year=2026/day={task // GROUP}/part-{task:06d}-{number:04d}.parquet"
+        yield FileEntry(
+            s=f"file://{attempt}/{name}", d=f"file://{job.destination}/{name}", z=SIZE, m=MODIFIED
+        )
+
+
+def of_partitions(job: JobAttempt, task: int, files: int) -> Iterator[FileEntry]:
+    """The files of a task, each for a partition that the group of the task shares."""
+    first, name = task // GROUP * GROUP, staged_name(task)
+    for number in range(first, first + files):
+        dest = f"{job.destination}/year=2026/item={number}"
+        staged = staged_directory(job, dest, number, makes=task == first)
+        yield FileEntry(s=f"file://{staged}/{name}", d=f"file://{dest}/{name}", z=SIZE, m=MODIFIED)
+
+
+def staged_directory(job: JobAttempt, dest: str, number: int, *, makes: bool) -> str:
+    """Where tasks put the files for a partition; the first of them makes it."""
+    staged = job.staged(key_of(Location("", "", dest), Location("", "", job.destination)))
+    if makes:
+        os.makedirs(staged)
+        os.utime(staged, (number, number))
+    return staged
+
+
+def attempt_id(task: int) -> str:
+    return f"attempt_1_m_{task:06d}_0"
+
+
+def staged_name(task: int) -> str:
+    return f"part-{task:06d}-{token_of(attempt_id(task))}.parquet"
 
 
 class RenamesWatch:
@@ -143,13 +207,19 @@ def peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def measure(tasks: int, files: int) -> dict[str, float]:
+SHAPES: dict[str, tuple[type[NothingMoves], Entries]] = {
+    "days": (NothingMoves, of_days),
+    "partitions": (PartitionsMove, of_partitions),
+}
+
+
+def measure(tasks: int, files: int, shape: str = "days") -> dict[str, float]:
     """A commit in a process of its own, of so many `tasks` with so many `files` each."""
     root = Path(tempfile.mkdtemp(prefix="ten-million-"))
     try:
-        write_manifests(root, tasks, files)
+        write_manifests(root, tasks, files, SHAPES[shape][1])
         run = subprocess.run(
-            [sys.executable, __file__, "--commit", str(root)],
+            [sys.executable, __file__, "--commit", str(root), "--shape", shape],
             stdout=subprocess.PIPE,
             text=True,
             check=True,
@@ -165,10 +235,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--manifests", type=int, default=100_000)
     parser.add_argument("--commit", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--shape", choices=SHAPES, help="measure only this one; nothing is saved")
     arguments = parser.parse_args()
     if arguments.commit:
-        job = new_job_attempt(str(arguments.commit), "job_1", 0)
-        print(json.dumps(commit(job, NothingMoves(job), OpenNothing(job))))
+        job, store = new_job_attempt(str(arguments.commit), "job_1", 0), SHAPES[arguments.shape][0]
+        print(json.dumps(commit(job, store(job), OpenNothing(job, store))))
+        return
+    if arguments.shape:
+        measure(arguments.manifests, MANY_FILES, arguments.shape)
         return
     many = arguments.manifests
     few_ones, many_ones = measure(FEW_TASKS, ONE_FILE), measure(many, ONE_FILE)

@@ -11,13 +11,16 @@ from .stores import Store
 class Job:
     """The output of a job: `files` of `manifests` tasks, into `partitions`, which are leaf directories.
 
-    Each task has its files in `task_directories`; Spark's tasks have them in one.
+    Each task has its files in `task_directories`; Spark's tasks have them in one. All partitions
+    `go_whole` if none exists before, what tasks wrote for one lies together, and the store moves
+    directories.
     """
 
     files: int
     manifests: int
     partitions: int = 1
     task_directories: int = 1
+    go_whole: bool = False
 
     @property
     def files_a_manifest(self) -> float:

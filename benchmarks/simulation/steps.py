@@ -57,12 +57,13 @@ def steps(job: Job, setup: Setup, *, moved: float = 0.0) -> list[Step]:
             DIRECTORIES,
             rounds=rounds[DIRECTORIES] + bool(setup.workers),  # each looks whether it sees the record
             beside={LIST: setup.workers or 0},
-            items=job.partitions if store.makes_directories else 0,
+            items=job.partitions if store.makes_directories and not job.go_whole else 0,
             each={MKDIRS: 1},
         ),
-        _move(job, setup, moved),
+        _move_whole(job, setup) if job.go_whole else _move(job, setup, moved),
     ]
-    if store.listing_is_cheap if setup.validates is None else setup.validates:
+    validates = store.listing_is_cheap if setup.validates is None else setup.validates
+    if validates and not job.go_whole:  # what the look before has found is what is moved
         found += _validation(job)
     finish = _finish(job, store)
     return [*found, replace(finish, rounds=finish.rounds - 2) if setup.is_driver else finish]
@@ -89,7 +90,7 @@ def _checks(job: Job, setup: Setup) -> list[Step]:
     """Listings of the tasks' directories, or of all their files by pages, and one page of the
     destination, which shows that its directories are new."""
     store, found = setup.store, list[Step]()
-    if setup.is_driver:  # beside the page of the destination
+    if job.go_whole or setup.is_driver:  # beside the page of the destination
         files = costs.LISTED.value + costs.LOADED_FILE.value * job.files / job.partitions
         return [Step(PREPARE, items=job.partitions, each={LIST: 1}, processor=files)]
     listings = job.manifests * _listings_a_task(job, store)
@@ -134,6 +135,18 @@ def _move(job: Job, setup: Setup, moved: float) -> Step:
         processor=processor.value + costs.LOADED_FILE.value + store.client,
         are_files=True,
         beside={READ: _read_again(job, setup)},
+    )
+
+
+def _move_whole(job: Job, setup: Setup) -> Step:
+    """One rename for each partition."""
+    cost = costs.LOCAL_RENAME if setup.store.is_local else costs.RENAME
+    return Step(
+        MOVES,
+        rounds=setup.store.rounds[MOVES],
+        items=job.partitions,
+        each={MOVE: 1},
+        processor=cost.value + setup.store.client,
     )
 
 

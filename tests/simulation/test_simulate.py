@@ -12,7 +12,7 @@ from benchmarks.simulation.simulate import Estimate, simulate, simulate_lost_dri
 from benchmarks.simulation.steps import START
 from benchmarks.simulation.stores import ADLS, HDFS, LOAD, MOVES, S3
 from benchmarks.simulation.workers import enough_workers
-from ray_committer.jobs.estimate import NEAR, READ
+from ray_committer.jobs.estimate import MKDIRS, MOVE, NEAR, READ
 
 MANY = Job(files=100_000, manifests=400, partitions=100)
 FOUR = Setup(HDFS, latency=0.035, in_flight=32, workers=4, warm=True)
@@ -26,6 +26,15 @@ def test_moves_take_files_times_latency_over_requests_in_flight():
     ideal = MANY.files * 0.035 / 128
     assert ideal < moved(MANY, FOUR) < 1.06 * ideal
     assert ideal < moved(MANY, replace(FOUR, workers=None, in_flight=128)) < 1.06 * ideal
+
+
+def test_partitions_that_go_whole_take_a_rename_each_and_no_other_request_more():
+    setup, whole = replace(FOUR, is_driver=True), replace(MANY, go_whole=True)
+    by_file, found = (simulate(job, setup).requests for job in (MANY, whole))
+    assert (by_file[MOVE], found[MOVE]) == (MANY.files, MANY.partitions)
+    assert MKDIRS not in found
+    assert all(found[kind] <= by_file[kind] for kind in found)
+    assert moved(whole, setup) < 0.01 * moved(MANY, setup)
 
 
 def test_each_stage_has_a_time_and_cold_workers_take_theirs():
