@@ -194,7 +194,7 @@ def commit(
         "load_seconds": round(found["load_manifests"], 2),
         "rename_seconds": round(found["rename_files"], 2),
         "shards": watch.shards,
-        "driver_ms_a_shard": round(1000 * watch.seconds / watch.shards, 3),
+        "driver_ms_a_shard": round(1000 * watch.seconds / max(1, watch.shards), 3),
     }
 
 
@@ -247,13 +247,15 @@ def main() -> None:
     many = arguments.manifests
     few_ones, many_ones = measure(FEW_TASKS, ONE_FILE), measure(many, ONE_FILE)
     small, large = measure(many // 10, MANY_FILES), measure(many, MANY_FILES)
+    new_partitions = measure(many, MANY_FILES, "partitions")
     slope = (large["seconds"] / large["files"]) / (small["seconds"] / small["files"])
     harness.save(
         "ten_million_entries",
         __doc__,
-        {"runs": [few_ones, many_ones, small, large]},
+        {"runs": [few_ones, many_ones, small, large, new_partitions]},
         {
             "driver peak resident MB": (large["peak_mb"], "<=", 250),
+            "driver peak resident MB, new partitions": (new_partitions["peak_mb"], "<=", 250),
             "driver bytes a manifest": (
                 round(
                     (large["peak_mb"] - small["peak_mb"])
