@@ -34,7 +34,7 @@ from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_runs import CommittedRun
 from ray_committer.stages.bind_versions import bind_versions
 from ray_committer.stages.checks.attempts import listed_attempts, refuse_unsaved
-from ray_committer.stages.checks.sources import check_sources
+from ray_committer.stages.checks.sources import look_at_sources
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import ends_of, look_around
 from ray_committer.stages.load_manifests import (
@@ -203,8 +203,8 @@ def _plan_renames(job: OpenJob, current: Seen | None, first: int) -> JobPlan:
     old, unfinished = OldFiles(), tuple(_waits(context, outcome))
     if not isinstance(outcome, CommittedRun):
         roots = roots_of_mode(context, loaded, job.replaced_roots)
-        errors = (*loaded.source_errors, *check_sources(context, loaded))
-        loaded = replace(loaded, source_errors=errors)
+        look = look_at_sources(context, loaded)
+        loaded = replace(loaded, source_errors=(*loaded.source_errors, *look.errors))
         old = look_at_data(context, loaded, roots, allowed_roots=job.allowed_roots)
         unfinished = (*_unfinished(job, loaded, roots, old.destinations, turn.run_id), *unfinished)
     logged = read_jobs_in_log(context.store, context.job.destination).of(context.job, stamp)

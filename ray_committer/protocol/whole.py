@@ -122,15 +122,11 @@ def plan_whole(
     directories: Collection[str],
     there: Container[str] = (),
     unlike: Container[str] = (),
-    *,
-    moves_here: bool = True,
 ) -> WholePlan:
     """Decide for each leaf of the `directories` of the output, of which some are `there`, whether its
     source goes whole. `sources` are as packs name them, `verdicts` are of those that a listing shows
     otherwise. A directory that is made in the place of one `unlike` its source has other rights."""
     leaves = sorted(set(directories) - _above(directories))
-    if not moves_here:
-        return WholePlan(by_file=Counter({ByFile.NOT_HERE: len(leaves)}))
     shared, apart = dict[bytes, list[str]](), set[bytes]()
     for source, tally in sources.items():
         if is_shared(source):

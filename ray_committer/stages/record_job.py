@@ -19,9 +19,10 @@ from ray_committer.job_files.owners import nobody, owner_of
 from ray_committer.job_files.read_job import read_other
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.claims import Obstacle
+from ray_committer.protocol.paths import TASKS
 from ray_committer.protocol.record import Claim, CommitRecord, ReplacedFile
 from ray_committer.protocol.state import Phase, new_nonce
-from ray_committer.stages.checks.sources import check_sources
+from ray_committer.stages.checks.sources import SourcesLook, look_at_sources
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import declare_job, give_way, look_around
 from ray_committer.stages.freeze_manifests import are_as_loaded, are_current, freeze_manifests
@@ -35,6 +36,7 @@ from ray_committer.stages.old_data.mode_roots import ModeRoots, claim_of, roots_
 from ray_committer.stages.old_data.old_files_aside import make_places_aside
 from ray_committer.stages.old_data.old_success import find_old_success, make_place_of_success
 from ray_committer.stages.other_jobs.other_attempts import abort_older_attempts
+from ray_committer.stages.plan_moves import plan_moves
 from ray_committer.stages.preflight import OldFiles, look_at_data
 from ray_committer.stages.run.commit_run import CommitRun
 from ray_committer.stages.run.coordinator_loss import with_coordinator
@@ -87,6 +89,12 @@ class _Decision:
         look = partial(look_at_data, self.context, loaded, self.roots, self.turn.before())
         allowed = self.run.allowed_roots
         return with_coordinator(self.context, partial(look, allowed_roots=allowed), self.load)
+
+    def plan(self, look: SourcesLook, old: OldFiles) -> None:
+        """Plan which directories go whole, if the files of tasks are frozen."""
+        is_frozen = self.context.job.staging != TASKS
+        plan = partial(plan_moves, self.context, look, old.there, moves_here=is_frozen)
+        self.run.plan = with_coordinator(self.context, plan, self.load)
 
     @property
     def is_known(self) -> bool:
@@ -252,7 +260,7 @@ def _check(decision: _Decision) -> OldFiles | Exception:
     checks: list[Callable[[], object]] = [
         partial(decision.look_at_data, loaded),
         partial(find_old_success, context, decision.roots.replaced),
-        partial(check_sources, context, loaded),
+        partial(look_at_sources, context, loaded),
     ]
     try:
         # Beside each other, since none changes what another sees. An error of one is kept until it is
@@ -262,11 +270,12 @@ def _check(decision: _Decision) -> OldFiles | Exception:
         )
         if not is_current:
             return ManifestsChangedError()
-        old, success, wrong = checked
-        if wrong and not isinstance(wrong, Exception):
-            decision.look_at_data(replace(loaded, source_errors=tuple(wrong)))
+        old, success, look = checked
+        if isinstance(look, SourcesLook) and look.errors:
+            decision.look_at_data(replace(loaded, source_errors=look.errors))
         if error := next((result for result in checked if isinstance(result, Exception)), None):
             return error
+        decision.plan(cast("SourcesLook", look), cast("OldFiles", old))
         return replace(cast("OldFiles", old), success=cast("ReplacedFile | None", success))
     except (OSError, RayCommitterError) as e:
         return e

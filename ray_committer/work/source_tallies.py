@@ -16,7 +16,6 @@ from ray_committer.protocol.pack import Entry, Pack, Section
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.whole import BY_ETAG, BY_SIZE, BY_TIME, ODD, Tally, goal_of, one_goal
 from ray_committer.stores.base import FileStatus, Versions
-from ray_committer.work.sources import list_directory
 from ray_committer.work.worker import Worker
 
 
@@ -81,14 +80,16 @@ class _Sums:
 
 def listed_tallies(
     worker: Worker, wanted: tuple[tuple[str, int], ...], *, tasks: str
-) -> list[tuple[str, Tally]]:
-    """Work: the files in some directories below `tasks`, with what is to identify them."""
+) -> list[tuple[str, Tally | None]]:
+    """Work: the files in some directories below `tasks`, with what is to identify them; None for a
+    directory that is not there."""
 
-    def list_one(item: tuple[str, int]) -> tuple[str, Tally]:
+    def list_one(item: tuple[str, int]) -> tuple[str, Tally | None]:
         directory, proof = item
-        # Past each cache: a task on this machine may have listed it before others wrote there.
-        listed = list_directory(worker.store, join(tasks, directory), anew=True)
-        return directory, tally_of(listed, proof)
+        try:  # past each cache: a task on this machine may have listed it before others wrote there
+            return directory, tally_of(worker.store.list_anew(join(tasks, directory)), proof)
+        except (FileNotFoundError, NotADirectoryError):
+            return directory, None
 
     return list(worker.map(list_one, wanted))
 
@@ -97,11 +98,13 @@ def tally_of(listed: Iterable[FileStatus], proof: int) -> Tally:
     """Sum up the regular files of a listing, but for names that no task commits."""
     files = size = total = unlike = 0
     for status in listed:
-        unlike += not is_file(status) or status.is_link
         if is_file(status):
             files += 1
             size += status.size
             total += _number(status.name, status.size, _identity(status, proof))
+            unlike += status.is_link
+        else:
+            unlike += 1
     return Tally(files, size, total, proof, unlike)
 
 

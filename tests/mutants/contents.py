@@ -19,12 +19,13 @@ from ray_committer.protocol.pack import Pack, digest_of, pack_name
 from ray_committer.protocol.paths import join, parent
 from ray_committer.protocol.staging import token_in
 from ray_committer.protocol.state import new_nonce
+from ray_committer.protocol.whole import one_goal
 from ray_committer.stages.abort_task import abort_task
 from ray_committer.stages.checks.attempts import refuse_unsaved
 from ray_committer.stages.checks.obstacles import refuse
 from ray_committer.stages.checks.permissions import check_links
 from ray_committer.stages.checks.places import refuse_linked_directories
-from ray_committer.stages.checks.sources import check_sources, is_of_attempt
+from ray_committer.stages.checks.sources import SourcesLook, is_of_attempt, look_at_sources
 from ray_committer.stages.checks.uploads import check_uploads
 from ray_committer.stages.commit_task import commit_task
 from ray_committer.stages.freeze_manifests import are_current
@@ -241,7 +242,22 @@ def uploads_are_not_looked_at_before_the_record() -> Swaps:
 
 def sources_are_not_looked_at_before_the_record() -> Swaps:
     """A job is recorded of which a file is missing, so it can never be finished."""
-    yield check_sources, lambda context, loaded: []
+    yield look_at_sources, lambda context, loaded, *, may_be_missing=False: SourcesLook()
+
+
+def what_no_pack_names_is_overlooked() -> Swaps:
+    """A directory goes whole with a file of an attempt that does not count."""
+
+    def broken(context, loaded, *, may_be_missing=False):
+        look = look_at_sources(context, loaded, may_be_missing=may_be_missing)
+        return dataclasses.replace(look, verdicts={})
+
+    yield look_at_sources, broken
+
+
+def a_source_goes_whole_whatever_its_files_are_for() -> Swaps:
+    """A file gets into another directory than its manifest says, or keeps another name."""
+    yield one_goal, lambda goal, other: goal or other
 
 
 def files_that_no_manifest_names_are_left_behind() -> Swaps:

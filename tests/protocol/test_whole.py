@@ -76,7 +76,6 @@ def test_where_the_directory_is_and_how_it_is_called_makes_no_difference(directo
 
 
 BY_FILE = {
-    "nothing moves whole here": (ByFile.NOT_HERE, {"moves_here": False}),
     "no file goes there": (ByFile.NO_FILES, {"sources": {}}),
     "its files go elsewhere": (ByFile.NO_FILES, {"sources": {source_of(P): going_to(Q)}}),
     "it was there": (ByFile.THERE, {"there": {P}}),
@@ -112,14 +111,13 @@ def test_its_files_are_moved_one_by_one_and_the_reason_is_counted(case: str):
 
 
 def test_every_reason_that_a_look_can_have_is_tried():
-    assert {why for why, _ in BY_FILE.values()} == {*ByFile} - {ByFile.REFUSED}
+    assert {why for why, _ in BY_FILE.values()} == {*ByFile} - {ByFile.NOT_HERE, ByFile.REFUSED}
 
 
 def test_of_several_reasons_the_first_counts():
     odd = {source_of(P): Verdict(is_odd=True)}
     unproven = {source_of(P): going_to(P, proof=BY_SIZE)}
     reasons = [
-        planned(unproven, odd, there={P}, unlike={P}, moves_here=False),
         planned({}, {}, there={P}, unlike={P}),
         planned(unproven | {ANOTHER: going_to(P)}, odd, there={P}, unlike={P}),
         planned(unproven | {ANOTHER: going_to(P)}, odd, unlike={P}),

@@ -1,15 +1,16 @@
-"""Check, before the record, the files of all tasks at once: none can be missing, changed, or unnamed.
+"""Look at the files of all tasks at once: before the record none can be missing, changed, or unnamed.
 
 One listing per directory, or of all where a store lists files of many directories at once. The files of
 each directory are summed up, and compared with what the packs name. Where the sums differ, a second
 pass compares the files, some directories at a time: so the driver holds few files, however many the job
-has. The rename finds what changes later.
+has. What the look finds also decides which directories go whole. The rename finds what changes later.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 
@@ -21,9 +22,10 @@ from ray_committer.errors import (
     mark,
     some_of,
 )
+from ray_committer.protocol.pack import Pack
 from ray_committer.protocol.paths import STAGED, STAGED_ROOT, JobAttempt, join, parent
-from ray_committer.protocol.staging import is_staged, token_in, token_of
-from ray_committer.protocol.whole import Tally
+from ray_committer.protocol.staging import is_shared, is_staged, token_in, token_of
+from ray_committer.protocol.whole import Tally, Verdict
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stores.base import FileStatus, file_pages
@@ -41,6 +43,8 @@ from ray_committer.work.worker import Worker
 NOTHING = Tally()
 FILES_AT_ONCE = 200_000
 """About so many files are listed, or compared, at the same time: each takes some hundred bytes."""
+MOST_LEFTOVERS = 10_000
+"""So many names of leftovers are held; directories with more of them are moved file by file."""
 PAGE_FILES = 1000
 """The fewest files in a page of a store that lists the files of many directories at once."""
 
@@ -55,28 +59,53 @@ def sources_error(job: JobAttempt, wrong: Sequence[WrongSources]) -> ManifestErr
     )
 
 
-def check_sources(context: JobContext, loaded: LoadedManifests) -> list[RayCommitterError]:
-    """The errors, if any, that name the files of tasks that are missing or changed, and those that a
-    task attempt that counts has written and no manifest names. Nothing is looked at where a store
-    lists neither cheaply nor many directories at once, or where tasks upload their files."""
+@dataclass(frozen=True, slots=True)
+class SourcesLook:
+    """What a look has found: the `sources` as packs name them, and `verdicts` about shared ones that
+    listings show otherwise. `errors` name the files of tasks that are missing or changed, and those that
+    a task attempt that counts has written and no manifest names. `is_done` if the store was asked."""
+
+    is_done: bool = False
+    errors: tuple[RayCommitterError, ...] = ()
+    sources: Mapping[str, Tally] = field(default_factory=dict)
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+
+
+def look_at_sources(
+    context: JobContext, loaded: LoadedManifests, *, may_be_missing: bool = False
+) -> SourcesLook:
+    """Look at the files of all tasks; no file is an error if some `may_be_missing`, since an earlier run
+    can have moved them. Nothing is looked at where a store lists neither cheaply nor many directories at
+    once, or where tasks upload their files."""
     lists_all = context.places.lists_files_by_pages
     if not (lists_all or context.store.capabilities.listing_is_cheap):
-        return []
+        return SourcesLook()
+    packed = _packed(context, loaded.packs)
+    is_less = len(packed) > 1 + loaded.files // PAGE_FILES
+    listed = _list_all(context, packed) if lists_all and is_less else _list_each(context, packed)
+    suspects, verdicts = dict[str, int](), dict[str, Verdict]()
+    for directory, tally in listed:
+        named, listing = packed.get(directory, NOTHING), tally or NOTHING
+        if tally is None and may_be_missing:
+            verdicts[directory] = Verdict(is_missing=True)
+        elif not named.shows(listing) or (named.files and listing.others and is_shared(directory)):
+            suspects[directory] = max(listing.files, named.files)
+    if not suspects:
+        return SourcesLook(True, (), packed, verdicts)
+    errors, judged = _compare(context, loaded, suspects)
+    return SourcesLook(True, () if may_be_missing else tuple(errors), packed, verdicts | judged)
+
+
+def _packed(context: JobContext, packs: Sequence[Pack]) -> dict[str, Tally]:
+    """The files that packs name, by the directory of their sources."""
     packed: defaultdict[str, Tally] = defaultdict(Tally)
     counted = 0
-    for tallies in context.run(packed_tallies, loaded.packs):
+    for tallies in context.run(packed_tallies, packs):
         counted += 1
         for directory, tally in tallies.items():
             packed[directory] = packed[directory].plus(tally)
-    _require_all(context, counted, len(loaded.packs), "packs were read")
-    is_less = len(packed) > 1 + loaded.files // PAGE_FILES
-    listed = _list_all(context, packed) if lists_all and is_less else _list_each(context, packed)
-    suspects = {
-        directory: max(tally.files, packed.get(directory, NOTHING).files)
-        for directory, tally in listed
-        if not packed.get(directory, NOTHING).shows(tally)
-    }
-    return _compare(context, loaded, suspects) if suspects else []
+    _require_all(context, counted, len(packs), "packs were read")
+    return dict(packed)
 
 
 def _list_all(context: JobContext, packed: dict[str, Tally]) -> Iterator[tuple[str, Tally]]:
@@ -89,13 +118,16 @@ def _list_all(context: JobContext, packed: dict[str, Tally]) -> Iterator[tuple[s
             by_directory[_relative(parent(status.path), tasks)].append(status)
         for directory, statuses in by_directory.items():
             tally = tally_of(statuses, packed.get(directory, NOTHING).proof)
+            above = "/".join(directory.split("/")[:2])
+            if above != directory and is_shared(above):
+                directory, tally = above, Tally(others=len(statuses))
             tallies[directory] = tallies.get(directory, NOTHING).plus(tally)
     for directory in packed.keys() | tallies.keys():
         if directory in packed or is_staged(join(tasks, directory), tasks):
             yield directory, tallies.get(directory, Tally(proof=packed.get(directory, NOTHING).proof))
 
 
-def _list_each(context: JobContext, packed: dict[str, Tally]) -> Iterator[tuple[str, Tally]]:
+def _list_each(context: JobContext, packed: dict[str, Tally]) -> Iterator[tuple[str, Tally | None]]:
     """The files in the directories of `packed`, and in others that tasks share."""
     tasks = context.job.tasks
     # If all files are in directories of the tasks' own, their writers choose no names.
@@ -103,7 +135,7 @@ def _list_each(context: JobContext, packed: dict[str, Tally]) -> Iterator[tuple[
     above = [STAGED, STAGED_ROOT] if may_share else []
     tallies, names_in = partial(listed_tallies, tasks=tasks), partial(_list_names, tasks=tasks)
 
-    def list_known() -> list[tuple[str, Tally]]:
+    def list_known() -> list[tuple[str, Tally | None]]:
         some = groups(((path, tally.files) for path, tally in packed.items()), FILES_AT_ONCE)
         wanted = ([(path, packed[path].proof) for path in paths] for paths in some)
         parts = (part for each in wanted for part in context.run_batches(tallies, each))
@@ -135,26 +167,59 @@ def _list_names(worker: Worker, directories: tuple[str, ...], *, tasks: str) -> 
 
 
 def _compare(
-    context: JobContext, loaded: LoadedManifests, suspects: dict[str, int]
-) -> list[RayCommitterError]:
+    context: JobContext, loaded: LoadedManifests, suspects: Mapping[str, int]
+) -> tuple[list[RayCommitterError], dict[str, Verdict]]:
     """The second pass: compare the files in some directories, each with its number of files."""
     tokens = {token_of(ref.task_attempt_id or "") for ref in loaded.manifests} - {None}
-    tasks = context.job.tasks
+    tasks, held = context.job.tasks, 0
     wrong: list[WrongSources] = []
     unnamed: list[str] = []
+    verdicts: dict[str, Verdict] = {}
     for directories in groups(suspects.items(), FILES_AT_ONCE):
-        listed = chain.from_iterable(context.run_batches(partial(_list_files, tasks=tasks), directories))
-        statuses = {status.path: status for status in listed}
-        named = partial(entries_in, directories=frozenset(directories), tasks=tasks)
-        for entries in context.run(named, loaded.packs):
-            pairs = [(entry, statuses.pop(entry.source, None)) for entry in entries]
-            described = [(entry, what_is_wrong(entry, status)) for entry, status in pairs]
-            if missing := wrong_sources(described):
-                wrong.append(missing)
-        left = (status for status in statuses.values() if is_file(status))
-        unnamed += (status.path for status in left if is_of_attempt(status, tasks, tokens))
+        missing, left, judged = _compare_some(context, loaded, directories)
+        wrong += missing
+        files = (status for status in left if is_file(status))
+        unnamed += (status.path for status in files if is_of_attempt(status, tasks, tokens))
+        for path, verdict in judged.items():
+            fits = held + len(verdict.leftovers) <= MOST_LEFTOVERS
+            verdicts[path] = verdict if fits else Verdict(is_odd=True)
+            held += len(verdicts[path].leftovers)
     errors: list[RayCommitterError] = [sources_error(context.job, wrong)] if wrong else []
-    return [*errors, *([_unnamed_error(unnamed)] if unnamed else [])]
+    return [*errors, *([_unnamed_error(unnamed)] if unnamed else [])], verdicts
+
+
+def _compare_some(
+    context: JobContext, loaded: LoadedManifests, directories: Sequence[str]
+) -> tuple[list[WrongSources], Collection[FileStatus], dict[str, Verdict]]:
+    """Compare the files in some directories: which are wrong, what no pack names, and the verdicts."""
+    tasks = context.job.tasks
+    listed = chain.from_iterable(context.run_batches(partial(_list_files, tasks=tasks), directories))
+    statuses = {status.path: status for status in listed}
+    odd = {
+        parent(path)
+        for path, status in statuses.items()
+        if status.is_directory or status.is_special or status.is_link
+    }
+    wrong: list[WrongSources] = []
+    partly: set[str] = set()
+    named = partial(entries_in, directories=frozenset(directories), tasks=tasks)
+    for entries in context.run(named, loaded.packs):
+        pairs = [(entry, statuses.pop(entry.source, None)) for entry in entries]
+        described = [(entry, what_is_wrong(entry, status)) for entry, status in pairs]
+        if missing := wrong_sources(described):
+            wrong.append(missing)
+            partly |= {parent(entry.source) for entry, what in described if what is not None}
+    leftovers: defaultdict[str, list[str]] = defaultdict(list)
+    for path, status in statuses.items():
+        leftovers[parent(path)].append(status.name)
+    places = {path: join(tasks, path) for path in directories if is_shared(path)}
+    verdicts = {
+        path: Verdict((), is_odd=True)
+        if place in odd
+        else Verdict(tuple(leftovers[place]), is_partial=place in partly)
+        for path, place in places.items()
+    }
+    return wrong, statuses.values(), verdicts
 
 
 def is_of_attempt(status: FileStatus, tasks: str, tokens: Collection[str | None]) -> bool:

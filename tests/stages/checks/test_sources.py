@@ -15,7 +15,7 @@ from ray_committer.executors.threads import ThreadsExecutor
 from ray_committer.protocol.manifest import decode_manifest, encode_manifest
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.bind_versions import bind_versions
-from ray_committer.stages.checks.sources import check_sources
+from ray_committer.stages.checks.sources import SourcesLook, look_at_sources
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import (
     Identity,
@@ -59,9 +59,11 @@ def written(store: MemoryStore, *tasks: dict[str, bytes]) -> MemoryStore:
     return store
 
 
-def look_at_sources(store: StoreOperations) -> None:
+def look(store: StoreOperations) -> SourcesLook:
     found = context(store)
-    assert check_sources(found, bind_versions(found, loaded(found))) == []
+    seen = look_at_sources(found, bind_versions(found, loaded(found)))
+    assert seen.errors == ()
+    return seen
 
 
 def refused(store: MemoryStore) -> str:
@@ -162,7 +164,7 @@ def test_of_many_wrong_sources_some_are_shown_and_all_are_counted():
 def test_each_directory_of_a_task_is_listed_once_however_few_files_it_has(directories: int, files: int):
     names = [f"p={one}/f{other}" for one in range(directories) for other in range(files)]
     store = written(MemoryStore(), dict.fromkeys(names, b"x"))
-    calls = calls_of(store, look_at_sources)
+    calls = calls_of(store, look)
     listed = [call.paths[0] for call in calls if call.operation == "list_status"]
     tasks = [path for path in listed if path.startswith(JOB.tasks)]
     assert len(tasks) == directories
@@ -181,7 +183,7 @@ def test_a_source_that_vanished_is_found_whatever_its_name_and_directory(name: s
 def test_a_listing_that_fails_is_an_error_and_not_a_missing_source(error: type[OSError]):
     store = written(MemoryStore(), {"a": b"1"})
     with pytest.raises(error):
-        look_at_sources(WrappedStore(store, before=at("list_status", error("simulated"), "_0")))
+        look(WrappedStore(store, before=at("list_status", error("simulated"), "_0")))
 
 
 # Files of all tasks beside each other
@@ -206,7 +208,7 @@ PLACES = [[f"p={n % 4}/f{n}" for n in range(8)] for _ in range(20)]
 @of_each_size
 def test_a_directory_that_tasks_share_is_listed_once():
     store = written(MemoryStore(), *staged(*PLACES))
-    calls = calls_of(store, look_at_sources)
+    calls = calls_of(store, look)
     paths = [call.paths[0] for call in calls if call.operation == "list_status"]
     listed = [path.removeprefix(JOB.tasks) for path in paths if path.startswith(JOB.tasks)]
     # The directories of the files, and two listings of the directories that there are.
@@ -217,7 +219,7 @@ def test_a_directory_that_tasks_share_is_listed_once():
 def test_where_versions_are_listed_all_files_cost_two_listings_by_pages(kind: str):
     store = written(LOOK[kind](), *staged(*PLACES))
     store.page_names = 100
-    counted = Counter(call.operation for call in calls_of(store, look_at_sources))
+    counted = Counter(call.operation for call in calls_of(store, look))
     assert counted["list_files_page"] == 2 + 2  # for the versions, and for the look
     assert counted["list_files"] == 0
     run_commit(store, JOB)
@@ -226,7 +228,7 @@ def test_where_versions_are_listed_all_files_cost_two_listings_by_pages(kind: st
 
 def test_where_the_manifests_have_etags_all_files_cost_one_listing():
     store = written(MemoryStore(identity=Identity.ETAG, listing_is_cheap=False), *staged(*PLACES))
-    counted = Counter(call.operation for call in calls_of(store, look_at_sources))
+    counted = Counter(call.operation for call in calls_of(store, look))
     assert (counted["list_files_page"], counted["list_files"]) == (1, 0)
     store.delete_file(source_of(JOB, f"attempt_{JOB.job_id}_m_000003_0", staged_name("p=3/f3", 3)))
     assert "names 1 files that are missing or changed" in refused(store)
@@ -302,9 +304,9 @@ def test_what_is_wrong_beside_leftovers_is_named(kind: str):
 def test_with_leftovers_only_their_directory_is_listed_again():
     store = written(MemoryStore(), *staged(*PLACES))
     write_late(store, "p=1/late", 0, 1)
-    before = len(calls_of(store, look_at_sources))
+    before = len(calls_of(store, look))
     store.delete_file(write_late(store, "p=1/late", 0, 1))
-    assert before - len(calls_of(store, look_at_sources)) == 1
+    assert before - len(calls_of(store, look)) == 1
 
 
 OF_FOUR_THREADS = {
@@ -330,7 +332,7 @@ def test_the_directories_of_one_task_are_listed_at_once(threads: str):
         lambda permits, width: Worker(waiting, JOB, permits, width, in_driver=True)
     )
     executor.threads = 4 // executor.width
-    assert check_sources(context(store, executor=executor), manifests) == []
+    assert look_at_sources(context(store, executor=executor), manifests).errors == ()
     executor.close()
 
 
@@ -345,7 +347,7 @@ def test_a_worker_reads_one_pack_and_no_manifest_that_another_one_has_loaded(fil
 
     manifests = loaded(context(store, executor=worker()))
     calls.clear()
-    assert check_sources(context(store, executor=worker()), manifests) == []
+    assert look_at_sources(context(store, executor=worker()), manifests).errors == ()
     assert Counter(call.operation for call in calls) == Counter(list_status=1, read=1)
 
 
@@ -356,7 +358,7 @@ def test_threads_that_are_more_than_the_tasks_report_what_is_wrong_with_each_of_
     store.delete_file(source_path(0, "p=1/f0-1"))
     store.write(source_path(2, "p=0/f2-0"), b"longer")
     executor = ThreadsExecutor(lambda permits: Worker(store, JOB, permits, in_driver=True), threads=4)
-    (error,) = check_sources(context(store, executor=executor), manifests)
+    (error,) = look_at_sources(context(store, executor=executor), manifests).errors
     executor.close()
     assert "names 2 files" in str(error)
     assert "p=1/f0-1: is not there" in shown(str(error))
