@@ -1,19 +1,22 @@
 """How long does a commit take with more workers, how many are enough, and what does a fault cost?
 
 Simulated by `benchmarks/simulation`, not measured: each store with the latency and the limit of
-`jobs/estimate.py`. Tasks of 1,000 files each write to 1,000 partitions, and each worker has as
-many requests in flight as by default. A warm bucket of Google takes 16 times as much as a cold one,
-which is what it takes after 80 minutes of load by Google's own rule; 16 prefixes on S3 take 16 times as
-much as one. The NameNode of HDFS has no limit here, because
-none is published. Faults are those of 10^8 files on 1,024 workers: ten workers take eight times as long,
-or are lost when half of the files are moved, or the driver is lost then and the same command is run
-again. Each simulated commit of 10^8 files takes some seconds of one core.
+`jobs/estimate.py`. Tasks of 1,000 files each write to 1,000 partitions, and each worker has as many
+requests in flight as by default. Files are moved one by one, as into partitions that exist; Azure and
+HDFS put new partitions in place whole, so these have a curve of their own. A warm bucket of Google takes
+16 times as much as a cold one, which is what it takes after 80 minutes of load by Google's own rule; 16
+prefixes on S3 take 16 times as much as one. The NameNode of HDFS has no limit here, because none is
+published. Faults are those of 10^8 files on 1,024 workers: ten workers take eight times as long, or are
+lost when half of the files are moved, or the driver is lost then and the same command is run again. Each
+simulated commit of 10^8 files takes some seconds of one core.
 """
 
 from __future__ import annotations
 
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Collection
+from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import harness
@@ -53,19 +56,22 @@ CASES = {
 }
 
 
-def job(files: int) -> Job:
-    return Job(files, files // FILES_A_TASK, PARTITIONS)
+MOVES_WHOLE = (AZURE, "HDFS, no limit")
+
+
+def job(files: int, *, whole: bool = False) -> Job:
+    return Job(files, files // FILES_A_TASK, PARTITIONS, go_whole=whole)
 
 
 def setup(store: Store, workers: int) -> Setup:
     return Setup(store, store.latency, IN_FLIGHT, workers)
 
 
-def curve(files: int, name: str) -> dict[str, Any]:
+def curve(files: int, name: str, *, whole: bool = False) -> dict[str, Any]:
     """Seconds by number of workers, the requests and their price, and how many workers are enough."""
-    store = CASES[name]
-    found = {workers: simulate(job(files), setup(store, workers)) for workers in WORKERS}
-    last, enough = found[MOST_WORKERS], enough_workers(job(files), setup(store, MOST_WORKERS))
+    store, output = CASES[name], job(files, whole=whole)
+    found = {workers: simulate(output, setup(store, workers)) for workers in WORKERS}
+    last, enough = found[MOST_WORKERS], enough_workers(output, setup(store, MOST_WORKERS))
     price = dollars(last.requests, store)
     return {
         "seconds": {str(workers): round(one.seconds, 2) for workers, one in found.items()},
@@ -76,6 +82,16 @@ def curve(files: int, name: str) -> dict[str, Any]:
             "seconds": round(enough.seconds, 2),
             "reason": enough.reason,
         },
+    }
+
+
+def curves_of(processes: Executor, names: Collection[str], *, whole: bool = False) -> dict[str, Any]:
+    """The curves of some cases, by number of files."""
+    return {
+        str(files): dict(
+            zip(names, processes.map(partial(curve, files, whole=whole), names), strict=True)
+        )
+        for files in FILES
     }
 
 
@@ -93,10 +109,7 @@ def faults(name: str) -> dict[str, float]:
 def main() -> None:
     names = list(CASES)
     with ProcessPoolExecutor() as processes:
-        curves = {
-            str(files): dict(zip(names, processes.map(curve, [files] * len(names), names), strict=True))
-            for files in FILES
-        }
+        curves, of_whole = curves_of(processes, names), curves_of(processes, MOVES_WHOLE, whole=True)
         with_faults = dict(zip(names, processes.map(faults, names), strict=True))
     for name, seconds in with_faults.items():
         seconds["none"] = curves[str(MANY)][name]["seconds"][str(MOST_WORKERS)]
@@ -115,7 +128,7 @@ def main() -> None:
     harness.save(
         "estimates",
         __doc__ or "",
-        {"in_flight": IN_FLIGHT, "curves": curves, "faults": with_faults},
+        {"in_flight": IN_FLIGHT, "curves": curves, "whole": of_whole, "faults": with_faults},
         bars,
     )
 
