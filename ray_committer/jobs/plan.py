@@ -32,6 +32,7 @@ from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.state import UNFINISHED, UNSTAMPED, Phase
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_runs import CommittedRun
+from ray_committer.protocol.whole import WholePlan
 from ray_committer.stages.bind_versions import bind_versions
 from ray_committer.stages.checks.attempts import listed_attempts, refuse_unsaved
 from ray_committer.stages.checks.sources import look_at_sources
@@ -48,6 +49,7 @@ from ray_committer.stages.load_manifests import (
 from ray_committer.stages.load_packs import load_packs
 from ray_committer.stages.old_data.mode_roots import ModeRoots, claim_of, roots_of_mode
 from ray_committer.stages.other_jobs.end_others import plan_text
+from ray_committer.stages.plan_moves import plan_moves
 from ray_committer.stages.preflight import OldFiles, look_at_data, preflight
 from ray_committer.stages.run.coordinator_loss import load_with_coordinator
 from ray_committer.stages.save_commit_record import refuse_aborted, refuse_foreign_paths
@@ -200,13 +202,14 @@ def _plan_renames(job: OpenJob, current: Seen | None, first: int) -> JobPlan:
     refuse_unsaved(context, loaded, *attempts)
     turn = _turn(job, current, loaded)
     outcome = turn.look()
-    old, unfinished = OldFiles(), tuple(_waits(context, outcome))
+    old, unfinished, whole = OldFiles(), tuple(_waits(context, outcome)), WholePlan()
     if not isinstance(outcome, CommittedRun):
         roots = roots_of_mode(context, loaded, job.replaced_roots)
         look = look_at_sources(context, loaded)
         loaded = replace(loaded, source_errors=(*loaded.source_errors, *look.errors))
         old = look_at_data(context, loaded, roots, allowed_roots=job.allowed_roots)
         unfinished = (*_unfinished(job, loaded, roots, old.destinations, turn.run_id), *unfinished)
+        whole = plan_moves(context, look, old.there, moves_here=_moves_whole(context, stamp))
     logged = read_jobs_in_log(context.store, context.job.destination).of(context.job, stamp)
     removed = len(old.replaced)
     directories = context.executor.directories.plan()
@@ -218,6 +221,8 @@ def _plan_renames(job: OpenJob, current: Seen | None, first: int) -> JobPlan:
             context, "running", loaded.tasks, [pack.ref for pack in loaded.packs], requests=requests
         ),
         directories=directories,
+        whole=len(whole.moves),
+        by_file={why.value: number for why, number in sorted(whole.by_file.items())},
         replaced=removed,
         first_directories=tuple(shown_url(context.store.spec, path) for path in first_directories),
         first_renames=_first_renames(context, loaded, first),
@@ -225,6 +230,12 @@ def _plan_renames(job: OpenJob, current: Seen | None, first: int) -> JobPlan:
         claims=tuple(turn.partitions or (logged.partitions if logged else ())),
         claim=logged.claim if logged else None,
     )
+
+
+def _moves_whole(context: JobContext, stamp: str) -> bool:
+    """Whether the commit would try to move directories whole."""
+    is_network = context.store.network_file_system(context.job.destination) is not None
+    return context.places.moves_whole and stamp != UNSTAMPED and not is_network
 
 
 def _turn(job: OpenJob, current: Seen | None, loaded: LoadedManifests) -> Turn:

@@ -61,6 +61,8 @@ class Plan(Document):
     files: int
     bytes: int
     directories: int
+    whole: int
+    by_file: dict[str, int]
     replaced: int
     moved: int
     first_directories: list[str]

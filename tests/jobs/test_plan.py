@@ -30,7 +30,7 @@ from ray_committer.testing import (
 from ray_committer.testing import write_job as write_to
 from ray_committer.testing.harness import all_files, put_file
 from tests.opening import dying, moves_a_file, opening
-from tests.stages.support import JOB, KINDS
+from tests.stages.support import JOB, KINDS, staged_name, stamp_manifest
 
 FILES = {0: {"p=2/b": "yy", "p=1/a": "x"}, 1: {"p=1/c": "zzz"}, 2: {}}
 
@@ -108,6 +108,25 @@ def plan_beside(store: MemoryStore, hook: Callable[[StoreCall], None]) -> JobPla
 def with_job(store: MemoryStore) -> MemoryStore:
     write_to(store, JOB, {0: {"p=1/a": b"x"}, 1: {"p=2/b": b"y"}})
     return store
+
+
+def test_it_says_how_many_directories_would_go_whole_and_why_the_others_would_not():
+    store = MemoryStore()
+    names = [f"p=1/{staged_name('a')}", f"p=2/{staged_name('a')}", "p=3/of-a-format"]
+    write_to(store, JOB, {0: dict.fromkeys(names, b"x")})
+    put_file(store, f"{TABLE}/p=2/older", b"x")
+    plan = plan_beside(store, lambda _: None)
+    assert (plan.directories, plan.whole) == (3, 1)
+    assert plan.by_file == {"it is there": 1, "names of their own": 1}
+
+
+def test_it_says_that_no_directory_would_go_whole_in_a_job_that_hadoop_has_set_up():
+    store = MemoryStore()
+    write_to(store, JOB, {0: {"p=1/a": b"x"}})
+    stamp_manifest(store, 0, None)
+    store.delete_directory(JOB.state)
+    plan = plan_beside(store, lambda _: None)
+    assert (plan.directories, plan.whole, plan.by_file) == (1, 0, {"not here": 1})
 
 
 def at_each_request(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from ray_committer.job_files.commit_record import load_commit_record
 from ray_committer.job_files.job_state import Seen, adopt_state, advance, read_state
 from ray_committer.job_files.owners import owner_of
 from ray_committer.options import CommitOptions
+from ray_committer.protocol.manifest import STAMP
 from ray_committer.protocol.pack import Pack, PackRef
 from ray_committer.protocol.paths import JobAttempt, is_inside, join, new_job_attempt
 from ray_committer.protocol.record import (
@@ -320,6 +322,13 @@ def source_path(task: int, name: str, job: JobAttempt = JOB) -> str:
 def staged_name(name: str, task: int = 0, attempt: int = 0) -> str:
     """A name that `write_attempt` stages, for this attempt of a task."""
     return f"{name}-{task:08x}{attempt:08x}"
+
+
+def stamp_manifest(store: MemoryStore, task: int, stamp: str | None) -> None:
+    """Let a task's manifest be of the job with another stamp, or of one without."""
+    content = json.loads(store.read(manifest_path(task)))
+    content["extraData"] = {} if stamp is None else {STAMP: stamp}
+    store.write(manifest_path(task), json.dumps(content).encode())
 
 
 def requests(store: StoreOperations, run: Run) -> Counter[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +20,7 @@ from ray_committer.errors import (
 from ray_committer.executors.inline import InlineExecutor
 from ray_committer.job_files.job_state import adopt_state
 from ray_committer.options import CommitOptions, CommittedTask
-from ray_committer.protocol.manifest import STAMP, digest
+from ray_committer.protocol.manifest import digest
 from ray_committer.stages.load_manifests import LoadedManifests, load_manifests, save_packs
 from ray_committer.testing import MemoryStore, WrappedStore, write_job
 from ray_committer.work import packs as packs_module
@@ -36,6 +35,7 @@ from tests.stages.support import (
     loaded,
     manifest_path,
     requests,
+    stamp_manifest,
     stamp_of_job,
     with_job,
 )
@@ -108,12 +108,6 @@ def test_loading_costs_one_listing_and_one_read_per_manifest(tasks: int):
 def test_where_a_listing_is_not_cheap_no_source_is_looked_at():
     store = with_tasks(4, store=MemoryStore(listing_is_cheap=False))
     assert cost(store) == Counter(list_status=1, read=4)
-
-
-def stamp_manifest(store: MemoryStore, task: int, stamp: str | None) -> None:
-    content = json.loads(store.read(manifest_path(task)))
-    content["extraData"] = {} if stamp is None else {STAMP: stamp}
-    store.write(manifest_path(task), json.dumps(content).encode())
 
 
 @pytest.mark.parametrize("stamp", [None, "of_another_job"])
