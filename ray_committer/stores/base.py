@@ -55,6 +55,9 @@ class FileStatus(msgspec.Struct, frozen=True, gc=False):  # one per file that is
     stamp: str | None = None
     is_special: bool = False
     """It is a fifo, a socket or a device, or a link to one."""
+    rights: str | None = None
+    """Of a directory that is listed: its owner, group and mode, equal to those of another directory only
+    if the texts are equal. None if that is not known, or if it is shown to have an access list."""
 
     @property
     def name(self) -> str:
@@ -253,6 +256,12 @@ class StoreOperations(ABC):
         cannot be done, or where a client that has opened a file by its directory could still rename it
         after the move; then nothing has changed."""
         raise unsupported("move_whole", source)
+
+    @operation("op_get_file_status", kernel_answers=True)
+    def rights_below(self, path: str) -> str | None:
+        """Return the rights that `mkdirs` gives to a directory in the existing directory `path`; None if
+        that is not known, if access lists decide it, or if nothing is there."""
+        return None
 
     @operation("op_rename", paths=2, once=True)
     def set_aside(self, path: str, place: str) -> None:

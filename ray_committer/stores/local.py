@@ -26,7 +26,7 @@ from ray_committer.stores.base import (
 from ray_committer.stores.hdfs.protocol import UMASK, files_below, permissions
 from ray_committer.stores.local_files import open_regular, read_regular
 from ray_committer.stores.local_renames import rename_without_replacing, renamed_by_flag
-from ray_committer.stores.local_rights import denied_links, what_stays
+from ray_committer.stores.local_rights import denied_links, has_access_list, process_umask, what_stays
 from ray_committer.stores.network_files import LOOK_PREFIX, Mounts, look_anew, mount_of, remove_names
 from ray_committer.stores.state_names import read_state_name, state_rename
 
@@ -154,6 +154,18 @@ class LocalStore(StoreOperations):
             raise unsupported("move_whole", source)
         if not renamed_by_flag(source, dest):
             raise unsupported("move_whole", source)
+
+    def rights_below(self, path: str) -> str | None:
+        umask = process_umask()
+        if umask is None or has_access_list(path):
+            return None
+        with suppress(FileNotFoundError):
+            above = os.stat(path)
+            inherited = above.st_mode & stat.S_ISGID
+            mode = 0o777 & ~umask if self._modes is None else self._modes[1]
+            group = above.st_gid if inherited else os.getegid()
+            return _rights(os.geteuid(), group, mode | inherited)
+        return None
 
     def set_aside(self, path: str, place: str) -> None:
         """Rename a file to a name that is reserved for it; its checksum goes before that. It is renamed,
@@ -341,7 +353,18 @@ def _status(path: str, stated: os.stat_result) -> FileStatus:
         modified_milliseconds=stated.st_mtime_ns // 1_000_000,
         file_id=f"{stated.st_dev}:{stated.st_ino}",
         is_special=kind not in _USUAL,
+        rights=_rights_of(path, stated) if kind == stat.S_IFDIR and not is_link else None,
     )
+
+
+def _rights_of(path: str, stated: os.stat_result) -> str | None:
+    if has_access_list(path):
+        return None
+    return _rights(stated.st_uid, stated.st_gid, stat.S_IMODE(stated.st_mode))
+
+
+def _rights(user: int, group: int, mode: int) -> str:
+    return f"{user}:{group}:{mode:o}"
 
 
 def _checksum_of(name: str) -> str:

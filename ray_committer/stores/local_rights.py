@@ -9,6 +9,7 @@ directory, unless the directory is sticky, or an attribute of the file or of the
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import stat
 import struct
@@ -38,6 +39,24 @@ def denied_links(paths: Sequence[str]) -> list[str]:
     if not _is_protected() or _acts_as_owner():
         return []
     return [path for path in paths if not _may_link(path)]
+
+
+def has_access_list(path: str) -> bool:
+    """Return whether a directory has an access list, for itself or for what is made in it, or may have
+    one that is not shown."""
+    try:
+        # The kernel's own attributes are these lists, of each kind.
+        return any(name.startswith("system.") for name in os.listxattr(path))
+    except OSError as e:
+        return e.errno != errno.ENOTSUP
+
+
+def process_umask() -> int | None:
+    """Return the umask of this process; None if the kernel does not show it."""
+    with suppress(OSError, ValueError, IndexError):
+        status = Path("/proc/self/status").read_text()
+        return int(status.partition("\nUmask:")[2].split(None, 1)[0], 8)
+    return None
 
 
 def _may_link(path: str) -> bool:

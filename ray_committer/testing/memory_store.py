@@ -71,7 +71,8 @@ class MemoryStore(StoreOperations):
     With `real_directories` a file's parent must be created first, as on file systems, HDFS and ADLS.
     Without it, as on object stores, a directory exists while a file is below it or `mkdirs` has left a
     mark for it. One request lists `page_names` names. `clock` gives the modification time of each write,
-    in milliseconds; by default it counts writes.
+    in milliseconds; by default it counts writes. A directory has the `rights` of the nearest one above
+    it for which they are set.
     """
 
     def __init__(
@@ -100,6 +101,7 @@ class MemoryStore(StoreOperations):
         self._writes = 0
         self._files: dict[str, StoredFile] = {}
         self._directories = {"/"}
+        self.rights: dict[str, str | None] = {"/": "usual"}
 
     def has(self, operation: Callable[..., Any]) -> bool:
         if operation is StoreOperations.list_files_page:  # as on Azure and Google
@@ -118,6 +120,7 @@ class MemoryStore(StoreOperations):
             twin._lock = threading.RLock()
             twin._files = dict(self._files)
             twin._directories = set(self._directories)
+            twin.rights = dict(self.rights)
             return twin
 
     def files(self, directory: str = "/") -> dict[str, bytes]:
@@ -222,6 +225,10 @@ class MemoryStore(StoreOperations):
                 raise _error(FileExistsError, errno.EEXIST, source, dest)
             self._move_directory(source, dest)
 
+    def rights_below(self, path: str) -> str | None:
+        with self._lock:
+            return self._rights(path) if self._is_directory(path) else None
+
     def set_aside(self, path: str, place: str) -> None:
         with self._lock:
             is_file = path in self._files or not self._is_directory(path)
@@ -294,7 +301,7 @@ class MemoryStore(StoreOperations):
     def _status(self, path: str) -> FileStatus:
         file = self._files.get(path)
         if file is None:
-            return FileStatus(path, is_directory=True)
+            return FileStatus(path, is_directory=True, rights=self._rights(path))
         kept = self.identity
         return FileStatus(
             path,
@@ -307,6 +314,9 @@ class MemoryStore(StoreOperations):
             file_id=f"id-{file.number}" if kept is Identity.FILE_ID else None,
             version=self._version_of(file),
         )
+
+    def _rights(self, path: str) -> str | None:
+        return next(self.rights[above] for above in (*_upwards(path), "/") if above in self.rights)
 
     def _version_of(self, file: StoredFile) -> str | None:
         match self.identity:

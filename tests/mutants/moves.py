@@ -11,6 +11,7 @@ from ray_committer.stores.hdfs.protocol import NameNodeStore
 from ray_committer.stores.hdfs.webhdfs import WebHdfsStore
 from ray_committer.stores.local import LocalStore
 from ray_committer.stores.local_renames import rename_without_replacing, renamed_by_flag
+from ray_committer.stores.local_rights import has_access_list
 from ray_committer.stores.network_files import Mounts
 from ray_committer.work.directory import make_directory
 from ray_committer.work.publish_entry import publish_entry
@@ -123,3 +124,8 @@ def directories_are_moved_on_any_file_system() -> Swaps:
 def any_gateway_moves_directories() -> Swaps:
     """A gateway moves the directory into the partition that is there, where no reader looks for it."""
     yield WebHdfsStore.move_whole, NameNodeStore.move_whole
+
+
+def an_access_list_is_overlooked() -> Swaps:
+    """Users who may read a table cannot read its new partition, or others can."""
+    yield has_access_list, lambda path: False

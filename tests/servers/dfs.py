@@ -185,7 +185,14 @@ class Call:
             case "acl":
                 if not self.server.hierarchical:
                     raise DfsError(400, "HierarchicalNamespaceNotEnabled")
-                return 200, {"x-ms-acl": "user::rwx,group::r-x,other::---"}, b""
+                node = self.tree.get(self.path)
+                rights = {"x-ms-owner": node.owner, "x-ms-group": node.group}
+                rights |= {"x-ms-permissions": node.permissions}
+                return (
+                    200,
+                    {**rights, "x-ms-acl": f"user::rwx,group::r-x,other::---{node.default_list}"},
+                    b"",
+                )
             case "create file" | "create directory":
                 directory = query["resource"] == "directory"
                 node = self.tree.create(self.path, is_directory=directory, if_none_match=condition)
@@ -289,9 +296,9 @@ def _line(path: str, node: Node) -> dict[str, str]:
         "contentLength": str(len(node.data)),
         "lastModified": formatdate(node.modified, usegmt=True),
         "creationTime": str(int(node.modified * 10_000_000)),
-        "owner": "$superuser",
-        "group": "$superuser",
-        "permissions": "rwxr-x---",
+        "owner": node.owner,
+        "group": node.group,
+        "permissions": node.permissions,
     }
     return {**line, "isDirectory": "true"} if node.is_directory else line
 

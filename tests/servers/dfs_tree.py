@@ -34,10 +34,22 @@ class Node:
     blocks: dict[str, bytes] = field(default_factory=dict)
     etag: str = field(default_factory=lambda: f"0x{next(_etags):X}")
     modified: float = field(default_factory=time.time)
+    owner: str = "$superuser"
+    group: str = "$superuser"
+    permissions: str = "rwxr-x---"
+    default_list: str = ""
+    """The access list for what is made in a directory."""
 
     @property
     def is_directory(self) -> bool:
         return self.children is not None
+
+    def made(self, *, is_directory: bool) -> Node:
+        """What is made in this directory, with its group and its access list."""
+        mode = "rwxr-x---+" if self.default_list else "rwxr-x---"
+        kept = self.default_list if is_directory else ""
+        children: dict[str, Node] | None = {} if is_directory else None
+        return Node(children, group=self.group, permissions=mode, default_list=kept)
 
     def put(self, data: bytes) -> None:
         """Give a file new content, and so another etag."""
@@ -83,9 +95,10 @@ class Tree:
             if not is_directory:
                 raise DfsError(409, "ResourceTypeMismatch")
             return found
-        node = Node(children={} if is_directory else None)
-        self._parent(path, make=True)[path.rpartition("/")[2]] = node
-        return node
+        above, _, name = path.rpartition("/")
+        children = self._parent(path, make=True)
+        children[name] = self.get(above).made(is_directory=is_directory)
+        return children[name]
 
     def append(self, path: str, position: int, data: bytes) -> None:
         node = self.file(path)
@@ -185,7 +198,7 @@ class Tree:
             if node.children is None:
                 break
             if name not in node.children and make:
-                node.children[name] = Node(children={})
+                node.children[name] = node.made(is_directory=True)
             if name not in node.children:
                 raise DfsError(404, "PathNotFound")
             node = node.children[name]

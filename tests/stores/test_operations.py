@@ -36,6 +36,7 @@ HARMLESS: list[tuple[str, tuple[Any, ...], Any]] = [
     ("network_file_system", ("/d",), None),
     ("first_link", (["/d/a"],), None),
     ("real_path", ("/d/a",), "/d/a"),
+    ("rights_below", ("/d",), None),
     ("file_system", ("/d",), ""),
     ("what_stays", ("/d", ["/d/a"], "/e"), {}),
     ("check_renames", ("/d",), None),

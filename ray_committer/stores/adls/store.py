@@ -41,11 +41,14 @@ from ray_committer.stores.base import (
     StoreSpec,
     Versions,
 )
+from ray_committer.stores.owner import Owner, rights_of
 from ray_committer.stores.state_names import NamedStates
 
 PATH_BYTES = 1024
 """The documented limit, in characters; no other limit is documented for one element of a path."""
 
+_NEW_DIRECTORY = "rwxr-x---"
+"""The mode that the service gives a directory, unless a request or an access list says otherwise."""
 _POLICY = re.compile(rb"<DeleteRetentionPolicy>(.*?)</DeleteRetentionPolicy>", re.DOTALL)
 _DAYS = re.compile(rb"<Days>(\d+)</Days>")
 
@@ -64,6 +67,7 @@ class AdlsStore(NamedStates):
     def __init__(self, spec: StoreSpec, http: AdlsHttp) -> None:
         self.spec = spec
         self._http = http
+        self._owner = Owner(self._owners)
 
     def get_status(self, path: str) -> FileStatus | None:
         if path == "/":
@@ -112,6 +116,7 @@ class AdlsStore(NamedStates):
             is_last = start + len(part) == len(data)
             query = {"action": "append", "position": str(start), "flush": "true" if is_last else "false"}
             _checked(self._http.path("PATCH", path, query, data=part), path)
+        self._owner.wrote(path)
 
     def begin_file(self, path: str) -> str:
         _checked(self._http.path("PUT", path, {"resource": "file"}), path)
@@ -153,6 +158,19 @@ class AdlsStore(NamedStates):
     ) -> None:
         condition = {} if old is None else {"If-Match": quoted_etag(old)}
         self._rename(source, dest, version, condition)
+
+    def rights_below(self, path: str) -> str | None:
+        return self._owner.rights_below(path, _NEW_DIRECTORY)
+
+    def _owners(self, path: str) -> tuple[str, str] | None:
+        answer = self._http.path("HEAD", path, {"action": "getAccessControl"})
+        if _is_nothing(answer):
+            return None
+        headers = _checked(answer, path).headers
+        # Only a list for what is made in the directory decides anything there.
+        if "default:" in headers.get("x-ms-acl", "default:"):
+            return None
+        return headers.get("x-ms-owner", ""), headers.get("x-ms-group", "")
 
     def delete_file(self, path: str) -> bool:
         answer = self._http.path("DELETE", path)
@@ -243,6 +261,9 @@ class _Path(msgspec.Struct, gc=False, rename="camel"):
     last_modified: str | None = None
     content_length: int = 0
     is_directory: bool = False
+    owner: str | None = None
+    group: str | None = None
+    permissions: str | None = None
 
 
 class _Page(msgspec.Struct):
@@ -261,11 +282,20 @@ def _listed(entry: _Path) -> FileStatus:
         size=entry.content_length,
         modified_milliseconds=_milliseconds(entry.last_modified, f"/{entry.name}"),
         etag=bare_etag(entry.etag),
+        rights=rights_of(entry.owner, entry.group, entry.permissions)
+        if entry.is_directory and not (entry.permissions or "").endswith("+")
+        else None,
     )
 
 
 def file_status(
-    path: str, *, is_directory: bool, size: int, modified_milliseconds: int | None, etag: str | None
+    path: str,
+    *,
+    is_directory: bool,
+    size: int,
+    modified_milliseconds: int | None,
+    etag: str | None,
+    rights: str | None = None,
 ) -> FileStatus:
     """Make a status whose etag is also its version."""
     return FileStatus(
@@ -275,6 +305,7 @@ def file_status(
         modified_milliseconds=modified_milliseconds,
         etag=etag,
         version=etag,
+        rights=rights,
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from ray_committer.errors import StoreRefusedError, StoreUnavailableError, ThrottledError
 from ray_committer.stores.base import FileStatus, StoreCapabilities, StoreSpec
+from ray_committer.stores.owner import Owner
 from ray_committer.stores.state_names import NamedStates
 
 CAPABILITIES = StoreCapabilities(
@@ -59,6 +60,7 @@ class NameNodeStore(NamedStates):
         self.spec = spec
         self.capabilities = capabilities(spec.storage_options)
         self._file_mode, self._directory_mode = permissions(spec.storage_options)
+        self._owner = Owner(self._owners)
         self.page_names = min(LISTED_AT_ONCE, _whole(spec.storage_options, LISTED, LISTED_AT_ONCE))
 
     def list_files(self, path: str) -> list[FileStatus]:
@@ -119,6 +121,13 @@ class NameNodeStore(NamedStates):
         except (FileNotFoundError, NotADirectoryError):
             return {}
         return {}
+
+    def rights_below(self, path: str) -> str | None:
+        return self._owner.rights_below(path, f"{self._directory_mode:o}")
+
+    def _owners(self, path: str) -> tuple[str, str] | None:
+        """Return owner and group; None if nothing is at the path, or if it has an access list."""
+        raise NotImplementedError
 
     def _make_directory(self, path: str) -> None:
         raise NotImplementedError

@@ -25,6 +25,7 @@ from ray_committer.stores.hdfs.protocol import (
     not_a_directory,
     remote_error,
 )
+from ray_committer.stores.owner import rights_of
 
 DEFAULT_PORT = 8020
 
@@ -34,6 +35,7 @@ _SETTINGS = {
     "dfs.client.failover.sleep.base.millis": "100",
     "dfs.client.failover.sleep.max.millis": "200",
 }
+_ACCESS_LIST = 1 << 12
 _RPC_ERROR = re.compile(r'(?:Fatal)?RPCError\("([\w.$]*)", "(.*)"\)', re.DOTALL)
 _NAMED: dict[type[Exception], str] = {
     FileNotFoundError: "FileNotFoundException",
@@ -58,6 +60,7 @@ class HdfsStore(NameNodeStore):
     ) -> None:
         super().__init__(spec)
         self._client = _open(spec)
+        self._has_access_lists = True
         self._threads = DeadlineThreads(
             deadline_seconds, first_seconds=min(deadline_seconds, first_deadline(retry_seconds))
         )
@@ -90,6 +93,7 @@ class HdfsStore(NameNodeStore):
 
     def write(self, path: str, data: bytes) -> None:
         self._call(path, self._write, path, data)
+        self._owner.wrote(path)
 
     def _write(self, path: str, data: bytes) -> None:
         options = hdfs_native.WriteOptions(
@@ -97,6 +101,19 @@ class HdfsStore(NameNodeStore):
         )
         with self._client.create(path, options) as file:
             file.write(data)
+
+    def _owners(self, path: str) -> tuple[str, str] | None:
+        look = self._client.get_acl_status if self._has_access_lists else self._client.get_file_info
+        try:
+            status = self._call(path, look, path)
+        except FileNotFoundError:
+            return None
+        except OSError as e:
+            if "AclException" not in (e.strerror or ""):
+                raise
+            self._has_access_lists = False  # the NameNode is configured without
+            return self._owners(path)
+        return None if getattr(status, "entries", None) else (status.owner, status.group)
 
     def _make_directory(self, path: str) -> None:
         self._call(path, self._client.mkdirs, path, self._directory_mode, create_parent=True)
@@ -155,4 +172,12 @@ def _status(info: hdfs_native.FileStatus) -> FileStatus:
         is_directory=info.isdir,
         size=info.length,
         modified_milliseconds=info.modification_time,
+        rights=_rights(info) if info.isdir else None,
     )
+
+
+def _rights(info: hdfs_native.FileStatus) -> str | None:
+    """Some NameNodes show by a bit of the mode that there is an access list; the others do not."""
+    if info.permission & _ACCESS_LIST:
+        return None
+    return rights_of(info.owner, info.group, f"{info.permission & 0o1777:o}")

@@ -27,6 +27,7 @@ from ray_committer.stores.base import MOST_FILE_BYTES, FileStatus, StoreSpec, un
 from ray_committer.stores.deadline import first_deadline
 from ray_committer.stores.hdfs.protocol import NameNodeStore, not_a_directory, remote_error
 from ray_committer.stores.http import MOST_BYTES, HttpClient
+from ray_committer.stores.owner import rights_of
 
 _IN_URLS = "%!#$&'()*+,/:;=?@[]~"
 _REDIRECTED = (301, 302, 307, 308)
@@ -41,7 +42,11 @@ class _Status(msgspec.Struct, rename="camel"):
     type: str
     length: int
     modification_time: int
+    owner: str = ""
+    group: str = ""
+    permission: str = ""
     file_id: int = 0
+    acl_bit: bool = False
     enc_bit: bool = False
 
 
@@ -122,6 +127,10 @@ class WebHdfsStore(NameNodeStore):
         return answer.body
 
     def write(self, path: str, data: bytes) -> None:
+        self._write(path, data)
+        self._owner.wrote(path)
+
+    def _write(self, path: str, data: bytes) -> None:
         if _PLAIN.fullmatch(path):
             self._create(path, path, data)
             return
@@ -165,6 +174,13 @@ class WebHdfsStore(NameNodeStore):
     def _is_encrypted(self, path: str) -> bool:
         """Return whether a directory is in an encryption zone; one zone is never below another."""
         return self._ask(_File, "GET", "GETFILESTATUS", path).file_status.enc_bit
+
+    def _owners(self, path: str) -> tuple[str, str] | None:
+        try:
+            status = self._ask(_File, "GET", "GETFILESTATUS", path).file_status
+        except FileNotFoundError:
+            return None
+        return None if status.acl_bit else (status.owner, status.group)
 
     def _make_directory(self, path: str) -> None:
         self._ask(_Done, "PUT", "MKDIRS", path, permission=f"{self._directory_mode:o}")
@@ -271,4 +287,7 @@ def _status(path: str, status: _Status) -> FileStatus:
         size=status.length,
         modified_milliseconds=status.modification_time,
         file_id=str(status.file_id) if status.file_id else None,
+        rights=rights_of(status.owner, status.group, None if status.acl_bit else status.permission)
+        if status.type == "DIRECTORY"
+        else None,
     )

@@ -42,6 +42,7 @@ class TestAdlsStore(FewerCrashes, StoreContract):
         (lambda store: store.mkdirs("/d/e/f"), {"create directory": 1}),
         (lambda store: store.rename("/d/a", "/d/b"), {"rename": 1}),
         (lambda store: store.move_whole("/d", "/e"), {"rename": 1}),
+        (lambda store: store.rights_below("/d"), {"acl": 2}),
         (lambda store: store.delete_file("/d/a"), {"delete": 1}),
         (lambda store: store.delete_directory("/d"), {"delete": 1}),
     ],

@@ -169,6 +169,36 @@ def test_an_account_that_changes_etags_with_a_directory_is_found_by_the_doctor(
     assert all(advice.startswith("do not commit to this store") for advice in failed.values())
 
 
+def test_a_new_directory_has_the_rights_that_were_foretold(dfs: DfsServer, store: StoreOperations):
+    store.mkdirs("/t/above")
+    above = dfs.containers[CONTAINER].get("t/above")
+    above.owner, above.group, above.permissions = "alice", "staff", "rwxrwxr-x"
+    assert store.rights_below("/t/above") is None  # nothing shows yet who this is
+    for name in ("a", "b"):
+        store.write(f"/t/{name}", b"1")
+    store.delete_file("/t/b")
+    foretold = store.rights_below("/t/above")
+    store.mkdirs("/t/above/p=1/q=2")
+    assert foretold == "$superuser:staff:rwxr-x---"
+    assert [one.rights for one in store.list_status("/t/above")] == [foretold]
+    assert [one.rights for one in store.list_status("/t/above/p=1")] == [foretold]
+    assert {one.name: one.rights for one in store.list_status("/t")} == {
+        "a": None,
+        "above": "alice:staff:rwxrwxr-x",
+    }
+    assert store.rights_below("/t/missing") is None
+
+
+def test_rights_with_an_access_list_are_not_foretold(dfs: DfsServer, store: StoreOperations):
+    store.write("/t", b"1")
+    store.mkdirs("/d/above")
+    assert store.rights_below("/d/above") is not None
+    dfs.containers[CONTAINER].get("d/above").default_list = ",default:user:bob:r-x"
+    store.mkdirs("/d/above/p=1")
+    assert store.rights_below("/d/above") is None
+    assert [one.rights for one in store.list_status("/d/above")] == [None]
+
+
 def test_a_listing_of_several_pages_is_complete(store: StoreOperations, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("ray_committer.stores.adls.store.PAGE_PATHS", 7)
     names = {f"d{n % 3}/f-{n}": b"" for n in range(40)}
