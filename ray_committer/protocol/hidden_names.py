@@ -13,6 +13,8 @@ _COPYING = "._COPYING_"
 _SUMMARIES = ("_metadata", "_common_metadata")
 _REMOVED_BUT_OPEN = (".nfs", ".fuse_hidden", ".smbdelete", ".__smb")
 _DIRECTORIES = (".snapshot", ".snapshots", ".snap", "~snapshot", ".zfs", ".glusterfs", "lost+found")
+_FIRST = "._~l"
+"""With one of these begins what is passed over, unless it ends with `_COPYING`."""
 
 
 def is_hidden(path: str) -> bool:
@@ -28,6 +30,8 @@ def first_visible(names: Iterable[str]) -> str | None:
 def is_passed_over(path: str) -> bool:
     """Whether a file that is only found in a task attempt's directory is no output; `path` is relative
     to that directory. Parquet's summary files are output, although they hold no rows."""
+    if path[:1] not in _FIRST and not path.endswith("_") and "/" not in path:
+        return False  # it is asked for each file of a job
     return any(
         is_of_file_system(name) or (_is_hidden(name) and not name.startswith(_SUMMARIES))
         for name in path.split("/")

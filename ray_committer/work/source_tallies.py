@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from itertools import repeat
+from typing import NamedTuple
 
 from ray_committer.protocol.hidden_names import is_passed_over
 from ray_committer.protocol.pack import Entry, Pack, Section
@@ -55,7 +56,8 @@ class _Sums:
             place = places[source]
             files[place] += 1
             sizes[place] += size
-            totals[place] += _number(name, size, etag or ("" if time is None else str(time)))
+            identity = etag or ("" if time is None else time)
+            totals[place] += int.from_bytes(_digest(name, size, identity))
             proofs[place] |= BY_ETAG if etag else BY_SIZE if time is None else BY_TIME
         for source, goal in self._goals_in(section):
             self._goal[places[source]] = one_goal(self._goal[places[source]], goal)
@@ -78,34 +80,45 @@ class _Sums:
         return dict(zip(self._places, tallies, strict=True))
 
 
-def listed_tallies(
-    worker: Worker, wanted: tuple[tuple[str, int], ...], *, tasks: str
-) -> list[tuple[str, Tally | None]]:
-    """Work: the files in some directories below `tasks`, with what is to identify them; None for a
-    directory that is not there."""
+class Listed(NamedTuple):
+    """How many directories were listed, and which show something else than is `wanted` of them: None
+    for one that is not there."""
 
-    def list_one(item: tuple[str, int]) -> tuple[str, Tally | None]:
-        directory, proof = item
+    directories: int
+    differing: list[tuple[str, Tally | None]]
+
+
+def compare_listings(worker: Worker, wanted: tuple[tuple[str, Tally], ...], *, tasks: str) -> Listed:
+    """Work: list some directories below `tasks`, and compare them with what packs name in them."""
+
+    def compare(item: tuple[str, Tally]) -> tuple[str, Tally | None] | None:
+        directory, tally = item
         try:  # past each cache: a task on this machine may have listed it before others wrote there
-            return directory, tally_of(worker.store.list_anew(join(tasks, directory)), proof)
+            listed = tally_of(worker.store.list_anew(join(tasks, directory)), tally.proof)
         except (FileNotFoundError, NotADirectoryError):
             return directory, None
+        return None if tally.shows(listed) and not listed.others else (directory, listed)
 
-    return list(worker.map(list_one, wanted))
+    compared = [*worker.map(compare, wanted)]
+    return Listed(len(compared), [each for each in compared if each is not None])
 
 
 def tally_of(listed: Iterable[FileStatus], proof: int) -> Tally:
     """Sum up the regular files of a listing, but for names that no task commits."""
-    files = size = total = unlike = 0
+    size = unlike = 0
+    digests = list[bytes]()
     for status in listed:
-        if is_file(status):
-            files += 1
-            size += status.size
-            total += _number(status.name, status.size, _identity(status, proof))
-            unlike += status.is_link
-        else:
+        name = status.name
+        if status.is_directory or status.is_special or is_passed_over(name):
             unlike += 1
-    return Tally(files, size, total, proof, unlike)
+            continue
+        unlike += status.is_link
+        size += status.size
+        identity: object = status.etag or "" if proof == BY_ETAG else ""
+        if proof == BY_TIME:
+            identity = status.modified_milliseconds
+        digests.append(_digest(name, status.size, identity))
+    return Tally(len(digests), size, sum(map(int.from_bytes, digests)), proof, unlike)
 
 
 def is_file(status: FileStatus) -> bool:
@@ -124,12 +137,6 @@ def entries_in(worker: Worker, pack: Pack, *, directories: frozenset[str], tasks
     return selected
 
 
-def _identity(status: FileStatus, proof: int) -> str:
-    if proof == BY_ETAG:
-        return status.etag or ""
-    return str(status.modified_milliseconds) if proof == BY_TIME else ""
-
-
-def _number(name: str, size: int, identity: str) -> int:
-    text = f"{name}\0{size}\0{identity}".encode(errors="surrogatepass")
-    return int.from_bytes(blake2b(text, digest_size=16).digest())
+def _digest(name: str, size: int, identity: object) -> bytes:
+    text = f"{name}\0{size}\0{identity}".encode("utf-8", "surrogatepass")
+    return blake2b(text, digest_size=16).digest()

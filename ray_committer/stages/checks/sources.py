@@ -31,9 +31,9 @@ from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stores.base import FileStatus, file_pages
 from ray_committer.work.batches import groups
 from ray_committer.work.source_tallies import (
+    compare_listings,
     entries_in,
     is_file,
-    listed_tallies,
     packed_tallies,
     tally_of,
 )
@@ -128,27 +128,30 @@ def _list_all(context: JobContext, packed: dict[str, Tally]) -> Iterator[tuple[s
 
 
 def _list_each(context: JobContext, packed: dict[str, Tally]) -> Iterator[tuple[str, Tally | None]]:
-    """The files in the directories of `packed`, and in others that tasks share."""
+    """Those of the directories of `packed`, and of others that tasks share, that hold something else."""
     tasks = context.job.tasks
     # If all files are in directories of the tasks' own, their writers choose no names.
     may_share = not packed or any(is_staged(join(tasks, path), tasks) for path in packed)
     above = [STAGED, STAGED_ROOT] if may_share else []
-    tallies, names_in = partial(listed_tallies, tasks=tasks), partial(_list_names, tasks=tasks)
+    compare, names_in = partial(compare_listings, tasks=tasks), partial(_list_names, tasks=tasks)
 
     def list_known() -> list[tuple[str, Tally | None]]:
-        some = groups(((path, tally.files) for path, tally in packed.items()), FILES_AT_ONCE)
-        wanted = ([(path, packed[path].proof) for path in paths] for paths in some)
-        parts = (part for each in wanted for part in context.run_batches(tallies, each))
-        return [*chain.from_iterable(parts)]
+        directories, differing = 0, list[tuple[str, Tally | None]]()
+        for some in groups(((item, item[1].files) for item in packed.items()), FILES_AT_ONCE):
+            for part in context.run_batches(compare, some):
+                directories += part.directories
+                differing += part.differing
+        _require_all(context, directories, len(packed), "directories were listed")
+        return differing
 
     def list_names() -> set[str]:
         return {*chain.from_iterable(context.run_batches(names_in, above))}
 
     known, names = context.do_at_once(list_known, list_names)
-    _require_all(context, len(known), len(packed), "directories were listed")
     yield from known
-    unnamed = sorted((path, 0) for path in names - packed.keys())
-    yield from chain.from_iterable(context.run_batches(tallies, unnamed))
+    unnamed = [(path, NOTHING) for path in sorted(names - packed.keys())]
+    for part in context.run_batches(compare, unnamed):
+        yield from part.differing
 
 
 def _require_all(context: JobContext, number: int, wanted: int, what: str) -> None:

@@ -228,8 +228,10 @@ def test_where_versions_are_listed_all_files_cost_two_listings_by_pages(kind: st
 
 def test_where_the_manifests_have_etags_all_files_cost_one_listing():
     store = written(MemoryStore(identity=Identity.ETAG, listing_is_cheap=False), *staged(*PLACES))
-    counted = Counter(call.operation for call in calls_of(store, look))
+    calls = calls_of(store, look)
+    counted = Counter(call.operation for call in calls)
     assert (counted["list_files_page"], counted["list_files"]) == (1, 0)
+    assert not [call for call in calls if call.operation == "list_status" and "/in/" in call.paths[0]]
     store.delete_file(source_of(JOB, f"attempt_{JOB.job_id}_m_000003_0", staged_name("p=3/f3", 3)))
     assert "names 1 files that are missing or changed" in refused(store)
 
