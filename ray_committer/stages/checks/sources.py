@@ -128,7 +128,7 @@ def _list_all(context: JobContext, packed: dict[str, Tally]) -> Iterator[tuple[s
 
 
 def _list_each(context: JobContext, packed: dict[str, Tally]) -> Iterator[tuple[str, Tally | None]]:
-    """Those of the directories of `packed`, and of others that tasks share, that hold something else."""
+    """Which directories of `packed`, and which others that tasks share, hold something else."""
     tasks = context.job.tasks
     # If all files are in directories of the tasks' own, their writers choose no names.
     may_share = not packed or any(is_staged(join(tasks, path), tasks) for path in packed)
