@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 
 from ray_committer.promises.promise import (
     DELETES_LISTED,
@@ -11,11 +12,9 @@ from ray_committer.promises.promise import (
     MOVES_WHOLE,
     RIVALS,
     SETS_ASIDE,
-    BrokenPromiseError,
     OwnDirectory,
     Promise,
     check,
-    lost_marks,
     marks_of,
     race,
     refused,
@@ -60,64 +59,54 @@ def _remove_empty(sandbox: OwnDirectory) -> str:
 
 def _move_directory(sandbox: OwnDirectory) -> str:
     """A directory is moved with all it holds, and never over or into another."""
-    store, before = sandbox.store, sandbox.file("d/a/b", b"content")
-    sandbox.put("dd/c", b"a name that begins like the directory's")
-    store.move_directory(sandbox.at("d"), sandbox.at("e"))
-    after = sandbox.status("e/a/b")
-    if after is None or sandbox.status("d") is not None:
-        raise BrokenPromiseError("a directory was not moved with all it holds")
-    lost = before.size != after.size or lost_marks(before, after)
-    check(not lost, "the move of a directory changed a file in it")
-    with refused(FileNotFoundError, otherwise="the move of a missing directory was not refused"):
-        store.move_directory(sandbox.at("d"), sandbox.at("f"))
+    for name in ("d/a/b", "dd/a name that begins like the directory's"):
+        sandbox.put(name, name.encode())
+    move = sandbox.store.move_directory
+    _moves_once(sandbox, move)
+    moved = _files(sandbox)
     with refused(FileExistsError, otherwise="the move of a directory onto another was not refused"):
-        store.move_directory(sandbox.at("e"), sandbox.at("dd"))
-    left = {status.path for status in store.list_files(sandbox.path)}
-    kept = left == {sandbox.at("e/a/b"), sandbox.at("dd/c")}
-    check(kept, "the move of a directory changed another, or a refused one changed something")
+        move(sandbox.at("e"), sandbox.at("dd"))
+    check(_files(sandbox) == moved, "a refused move of a directory changed something")
     return "moved with all it holds, refused where another is"
 
 
 def _move_whole(sandbox: OwnDirectory) -> str:
     """A directory comes with all it holds to a name where nothing is; otherwise nothing changes."""
-    store, source = sandbox.store, sandbox.at("d")
-    for name in ("empty", "d/empty"):
-        store.mkdirs(sandbox.at(name))
+    sandbox.store.mkdirs(sandbox.at("empty"))
     for name in ("d/a", "d/b/c", "full/a", "file"):
         sandbox.put(name, name.encode())
-    before = _files(sandbox)
-    try:
-        with refused(FileExistsError, otherwise="a directory was moved onto or into an empty one"):
-            store.move_whole(source, sandbox.at("empty"))
-    except OSError as e:
-        check(_files(sandbox) == before, "a move of a directory was refused but changed something")
-        if e.errno != errno.ENOTSUP:
-            raise
-        return "not possible in this file system: files are moved one by one"
-    for name in ("full", "file", "full/a"):
-        with refused(FileExistsError, otherwise="a directory was moved onto or into what was there"):
-            store.move_whole(source, sandbox.at(name))
-    with refused(FileNotFoundError, otherwise="a directory was moved below a missing one"):
-        store.move_whole(source, sandbox.at("missing/d"))
-    with refused(OSError, otherwise="a directory was moved into itself"):
-        store.move_whole(source, sandbox.at("d/b/d"))
+    move, before = sandbox.store.move_whole, _files(sandbox)
+    for name, error in _NEVER_MOVED_TO.items():
+        try:
+            with refused(error, otherwise=f"a directory was moved where it must not be ({name})"):
+                move(sandbox.at("d"), sandbox.at(name))
+        except OSError as e:
+            if e.errno != errno.ENOTSUP:
+                raise
+            check(_files(sandbox) == before, "a refused move of a directory changed something")
+            return "not possible in this file system: files are moved one by one"
     is_kept = _files(sandbox) == before and sandbox.status("missing") is None
-    check(is_kept and _is_directory(sandbox, "empty"), "a refused move of a directory changed something")
-    _moves_once(sandbox)
+    check(is_kept, "a refused move of a directory changed something")
+    _moves_once(sandbox, move)
     return f"moved with all it holds, refused where anything is; {_one_moves(sandbox)}"
 
 
-def _moves_once(sandbox: OwnDirectory) -> None:
-    """The directory ``d`` is moved whole, and not a second time."""
-    store, before = sandbox.store, _files(sandbox)
-    store.move_whole(sandbox.at("d"), sandbox.at("e"))
-    for name in ("e", "f"):
-        with refused(FileNotFoundError, FileExistsError, otherwise="a missing directory was moved"):
-            store.move_whole(sandbox.at("d"), sandbox.at(name))
-    is_kept = _files(sandbox) == _moved(before, "d", "e")
-    check(is_kept, "the move of a whole directory lost or changed a file")
-    is_whole = _is_directory(sandbox, "e/empty") and sandbox.status("d") is None
-    check(is_whole, "a directory was moved without one in it, or is still there")
+_NEVER_MOVED_TO: dict[str, type[OSError]] = {
+    **dict.fromkeys(("empty", "full", "full/a", "file"), FileExistsError),
+    "missing/d": FileNotFoundError,
+    "d/b/d": OSError,
+}
+
+
+def _moves_once(sandbox: OwnDirectory, move: Callable[[str, str], None]) -> None:
+    """The directory ``d`` is moved to ``e``, and not a second time."""
+    before = _files(sandbox)
+    move(sandbox.at("d"), sandbox.at("e"))
+    with refused(FileNotFoundError, otherwise="the move of a missing directory was not refused"):
+        move(sandbox.at("d"), sandbox.at("f"))
+    check(sandbox.status("d") is None, "a directory that was moved is still there")
+    is_whole = _files(sandbox) == _moved(before, "d", "e")
+    check(is_whole, "the move of a directory lost or changed a file, in it or beside it")
 
 
 def _one_moves(sandbox: OwnDirectory) -> str:
@@ -132,8 +121,8 @@ def _one_moves(sandbox: OwnDirectory) -> str:
 
     won = race(move, FileExistsError)
     check(len(won) == 1, f"of {RIVALS} simultaneous moves to one name {len(won)} succeeded")
-    kept = _files(sandbox) == _moved(before, f"{won[0]}", "one")
-    kept = kept and sandbox.content("one/a") == b"%d" % won[0]
+    is_whole = _files(sandbox) == _moved(before, f"{won[0]}", "one")
+    kept = is_whole and sandbox.content("one/a") == b"%d" % won[0]
     check(kept, "simultaneous moves of directories to one name lost or changed a file")
     return f"of {RIVALS} simultaneous moves to one name one succeeded"
 
@@ -150,11 +139,6 @@ def _moved(files: dict[str, object], source: str, dest: str) -> dict[str, object
     inside = f"{source}/"
     names = {name: f"{dest}/{name.removeprefix(inside)}" for name in files if name.startswith(inside)}
     return {names.get(name, name): marks for name, marks in files.items()}
-
-
-def _is_directory(sandbox: OwnDirectory, name: str) -> bool:
-    status = sandbox.status(name)
-    return status is not None and status.is_directory
 
 
 def _spares_what_is_new(sandbox: OwnDirectory) -> str:
@@ -198,12 +182,14 @@ def _set_aside(sandbox: OwnDirectory) -> str:
     return "put aside with its content, refused without a directory"
 
 
+MOVES_WHOLE_DIRECTORIES = Promise("move a directory whole", _move_whole, (MOVES_WHOLE,))
+
 PROMISES = (
     Promise("directories", _directories),
     Promise("a file blocks a directory", _a_file_blocks, (HAS_ONE_NAMESPACE,)),
     Promise("remove an empty directory", _remove_empty),
     Promise("move a directory", _move_directory, (MOVES_DIRECTORIES,)),
-    Promise("move a directory whole", _move_whole, (MOVES_WHOLE,)),
+    MOVES_WHOLE_DIRECTORIES,
     Promise("delete spares what is new", _spares_what_is_new, (DELETES_LISTED,)),
     Promise("set aside", _set_aside, (SETS_ASIDE,)),
 )

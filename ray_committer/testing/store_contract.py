@@ -17,6 +17,7 @@ import pytest
 from ray_committer.errors import CommitConflictError, PreflightError, StoreUnavailableError
 from ray_committer.options import CommitOptions
 from ray_committer.promises.all import PROMISES
+from ray_committer.promises.directories import MOVES_WHOLE_DIRECTORIES
 from ray_committer.promises.promise import OwnDirectory, Promise, WeakPromiseError
 from ray_committer.promises.renames import ONE_WINS
 from ray_committer.promises.states import CHANGES_ONCE
@@ -96,7 +97,11 @@ class StoreContract:
         with suppress(WeakPromiseError):
             promise.check(OwnDirectory(store, root))
 
-    @pytest.mark.parametrize("promise", [ONE_WINS, ONE_COMPLETES, CHANGES_ONCE], ids=attrgetter("name"))
+    @pytest.mark.parametrize(
+        "promise",
+        [ONE_WINS, ONE_COMPLETES, CHANGES_ONCE, MOVES_WHOLE_DIRECTORIES],
+        ids=attrgetter("name"),
+    )
     def test_the_store_keeps_its_promise_every_time(
         self, store: StoreOperations, root: str, promise: Promise
     ) -> None:

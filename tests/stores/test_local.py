@@ -18,6 +18,8 @@ import pytest
 
 import ray_committer
 from ray_committer.errors import PreflightError, StoreRefusedError
+from ray_committer.promises.directories import MOVES_WHOLE_DIRECTORIES
+from ray_committer.promises.promise import OwnDirectory
 from ray_committer.stores import local_renames as local_module
 from ray_committer.stores.base import StoredState, StoreSpec
 from ray_committer.stores.local import PAGE_BYTES, LocalStore
@@ -87,6 +89,21 @@ def test_a_directory_is_moved_whole_only_to_a_name_where_nothing_is(
     assert not (tmp_path / "d").exists()
     with pytest.raises(FileNotFoundError):
         store.move_whole(str(tmp_path / "d"), str(tmp_path / "q"))
+
+
+def test_no_directory_is_moved_to_another_file_system(store: LocalStore, tmp_path: Path):
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "a").write_text("x")
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as other:
+        with pytest.raises(StoreRefusedError, match="is on another file system"):
+            store.move_whole(str(tmp_path / "d"), f"{other}/p")
+        assert os.listdir(other) == []
+    assert (tmp_path / "d" / "a").read_text() == "x"
+
+
+def test_a_directory_in_memory_is_moved_whole(store: LocalStore):
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as root:
+        assert "one succeeded" in MOVES_WHOLE_DIRECTORIES.check(OwnDirectory(store, root))
 
 
 @pytest.mark.parametrize("store", [LinkingStore(StoreSpec("file")), "no flag"], ids=["links", "no flag"])

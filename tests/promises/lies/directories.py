@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from ray_committer.protocol.paths import is_inside, join, parent
+from ray_committer.protocol.paths import join, parent
 from ray_committer.testing import Identity, MemoryStore
 from tests.promises.lies.lie import Lie
 
@@ -92,12 +92,9 @@ class CopiesAndDeletes(MemoryStore):
 
 
 class ForgetsAChild(MemoryStore):
-    """A directory without a file."""
-
     def move_whole(self, source: str, dest: str) -> None:
         super().move_whole(source, dest)
-        for path in [one for one in self._directories if is_inside(one, dest)]:
-            self.remove_empty_directory(path)
+        self.delete_file(max(self.files(dest), default=source))
 
 
 class LeavesTheDirectory(MemoryStore):

@@ -176,15 +176,15 @@ LIES = [
     Lie(NeverTruncates, {"read"}),
     Lie(ReadsWhatIsMissing, {"read"}),
     Lie(ShowsNoSize, {"status", "listings are complete"}),
-    Lie(OverlooksDirectories, {"status", "directories", "move a directory whole"}),
+    Lie(OverlooksDirectories, {"status", "directories"}),
     Lie(ListsStale, {"listings", "delete", "a state changes once"}),
-    Lie(ListsFilesStale, {"listings", "delete", "move a directory whole"}),
+    Lie(ListsFilesStale, {"listings", "delete", "move a directory", "move a directory whole"}),
     Lie(
         ListsNewFilesLate,
         {"listings", "listings are complete", "a state changes once", "one of many renames wins"},
     ),
     Lie(ListsBySimilarName, {"listings are complete"}),
-    Lie(ListsOneLevel, {"listings are complete", "move a directory"}),
+    Lie(ListsOneLevel, {"listings are complete"}),
     Lie(ListsNoDirectories, {"listings are complete", "directories"}),
     Lie(
         ListsItself,
