@@ -14,6 +14,7 @@ from msgspec import structs
 from ray_committer.protocol.paths import ancestors, join, parent
 from ray_committer.stores.base import FileStatus, StoreSpec
 from ray_committer.stores.local import LocalStore
+from ray_committer.stores.network_files import Mounts
 
 KIND = "nfs4"
 
@@ -26,13 +27,10 @@ class NetworkClient(LocalStore):
     """
 
     def __init__(self) -> None:
-        super().__init__(StoreSpec("file"))
+        super().__init__(StoreSpec("file"), mounts=Mounts(lambda _: KIND))
         self._listed: dict[int, tuple[int, list[FileStatus]]] = {}
         self._absent: set[str] = set()
         self.revalidated: list[str] = []
-
-    def network_file_system(self, path: str) -> str | None:
-        return KIND
 
     def list_status(self, path: str) -> list[FileStatus]:
         if path in self._absent:

@@ -80,8 +80,8 @@ class Disk(MemoryStore):
             structs.replace(status, modified_milliseconds=file.modified_milliseconds) if file else status
         )
 
-    def move_directory(self, source: str, dest: str) -> None:
-        super().move_directory(source, dest)
+    def _move_directory(self, source: str, dest: str) -> None:
+        super()._move_directory(source, dest)
         self._numbers.pop(dest, None)
         self._numbers = {moved(path, source, dest): number for path, number in self._numbers.items()}
 

@@ -20,7 +20,7 @@ from ray_committer.testing.faults import SimulatedCrash, StoreCall, WrappedStore
 
 LONGEST_THROTTLING_CALLS = 6
 MOST_FAULTS = 4
-RENAMES = ("rename", "replace", "advance", "move_directory", "set_aside")
+RENAMES = ("rename", "replace", "advance", "move_directory", "move_whole", "set_aside")
 FAILURES = (ConnectionResetError, TimeoutError, PermissionError)
 
 

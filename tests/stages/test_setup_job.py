@@ -39,6 +39,7 @@ from ray_committer.stages.setup_job import setup_job
 from ray_committer.stages.setup_task import setup_task
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
+from ray_committer.stores.network_files import Mounts
 from ray_committer.testing import (
     LinkingStore,
     MemoryStore,
@@ -632,23 +633,13 @@ def test_a_file_system_whose_renames_replace_files_is_refused(tmp_path: Path):
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-class Mounted(LocalStore):
-    """A local store on a mount of some type."""
-
-    kind: str | None = None
-
-    def network_file_system(self, path: str) -> str | None:
-        return self.kind
-
-
 @pytest.mark.parametrize(
     ("kind", "warns"), [("fuse.sshfs", True), ("fuse", True), ("nfs4", False), (None, False)]
 )
 def test_a_file_system_in_user_space_is_warned_of_in_one_line(
     kind: str | None, warns: bool, tmp_path: Path
 ):
-    store = Mounted(StoreSpec("file"))
-    store.kind = kind
+    store = LocalStore(StoreSpec("file"), mounts=Mounts(lambda _: kind or "ext4"))
     warnings = set_up(store, new_job_attempt(str(tmp_path / "table"), "job_1", 0))
     assert len(warnings) == warns
     for text in warnings:

@@ -33,10 +33,7 @@ class OnNetwork(LocalStore):
     """Every directory is on NFS."""
 
     def __init__(self) -> None:
-        super().__init__(StoreSpec("file"))
-
-    def network_file_system(self, path: str) -> str | None:
-        return "nfs4"
+        super().__init__(StoreSpec("file"), mounts=Mounts(lambda _: "nfs4"))
 
 
 @pytest.mark.parametrize(
