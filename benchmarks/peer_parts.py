@@ -171,15 +171,16 @@ def local_files(bench: Bench) -> dict[str, Any]:
 
 
 def on_hdfs(bench: Bench) -> dict[str, Any]:
+    one_by_one: list[Committer] = [FileOutput(bench.jvm, 1), Moves()]
     with hdfs_place() as place:  # to write a job there takes longer than to commit it
         found = {
             str(shape): {
-                **alternate(place, shape, bench.at_once(IN_FLIGHT), 2),
-                **alternate(place, shape, bench.one_by_one(), 1),
+                **alternate(place, shape, bench.at_once(IN_FLIGHT), once=(COLD, WARM)),
+                **alternate(place, shape, one_by_one, 1),
             }
             for shape in SHAPES
         }
-        return {**found, str(EXISTING): alternate(place, EXISTING, bench.lasting(IN_FLIGHT), 2)}
+        return {**found, str(EXISTING): alternate(place, EXISTING, bench.lasting(IN_FLIGHT))}
 
 
 def published(bench: Bench) -> dict[str, Any]:
