@@ -14,6 +14,7 @@ from functools import partial
 
 from ray_committer.options import CommittedTask
 from ray_committer.protocol.manifest import ManifestRef
+from ray_committer.protocol.manifest_refs import ManifestRefs
 from ray_committer.protocol.pack import Entry, Pack
 from ray_committer.protocol.paths import ancestors, parent
 from ray_committer.protocol.staging import token_of
@@ -63,7 +64,7 @@ def load_again(
     `roots` and `stamp`. `statuses` and errors as `load_manifests`."""
     listing, wanted = list_manifests(context, statuses)
     marks = {item.name: item.mark for item in wanted}
-    kept = tuple(ref for ref in before.manifests if marks.get(ref.name) == ref.mark)
+    kept = ManifestRefs(ref for ref in before.manifests if marks.get(ref.name) == ref.mark)
     gone = [ref for ref in before.manifests if marks.get(ref.name) != ref.mark]
     packs = _packs_without(context, before.packs, gone) if gone else before.packs
     if packs is None or not kept:

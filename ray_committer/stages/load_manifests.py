@@ -6,7 +6,7 @@ directories, and the fingerprints of the destinations. Source: Hadoop LoadManife
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -22,6 +22,7 @@ from ray_committer.errors import (
 from ray_committer.protocol.file_list import NO_FILES, FileSet
 from ray_committer.protocol.iostatistics import IOStatistics, Totals
 from ray_committer.protocol.manifest import ManifestRef
+from ray_committer.protocol.manifest_refs import ManifestRefs
 from ray_committer.protocol.pack import Pack, pack_name
 from ray_committer.protocol.passed_over import PassedOver
 from ray_committer.protocol.state import UNSTAMPED, new_nonce
@@ -45,7 +46,7 @@ class LoadedManifests:
     packs: tuple[Pack, ...]
     statistics: IOStatistics
     passed_over: PassedOver = PassedOver()  # noqa: RUF009 - frozen
-    manifests: tuple[ManifestRef, ...] = ()
+    manifests: Collection[ManifestRef] = ()
     listing: Listing = field(default_factory=Listing)
     fills_destination: bool = False
     """Whether a file goes directly into the destination, and not into a directory below it."""
@@ -119,7 +120,7 @@ class Collected:
     """What was loaded so far: the entries are in packs, or go to the one that `writer` fills."""
 
     writer: PackWriter
-    refs: dict[int, tuple[ManifestRef, ...]] = field(default_factory=dict)
+    refs: dict[int, ManifestRefs] = field(default_factory=dict)
     totals: Totals = field(default_factory=Totals)
     passed_over: PassedOver = field(default_factory=PassedOver)
     fills_destination: bool = False
@@ -131,7 +132,7 @@ class Collected:
 
     def add(self, batch: LoadedBatch) -> None:
         """Add the result for a batch."""
-        self.refs[batch.number] = batch.refs
+        self.refs[batch.number] = ManifestRefs(batch.refs)
         self.writer.packs += batch.packs
         self.writer.join(batch.rest)
         self.totals.add(batch.statistics)
@@ -142,7 +143,7 @@ class Collected:
         self,
         before: LoadedManifests,
         packs: Sequence[Pack],
-        manifests: tuple[ManifestRef, ...],
+        manifests: ManifestRefs,
         *,
         fills_destination: bool,
     ) -> None:
@@ -161,8 +162,8 @@ class Collected:
                 self.passed_over = self.passed_over.plus(ref.passed_over)
 
     @property
-    def manifests(self) -> tuple[ManifestRef, ...]:
-        return tuple(ref for number in sorted(self.refs) for ref in self.refs[number])
+    def manifests(self) -> ManifestRefs:
+        return ManifestRefs.joined(self.refs[number] for number in sorted(self.refs))
 
     def loaded(self, context: JobContext, listing: Listing) -> LoadedManifests:
         """All of it, after the last batch, as workers need it: other processes read packs; this one has

@@ -174,22 +174,28 @@ def _check_complete(context: JobContext, loaded: LoadedManifests) -> None:
 
 
 def _check_attempts(
-    context: JobContext, manifests: Sequence[ManifestRef], tasks: Sequence[CommittedTask]
+    context: JobContext, manifests: Collection[ManifestRef], tasks: Sequence[CommittedTask]
 ) -> None:
-    loaded = {(ref.name, ref.digest, ref.task_attempt_id) for ref in manifests}
     named = {(task.manifest, task.digest, task.task_attempt_id) for task in tasks}
-    wrong = sorted(name for name, *_ in loaded ^ named)
+    unnamed = set()
+    for ref in manifests:
+        loaded = ref.name, ref.digest, ref.task_attempt_id
+        if loaded in named:
+            named.remove(loaded)
+        else:
+            unnamed.add(loaded)
+    wrong = sorted(name for name, *_ in named | unnamed)
     if not wrong:
         return
-    if len(loaded) < len(tasks):
+    if len(manifests) < len(tasks):
         raise MissingManifestsError(
-            f"{mark(context.job.manifests)}: {len(tasks)} tasks committed but only {len(loaded)} "
+            f"{mark(context.job.manifests)}: {len(tasks)} tasks committed but only {len(manifests)} "
             f"manifests are here (missing or different: {', '.join(wrong[:5])})"
         )
     raise replaced_manifest(join(context.job.manifests, wrong[0]))
 
 
-def _check_attempts_differ(context: JobContext, manifests: Sequence[ManifestRef]) -> None:
+def _check_attempts_differ(context: JobContext, manifests: Collection[ManifestRef]) -> None:
     """Refuse two manifests of one task attempt, because each file can be moved only once."""
     tasks = f"{context.job.tasks}/"
 
@@ -205,7 +211,7 @@ def _check_attempts_differ(context: JobContext, manifests: Sequence[ManifestRef]
         )
 
 
-def _check_tasks_differ(context: JobContext, manifests: Sequence[ManifestRef]) -> None:
+def _check_tasks_differ(context: JobContext, manifests: Collection[ManifestRef]) -> None:
     """Refuse two attempts of one task: both hold its rows, and only its driver knows which counts."""
 
     def task(ref: ManifestRef) -> str:
@@ -221,12 +227,14 @@ def _check_tasks_differ(context: JobContext, manifests: Sequence[ManifestRef]) -
 
 
 def _pairs(
-    manifests: Sequence[ManifestRef], key: Callable[[ManifestRef], str]
+    manifests: Collection[ManifestRef], key: Callable[[ManifestRef], str]
 ) -> Iterator[tuple[ManifestRef, ManifestRef]]:
     """Neighbours with one `key`, unless that is empty. To sort takes less memory than a dictionary."""
-    ordered = sorted(manifests, key=key)
-    for (first, shared), (second, following) in pairwise(zip(ordered, map(key, ordered), strict=True)):
-        if shared and shared == following and first.name != second.name:
+    keys = pairwise(sorted(map(key, manifests)))
+    shared = {first for first, second in keys if first and first == second}
+    alike = sorted((ref for ref in manifests if key(ref) in shared), key=key) if shared else []
+    for first, second in pairwise(alike):
+        if key(first) == key(second) and first.name != second.name:
             yield first, second
 
 

@@ -212,7 +212,7 @@ def test_only_files_with_the_name_of_a_manifest_are_loaded():
 
 def test_attempts_that_the_driver_does_not_count_are_left_out_only_on_request():
     store = with_tasks(3)
-    ref = load(store).manifests[1]
+    _, ref, _ = load(store).manifests
     counted = (CommittedTask(ref.name, ref.digest, ref.task_attempt_id),)
     for ignore, found in ((True, 1), (False, 3)):
         options = CommitOptions(committed_tasks=counted, ignore_other_attempts=ignore)
