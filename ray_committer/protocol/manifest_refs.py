@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from itertools import chain
 
 import msgspec
 
@@ -40,19 +41,19 @@ class ManifestRefs(Collection[ManifestRef]):
     def __init__(self, refs: Iterable[ManifestRef] = ()) -> None:
         names: dict[int, tuple[int, Names]] = {}
         rows = [_row(ref, names) for ref in refs]
-        found = tuple(name for _, name in names.values())
+        shared = tuple(each for _, each in names.values())
         self._number = len(rows)
         self._parts: tuple[tuple[bytes, tuple[Names, ...]], ...] = (
-            ((_encode(rows), found),) if rows else ()
+            ((_encode(rows), shared),) if rows else ()
         )
 
     @staticmethod
     def joined(parts: Iterable[ManifestRefs]) -> ManifestRefs:
         """All manifests of some parts, in order."""
-        found, parts = ManifestRefs(), tuple(parts)
-        found._number = sum(map(len, parts))
-        found._parts = tuple(one for part in parts for one in part._parts)
-        return found
+        refs, given = ManifestRefs(), tuple(parts)
+        refs._number = sum(map(len, given))
+        refs._parts = tuple(chain.from_iterable(part._parts for part in given))
+        return refs
 
     def __len__(self) -> int:
         return self._number
@@ -63,14 +64,14 @@ class ManifestRefs(Collection[ManifestRef]):
                 yield _ref(row, names)
 
     def __contains__(self, ref: object) -> bool:
-        return any(ref == one for one in self)
+        return any(ref == each for each in self)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ManifestRefs) and [*self] == [*other]
 
 
 def _row(ref: ManifestRef, names: dict[int, tuple[int, Names]]) -> _Row:
-    """`names` are those of the statistics so far, by the object that many share."""
+    """`names` are the names of statistics so far, by the object that many share."""
     packed, number = ref.statistics, None
     if packed != _NO_STATISTICS:
         number = names.setdefault(id(packed.names), (len(names), packed.names))[0]
