@@ -81,6 +81,11 @@ def is_staged(directory: str, tasks: str) -> bool:
     return is_inside(directory, tasks) and _STAGED.fullmatch(directory[len(tasks) + 1 :]) is not None
 
 
+def is_staged_source(source: str) -> bool:
+    """`is_staged` for a directory that is relative to the directory of the tasks."""
+    return _STAGED.fullmatch(source) is not None
+
+
 def is_shared(source: str) -> bool:
     """Whether task attempts share `source`, relative to the directory of the tasks, for the files of one
     directory that is not the destination."""

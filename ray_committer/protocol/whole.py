@@ -68,6 +68,10 @@ class Tally(NamedTuple):
         """Whether a listing shows exactly the files of this one, but for `others`."""
         return (self.files, self.total) == (listed.files, listed.total)
 
+    def differs(self, listed: Tally) -> bool:
+        """Whether a listing shows anything else."""
+        return not self.shows(listed) or listed.others > 0
+
 
 def one_goal(goal: bytes, other: bytes) -> bytes:
     """The goal of files of which some have this `goal`, and some the `other`."""

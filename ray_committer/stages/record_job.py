@@ -93,7 +93,8 @@ class _Decision:
     def plan(self, look: SourcesLook, old: OldFiles) -> None:
         """Plan which directories go whole, if the files of tasks are frozen."""
         is_frozen = self.context.job.staging != TASKS
-        plan = partial(plan_moves, self.context, look, old.there, moves_here=is_frozen)
+        known = old.there, old.missing
+        plan = partial(plan_moves, self.context, look, *known, moves_here=is_frozen)
         self.run.plan = with_coordinator(self.context, plan, self.load)
 
     @property

@@ -7,6 +7,7 @@ these and holds nothing per file. Where they differ, the files themselves are co
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from itertools import repeat
@@ -14,9 +15,11 @@ from typing import NamedTuple
 
 from ray_committer.protocol.hidden_names import is_passed_over
 from ray_committer.protocol.pack import Entry, Pack, Section
-from ray_committer.protocol.paths import join
+from ray_committer.protocol.paths import STAGED, join
+from ray_committer.protocol.staging import is_shared, is_staged_source
 from ray_committer.protocol.whole import BY_ETAG, BY_SIZE, BY_TIME, ODD, Tally, goal_of, one_goal
 from ray_committer.stores.base import FileStatus, Versions
+from ray_committer.work.sources import list_directory
 from ray_committer.work.worker import Worker
 
 
@@ -97,10 +100,47 @@ def compare_listings(worker: Worker, wanted: tuple[tuple[str, Tally], ...], *, t
             listed = tally_of(worker.store.list_anew(join(tasks, directory)), tally.proof)
         except (FileNotFoundError, NotADirectoryError):
             return directory, None
-        return None if tally.shows(listed) and not listed.others else (directory, listed)
+        return (directory, listed) if tally.differs(listed) else None
 
     compared = [*worker.map(compare, wanted)]
     return Listed(len(compared), [each for each in compared if each is not None])
+
+
+class Shared(NamedTuple):
+    """The directories that tasks share: the `keys` of those for directories of the output, 16 bytes
+    each, by their rights, and those for the destination."""
+
+    keys: dict[str | None, bytes]
+    roots: list[str]
+
+    def names(self) -> Iterator[str]:
+        """All of them."""
+        yield from self.roots
+        for keys in self.keys.values():
+            yield from _sources(keys)
+
+    def rights(self) -> tuple[str | None, dict[str, str | None]]:
+        """The rights of most of them, and of which others these are not the rights."""
+        usual = max(self.keys, key=lambda rights: len(self.keys[rights]), default=None)
+        unusual = ((rights, _sources(keys)) for rights, keys in self.keys.items() if rights != usual)
+        return usual, {source: rights for rights, names in unusual for source in names}
+
+
+def list_shared(worker: Worker, directories: tuple[str, ...], *, tasks: str) -> Shared:
+    """Work: the directories that tasks share, in some places below `tasks`."""
+    keys, roots = defaultdict[str | None, list[bytes]](list), list[str]()
+    for place in directories:
+        for status in list_directory(worker.store, join(tasks, place), anew=True):
+            source = join(place, status.name)
+            if status.is_directory and is_shared(source):
+                keys[status.rights].append(bytes.fromhex(status.name))
+            elif status.is_directory and is_staged_source(source):
+                roots.append(source)
+    return Shared({rights: b"".join(parts) for rights, parts in keys.items()}, roots)
+
+
+def _sources(keys: bytes) -> Iterator[str]:
+    return (join(STAGED, keys[at : at + 16].hex()) for at in range(0, len(keys), 16))
 
 
 def tally_of(listed: Iterable[FileStatus], proof: int) -> Tally:

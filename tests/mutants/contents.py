@@ -255,6 +255,11 @@ def what_no_pack_names_is_overlooked() -> Swaps:
     yield look_at_sources, broken
 
 
+def rights_of_directories_are_not_compared() -> Swaps:
+    """Who could read a new partition cannot, since its directory is another user's."""
+    yield SourcesLook.rights_of, lambda self, source: "usual"
+
+
 def a_source_goes_whole_whatever_its_files_are_for() -> Swaps:
     """A file gets into another directory than its manifest says, or keeps another name."""
     yield one_goal, lambda goal, other: goal or other

@@ -16,9 +16,9 @@ from ray_committer.stages.checks.sources import look_at_sources
 from ray_committer.stages.plan_moves import plan_moves
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
-from ray_committer.testing import Identity, MemoryStore, write_job
+from ray_committer.testing import Identity, MemoryStore, WrappedStore, write_job
 from ray_committer.testing.harness import put_file, source_of
-from tests.stages.support import JOB, KINDS, context, loaded, staged_name
+from tests.stages.support import JOB, KINDS, at, context, loaded, requests, staged_name
 
 of_each_size = pytest.mark.usefixtures("small_and_large_jobs")
 
@@ -41,6 +41,7 @@ def planned(
     store: StoreOperations,
     there: Sequence[str] = (),
     *,
+    missing: Sequence[str] = (),
     may_be_missing: bool = False,
     moves_here: bool = True,
     job: JobAttempt = JOB,
@@ -49,7 +50,7 @@ def planned(
     manifests = bind_versions(found, loaded(found))
     look = look_at_sources(found, manifests, may_be_missing=may_be_missing)
     assert look.errors == ()
-    plan = plan_moves(found, look, there, moves_here=moves_here)
+    plan = plan_moves(found, look, there, missing, moves_here=moves_here)
     if plan != WholePlan():
         assert len(plan.moves) + plan.by_file.total() == found.executor.directories.plan()
     return plan
@@ -179,3 +180,60 @@ def test_a_source_of_which_files_were_moved_goes_on_file_by_file(kind: str, move
     plan = planned(store, may_be_missing=True)
     assert [move.dest for move in plan.moves] == ["/table/p=2"]
     assert plan.by_file == {ByFile.THERE: 1}
+
+
+# Rights
+
+
+DEEP = (["a=1/b=1/x", "a=1/b=2/x", "a=2/b=1/x"],)
+
+
+@of_each_store
+def test_a_source_with_other_rights_than_a_new_directory_does_not_go_whole(kind: str):
+    store = written(STORES[kind](), *TASKS)
+    store.rights[parent(source("p=1/a"))] = "of another user"
+    plan = planned(store)
+    assert [move.dest for move in plan.moves] == ["/table/p=2"]
+    assert plan.by_file == {ByFile.RIGHTS: 1}
+
+
+@pytest.mark.parametrize("rights", ["of another group", None])
+def test_what_is_made_below_a_directory_has_the_rights_that_it_gives(rights: str | None):
+    store = written(MemoryStore(), *DEEP)
+    store.mkdirs("/table/a=1")
+    store.rights["/table/a=1"] = rights
+    plan = planned(store)
+    assert [move.dest for move in plan.moves] == ["/table/a=2/b=1"]
+    assert plan.by_file == {ByFile.RIGHTS: 2}
+
+
+@pytest.mark.parametrize("missing", [(), ("/table/a=1", "/table/a=2")])
+def test_below_a_new_directory_the_nearest_that_exists_decides(missing: Sequence[str]):
+    store = written(MemoryStore(), *DEEP)
+    assert len(planned(store, missing=missing).moves) == 3
+    store.rights["/table"] = "other"
+    store.rights[JOB.tasks] = "usual"
+    assert planned(store, missing=missing).by_file == {ByFile.RIGHTS: 3}
+
+
+def test_rights_cost_one_request_for_each_directory_that_gives_some():
+    store = written(MemoryStore(), *DEEP)
+    counted = requests(store, lambda held: planned(held, missing=("/table/a=1", "/table/a=2")))
+    assert counted["rights_below"] == 1
+    there = [f"/table/{name}" for name in ("a=1/b=1", "a=1/b=2", "a=2/b=1")]
+    assert requests(store, lambda held: planned(held, there))["rights_below"] == 0
+
+
+def test_rights_that_cannot_be_asked_for_are_no_error():
+    store = written(MemoryStore(), *TASKS)
+    denied = WrappedStore(store, before=at("rights_below", PermissionError("simulated"), "/table"))
+    assert planned(denied).by_file == {ByFile.RIGHTS: 2}
+
+
+def test_rights_of_a_source_that_is_gone_were_compared_before():
+    store = written(MemoryStore(), *TASKS)
+    store.move_whole(parent(source("p=1/a")), "/table/p=1")
+    store.rights["/table"] = "other"
+    store.rights[JOB.tasks] = "usual"
+    plan = planned(store, may_be_missing=True)
+    assert [move.dest for move in plan.moves] == ["/table/p=1"]

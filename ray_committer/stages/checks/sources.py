@@ -9,7 +9,7 @@ has. What the look finds also decides which directories go whole. The rename fin
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -24,16 +24,18 @@ from ray_committer.errors import (
 )
 from ray_committer.protocol.pack import Pack
 from ray_committer.protocol.paths import STAGED, STAGED_ROOT, JobAttempt, join, parent
-from ray_committer.protocol.staging import is_shared, is_staged, token_in, token_of
+from ray_committer.protocol.staging import is_shared, is_staged, is_staged_source, token_in, token_of
 from ray_committer.protocol.whole import Tally, Verdict
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stores.base import FileStatus, file_pages
 from ray_committer.work.batches import groups
 from ray_committer.work.source_tallies import (
+    Shared,
     compare_listings,
     entries_in,
     is_file,
+    list_shared,
     packed_tallies,
     tally_of,
 )
@@ -41,6 +43,8 @@ from ray_committer.work.sources import WrongSources, list_directory, what_is_wro
 from ray_committer.work.worker import Worker
 
 NOTHING = Tally()
+Differing = list[tuple[str, Tally | None]]
+"""Directories that hold something else than is named, with what they hold; None if one is not there."""
 FILES_AT_ONCE = 200_000
 """About so many files are listed, or compared, at the same time: each takes some hundred bytes."""
 MOST_LEFTOVERS = 10_000
@@ -63,12 +67,19 @@ def sources_error(job: JobAttempt, wrong: Sequence[WrongSources]) -> ManifestErr
 class SourcesLook:
     """What a look has found: the `sources` as packs name them, and `verdicts` about shared ones that
     listings show otherwise. `errors` name the files of tasks that are missing or changed, and those that
-    a task attempt that counts has written and no manifest names. `is_done` if the store was asked."""
+    a task attempt that counts has written and no manifest names. `is_done` if the store was asked. The
+    sources have the `usual` rights, but for those in `unusual`."""
 
     is_done: bool = False
     errors: tuple[RayCommitterError, ...] = ()
     sources: Mapping[str, Tally] = field(default_factory=dict)
     verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    usual: str | None = None
+    unusual: Mapping[str, str | None] = field(default_factory=dict)
+
+    def rights_of(self, source: str) -> str | None:
+        """The rights of a shared source, as the listing of all shows them."""
+        return self.unusual.get(source, self.usual)
 
 
 def look_at_sources(
@@ -81,19 +92,25 @@ def look_at_sources(
     if not (lists_all or context.store.capabilities.listing_is_cheap):
         return SourcesLook()
     packed = _packed(context, loaded.packs)
-    is_less = len(packed) > 1 + loaded.files // PAGE_FILES
-    listed = _list_all(context, packed) if lists_all and is_less else _list_each(context, packed)
+    by_pages = lists_all and len(packed) > 1 + loaded.files // PAGE_FILES
+    list_files = partial(_list_all if by_pages else _list_each, context, packed)
+    # If all files are in directories of the tasks' own, their writers choose no names.
+    may_share = not packed or any(map(is_staged_source, packed))
+    is_listed = may_share and (context.places.moves_whole or not by_pages)
+    listed, shared = context.do_at_once(list_files, partial(_list_shared, context, is_listed))
+    if not by_pages:
+        unnamed = [(path, NOTHING) for path in shared.names() if path not in packed]
+        listed += _compare_listings(context, unnamed)
     suspects, verdicts = dict[str, int](), dict[str, Verdict]()
     for directory, tally in listed:
         named, listing = packed.get(directory, NOTHING), tally or NOTHING
         if tally is None and may_be_missing:
             verdicts[directory] = Verdict(is_missing=True)
-        elif not named.shows(listing) or (named.files and listing.others and is_shared(directory)):
+        elif not named.shows(listing) or (named.files and is_shared(directory)):
             suspects[directory] = max(listing.files, named.files)
-    if not suspects:
-        return SourcesLook(True, (), packed, verdicts)
     errors, judged = _compare(context, loaded, suspects)
-    return SourcesLook(True, () if may_be_missing else tuple(errors), packed, verdicts | judged)
+    errors = [] if may_be_missing else errors
+    return SourcesLook(True, tuple(errors), packed, verdicts | judged, *shared.rights())
 
 
 def _packed(context: JobContext, packs: Sequence[Pack]) -> dict[str, Tally]:
@@ -108,8 +125,8 @@ def _packed(context: JobContext, packs: Sequence[Pack]) -> dict[str, Tally]:
     return dict(packed)
 
 
-def _list_all(context: JobContext, packed: dict[str, Tally]) -> Iterator[tuple[str, Tally]]:
-    """The files in all directories, those with files in `packed` and others, from one listing."""
+def _list_all(context: JobContext, packed: Mapping[str, Tally]) -> Differing:
+    """From one listing of all files, the directories that hold something else than `packed` says."""
     tasks, tallies = context.job.tasks, dict[str, Tally]()
     for page in file_pages(context.store, tasks):
         context.check_cancelled()
@@ -122,36 +139,38 @@ def _list_all(context: JobContext, packed: dict[str, Tally]) -> Iterator[tuple[s
             if above != directory and is_shared(above):
                 directory, tally = above, Tally(others=len(statuses))
             tallies[directory] = tallies.get(directory, NOTHING).plus(tally)
-    for directory in packed.keys() | tallies.keys():
-        if directory in packed or is_staged(join(tasks, directory), tasks):
-            yield directory, tallies.get(directory, Tally(proof=packed.get(directory, NOTHING).proof))
+    pairs = (
+        (directory, tallies.get(directory, NOTHING))
+        for directory in packed.keys() | set(filter(is_staged_source, tallies))
+    )
+    return [(path, tally) for path, tally in pairs if packed.get(path, NOTHING).differs(tally)]
 
 
-def _list_each(context: JobContext, packed: dict[str, Tally]) -> Iterator[tuple[str, Tally | None]]:
-    """Which directories of `packed`, and which others that tasks share, hold something else."""
-    tasks = context.job.tasks
-    # If all files are in directories of the tasks' own, their writers choose no names.
-    may_share = not packed or any(is_staged(join(tasks, path), tasks) for path in packed)
-    above = [STAGED, STAGED_ROOT] if may_share else []
-    compare, names_in = partial(compare_listings, tasks=tasks), partial(_list_names, tasks=tasks)
+def _list_each(context: JobContext, packed: Mapping[str, Tally]) -> Differing:
+    """By a listing of each, the directories that hold something else than `packed` says."""
+    return _compare_listings(context, list(packed.items()))
 
-    def list_known() -> list[tuple[str, Tally | None]]:
-        directories, differing = 0, list[tuple[str, Tally | None]]()
-        for some in groups(((item, item[1].files) for item in packed.items()), FILES_AT_ONCE):
-            for part in context.run_batches(compare, some):
-                directories += part.directories
-                differing += part.differing
-        _require_all(context, directories, len(packed), "directories were listed")
-        return differing
 
-    def list_names() -> set[str]:
-        return {*chain.from_iterable(context.run_batches(names_in, above))}
+def _compare_listings(context: JobContext, wanted: Sequence[tuple[str, Tally]]) -> Differing:
+    differing, number = list[tuple[str, Tally | None]](), 0
+    compare = partial(compare_listings, tasks=context.job.tasks)
+    for some in groups(((item, item[1].files) for item in wanted), FILES_AT_ONCE):
+        for part in context.run_batches(compare, some):
+            number += part.directories
+            differing += part.differing
+    _require_all(context, number, len(wanted), "directories were listed")
+    return differing
 
-    known, names = context.do_at_once(list_known, list_names)
-    yield from known
-    unnamed = [(path, NOTHING) for path in sorted(names - packed.keys())]
-    for part in context.run_batches(compare, unnamed):
-        yield from part.differing
+
+def _list_shared(context: JobContext, is_listed: bool) -> Shared:
+    """The directories that tasks share, if these are to be listed."""
+    work = partial(list_shared, tasks=context.job.tasks)
+    shared = Shared({}, [])
+    for part in context.run_batches(work, [STAGED, STAGED_ROOT] if is_listed else []):
+        for rights, keys in part.keys.items():
+            shared.keys[rights] = shared.keys.get(rights, b"") + keys
+        shared.roots.extend(part.roots)
+    return shared
 
 
 def _require_all(context: JobContext, number: int, wanted: int, what: str) -> None:
@@ -160,13 +179,6 @@ def _require_all(context: JobContext, number: int, wanted: int, what: str) -> No
             f"{mark(context.job.tasks)}: {number} of {wanted} {what}",
             "nothing was changed: run the same command again",
         )
-
-
-def _list_names(worker: Worker, directories: tuple[str, ...], *, tasks: str) -> list[str]:
-    """Work: the directories that tasks share, in some places below `tasks`."""
-    listed = _list_files(worker, directories, tasks=tasks)
-    paths = (status.path for status in listed if status.is_directory)
-    return [_relative(path, tasks) for path in paths if is_staged(path, tasks)]
 
 
 def _compare(
