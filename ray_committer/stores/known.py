@@ -121,7 +121,7 @@ STORES: Mapping[str, KnownStore] = {
         opened_by=f"{_STORES}.adls.open:open_adls",
         extra="adls",
         libraries=("pycurl", "azure-identity"),
-        options={**_ADLFS, **_IDENTITY, **_FSSPEC, **_all("endpoint")},
+        options={**_ADLFS, **_IDENTITY, **_FSSPEC, **_all(f"endpoint {UMASK}")},
         is_bucket=True,
     ),
     "s3": KnownStore(

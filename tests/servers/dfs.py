@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import stat
 import threading
 import time
 from collections import Counter
@@ -195,7 +196,9 @@ class Call:
                 )
             case "create file" | "create directory":
                 directory = query["resource"] == "directory"
-                node = self.tree.create(self.path, is_directory=directory, if_none_match=condition)
+                node = self.tree.create(
+                    self.path, is_directory=directory, if_none_match=condition, mode=self._mode()
+                )
                 return 201, described(node, length=False), b""
             case "append":
                 return self._append()
@@ -216,6 +219,11 @@ class Call:
                 )  # as the blob service, which is asked alike
                 return status, {"x-ms-continuation": token} if token else {}, b""
         raise DfsError(400, "UnsupportedQueryParameter")
+
+    def _mode(self) -> str:
+        """The mode of what is made, as text; the service has a umask of its own."""
+        wanted, umask = (self.headers.get(f"x-ms-{name}") for name in ("permissions", "umask"))
+        return stat.filemode(int(wanted or "0777", 8) & ~int(umask or "0027", 8))[1:]
 
     def _rename(self) -> tuple[Node, str]:
         container, path, query = split_source(self.headers["x-ms-rename-source"])

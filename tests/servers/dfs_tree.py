@@ -44,9 +44,9 @@ class Node:
     def is_directory(self) -> bool:
         return self.children is not None
 
-    def made(self, *, is_directory: bool) -> Node:
+    def made(self, *, is_directory: bool, mode: str = "rwxr-x---") -> Node:
         """What is made in this directory, with its group and its access list."""
-        mode = "rwxr-x---+" if self.default_list else "rwxr-x---"
+        mode = "rwxr-x---+" if self.default_list else mode
         kept = self.default_list if is_directory else ""
         children: dict[str, Node] | None = {} if is_directory else None
         return Node(children, group=self.group, permissions=mode, default_list=kept)
@@ -85,8 +85,11 @@ class Tree:
             raise DfsError(409, "ResourceTypeMismatch")
         return node
 
-    def create(self, path: str, *, is_directory: bool, if_none_match: str | None) -> Node:
-        """Make a file or a directory and its parents; without a condition, in the place of a file."""
+    def create(
+        self, path: str, *, is_directory: bool, if_none_match: str | None, mode: str = "rwxr-x---"
+    ) -> Node:
+        """Make a file or a directory, with `mode` unless an access list decides that, and its parents;
+        without a condition, in the place of a file."""
         found = self.find(path)
         if found is not None and if_none_match == "*":
             kind = "directory" if found.is_directory else "file"
@@ -97,7 +100,7 @@ class Tree:
             return found
         above, _, name = path.rpartition("/")
         children = self._parent(path, make=True)
-        children[name] = self.get(above).made(is_directory=is_directory)
+        children[name] = self.get(above).made(is_directory=is_directory, mode=mode)
         return children[name]
 
     def append(self, path: str, position: int, data: bytes) -> None:

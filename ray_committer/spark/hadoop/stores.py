@@ -71,7 +71,8 @@ def _umask(_url: str, conf: HadoopConf, _given: Mapping[str, Any]) -> dict[str, 
 
 
 def _abfs(url: str, conf: HadoopConf, given: Mapping[str, Any]) -> dict[str, Any]:
-    return abfs_options(url.partition(":")[0].lower(), parse_uri(url).authority, conf, given)
+    options = abfs_options(url.partition(":")[0].lower(), parse_uri(url).authority, conf, given)
+    return {**_umask(url, conf, given), **options}
 
 
 _MAPPERS: dict[str, _Mapper] = {

@@ -18,9 +18,11 @@ from ray_committer.errors import StoreRefusedError
 from ray_committer.stores.addresses import server_address
 from ray_committer.stores.adls.auth import Anonymous, Authorization, Bearer, SharedKey
 from ray_committer.stores.adls.names import DEFAULT_SUFFIX, blob_host, dfs_host
+from ray_committer.stores.hdfs.protocol import UMASK
 
 ENDPOINT = "endpoint"
-"""The storage option of this package, which adlfs does not get."""
+_OWN = (ENDPOINT, UMASK)
+"""The storage options of this package, which adlfs does not get."""
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -95,7 +97,7 @@ def reader_options(options: Mapping[str, Any], account: str, host: str) -> dict[
 
 def _for_adlfs(options: Mapping[str, Any], account: str, host: str) -> dict[str, Any]:
     """Return the options that adlfs knows, for the account that a URL names with its DFS host."""
-    given = {name: value for name, value in options.items() if name != ENDPOINT}
+    given = {name: value for name, value in options.items() if name not in _OWN}
     given.setdefault("account_name", account)
     if not host.endswith(f".dfs.{DEFAULT_SUFFIX}"):
         given.setdefault("account_host", blob_host(host))

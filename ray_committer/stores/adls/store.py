@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
+from stat import filemode
 
 import msgspec
 
@@ -41,14 +42,13 @@ from ray_committer.stores.base import (
     StoreSpec,
     Versions,
 )
+from ray_committer.stores.hdfs.protocol import permissions
 from ray_committer.stores.owner import Owner, rights_of
 from ray_committer.stores.state_names import NamedStates
 
 PATH_BYTES = 1024
 """The documented limit, in characters; no other limit is documented for one element of a path."""
 
-_NEW_DIRECTORY = "rwxr-x---"
-"""The mode that the service gives a directory, unless a request or an access list says otherwise."""
 _POLICY = re.compile(rb"<DeleteRetentionPolicy>(.*?)</DeleteRetentionPolicy>", re.DOTALL)
 _DAYS = re.compile(rb"<Days>(\d+)</Days>")
 
@@ -68,6 +68,7 @@ class AdlsStore(NamedStates):
         self.spec = spec
         self._http = http
         self._owner = Owner(self._owners)
+        self._mode = permissions(spec.storage_options)[1]
 
     def get_status(self, path: str) -> FileStatus | None:
         if path == "/":
@@ -136,8 +137,11 @@ class AdlsStore(NamedStates):
     def mkdirs(self, path: str) -> None:
         if path == "/":
             return
-        # Without the condition the service would replace a file that is there by a directory.
-        answer = self._http.path("PUT", path, {"resource": "directory"}, {"If-None-Match": "*"})
+        # Without the condition the service would replace a file that is there by a directory; its own
+        # umask is not that of Hadoop, whose tasks make directories, too.
+        mode = {"x-ms-permissions": "0777", "x-ms-umask": f"{0o777 ^ self._mode:04o}"}
+        headers = {"If-None-Match": "*", **mode}
+        answer = self._http.path("PUT", path, {"resource": "directory"}, headers)
         if error_code(answer) != "PathAlreadyExists":
             _checked(answer, path)
             return
@@ -160,7 +164,7 @@ class AdlsStore(NamedStates):
         self._rename(source, dest, version, condition)
 
     def rights_below(self, path: str) -> str | None:
-        return self._owner.rights_below(path, _NEW_DIRECTORY)
+        return self._owner.rights_below(path, filemode(self._mode)[1:])
 
     def _owners(self, path: str) -> tuple[str, str] | None:
         answer = self._http.path("HEAD", path, {"action": "getAccessControl"})

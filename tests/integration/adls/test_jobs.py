@@ -13,7 +13,9 @@ from ray_committer.errors import StoreUnavailableError
 from ray_committer.promises.lines import Verdict
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.recovery import Proof
+from ray_committer.stores.adls.open import open_adls
 from ray_committer.stores.base import StoreOperations
+from ray_committer.stores.hdfs.protocol import UMASK
 from ray_committer.stores.registry import resolve_destination
 from ray_committer.testing import (
     visible_files,
@@ -169,17 +171,24 @@ def test_an_account_that_changes_etags_with_a_directory_is_found_by_the_doctor(
     assert all(advice.startswith("do not commit to this store") for advice in failed.values())
 
 
-def test_a_new_directory_has_the_rights_that_were_foretold(dfs: DfsServer, store: StoreOperations):
+@pytest.mark.parametrize(
+    ("more", "mode"), [({}, "rwxr-xr-x"), ({UMASK: "027"}, "rwxr-x---"), ({UMASK: "077"}, "rwx------")]
+)
+def test_a_new_directory_has_the_rights_that_were_foretold(
+    dfs: DfsServer, url: str, options: dict[str, Any], more: dict[str, str], mode: str
+):
+    """Without the option they are those of a directory that Hadoop's client makes."""
+    store = opened(url, options | more)
     store.mkdirs("/t/above")
     above = dfs.containers[CONTAINER].get("t/above")
     above.owner, above.group, above.permissions = "alice", "staff", "rwxrwxr-x"
-    assert store.rights_below("/t/above") is None  # nothing shows yet who this is
     for name in ("a", "b"):
         store.write(f"/t/{name}", b"1")
     store.delete_file("/t/b")
     foretold = store.rights_below("/t/above")
+    store.mkdirs("/t/above/p=1")
     store.mkdirs("/t/above/p=1/q=2")
-    assert foretold == "$superuser:staff:rwxr-x---"
+    assert foretold == f"$superuser:staff:{mode}"
     assert [one.rights for one in store.list_status("/t/above")] == [foretold]
     assert [one.rights for one in store.list_status("/t/above/p=1")] == [foretold]
     assert {one.name: one.rights for one in store.list_status("/t")} == {
@@ -187,6 +196,13 @@ def test_a_new_directory_has_the_rights_that_were_foretold(dfs: DfsServer, store
         "above": "alice:staff:rwxrwxr-x",
     }
     assert store.rights_below("/t/missing") is None
+
+
+def test_who_has_written_nothing_foretells_no_rights(dfs: DfsServer, url: str, options: dict[str, Any]):
+    spec = resolve_destination(url, options)[0]
+    store = open_adls(spec)
+    store.mkdirs("/t")
+    assert store.rights_below("/t") is None
 
 
 def test_rights_with_an_access_list_are_not_foretold(dfs: DfsServer, store: StoreOperations):

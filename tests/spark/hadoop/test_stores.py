@@ -351,6 +351,7 @@ def test_hdfs_gets_its_name_services_and_none_of_hadoops_retries():
         ("", "/t", "file:///t"),
         ("hdfs://ns", "gs://bucket/t", "gs://bucket/t"),
         ("hdfs://ns", "file:/t", "file:/t"),
+        ("hdfs://ns", LAKE, LAKE),
     ],
 )
 def test_a_path_without_a_scheme_is_on_the_default_file_system(default, destination, expected):
@@ -358,7 +359,7 @@ def test_a_path_without_a_scheme_is_on_the_default_file_system(default, destinat
     assert qualify(destination, conf) == expected
     options = storage_options(destination, conf)
     assert ("dfs.nameservices" in options) == expected.startswith("hdfs")
-    assert ("fs.permissions.umask-mode" in options) == expected.startswith(("hdfs", "file"))
+    assert ("fs.permissions.umask-mode" in options) == expected.startswith(("hdfs", "file", "abfs"))
 
 
 def test_a_view_of_others_is_refused():
