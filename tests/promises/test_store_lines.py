@@ -126,7 +126,7 @@ def test_nothing_outside_the_scratch_directory_is_written_or_deleted():
     changed = {path for path in ends if path.startswith("/")}  # a state is told by its name alone
     outside = {path for path in changed if not path.startswith(f"{DEST}/_temporary/doctor-")}
     assert outside == {f"{DEST}/_temporary"}  # was made for it, and is removed if empty
-    assert len(calls) < 340
+    assert len(calls) < 330
 
 
 def test_each_promise_has_its_row_on_the_page():
