@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import blake2b
-from typing import NamedTuple
+from struct import Struct
+from typing import NamedTuple, overload
 
 import msgspec
 
-from ray_committer.protocol.paths import parent
+from ray_committer.protocol.paths import STAGED, parent
 from ray_committer.protocol.staging import is_shared
 
 BY_SIZE, BY_TIME, BY_ETAG = 1, 2, 4
 """What identifies a file in a `Tally`, beside its name and its size."""
-ODD = b"odd"
+TOTALS = 1 << 128
+"""Sums of numbers of files have 16 bytes, too."""
+ODD = b"odd".ljust(16, b"\0")
 """The goal of files that go to several directories, or under other names."""
 
 
@@ -58,7 +61,7 @@ class Tally(NamedTuple):
         return Tally(
             self.files + other.files,
             self.size + other.size,
-            self.total + other.total,
+            (self.total + other.total) % TOTALS,
             self.proof | other.proof,
             self.others + other.others,
             one_goal(self.goal, other.goal),
@@ -73,6 +76,9 @@ class Tally(NamedTuple):
         return not self.shows(listed) or listed.others > 0
 
 
+NOTHING = Tally()
+
+
 def one_goal(goal: bytes, other: bytes) -> bytes:
     """The goal of files of which some have this `goal`, and some the `other`."""
     return goal or other if goal == other or not (goal and other) else ODD
@@ -81,6 +87,59 @@ def one_goal(goal: bytes, other: bytes) -> bytes:
 def goal_of(directory: str) -> bytes:
     """What stands for a directory of the output, in 16 bytes."""
     return blake2b(directory.encode(errors="surrogatepass"), digest_size=16).digest()
+
+
+_ROW = Struct("<QQB16s16s")
+
+
+class Sources:
+    """The tallies of all sources as packs name them; 100,000 of them take 20 MB."""
+
+    def __init__(self) -> None:
+        self._rows: dict[bytes | str, bytes] = {}
+
+    def add(self, source: str, tally: Tally) -> None:
+        """Add some files of a source."""
+        key = _key(source)
+        if row := self._rows.get(key):
+            tally = _tally(row).plus(tally)
+        total = tally.total.to_bytes(16)
+        self._rows[key] = _ROW.pack(tally.files, tally.size, tally.proof, total, tally.goal)
+
+    def get(self, source: str) -> Tally:
+        """The files of a source, perhaps none."""
+        row = self._rows.get(_key(source))
+        return NOTHING if row is None else _tally(row)
+
+    def __contains__(self, source: str) -> bool:
+        return _key(source) in self._rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[str]:
+        return map(_source, self._rows)
+
+    def items(self) -> Iterator[tuple[str, Tally]]:
+        """Each source, with its files."""
+        return ((_source(key), _tally(row)) for key, row in self._rows.items())
+
+    def goals(self) -> Iterator[tuple[bytes | str, bytes]]:
+        """The goal of each source, which is given as it is held; so is a shared one, in 16 bytes."""
+        return ((key, row[-16:]) for key, row in self._rows.items())
+
+
+def _key(source: str) -> bytes | str:
+    return bytes.fromhex(source[3:]) if is_shared(source) else source
+
+
+def _source(key: bytes | str) -> str:
+    return key if isinstance(key, str) else f"{STAGED}/{key.hex()}"
+
+
+def _tally(row: bytes) -> Tally:
+    files, size, proof, total, goal = _ROW.unpack(row)
+    return Tally(files, size, int.from_bytes(total), proof, 0, goal)
 
 
 class Verdict(NamedTuple):
@@ -111,17 +170,49 @@ class Move(msgspec.Struct, frozen=True, gc=False):
     leftovers: tuple[str, ...] = ()
 
 
+class Moves(Sequence[Move]):
+    """The moves of a plan, each made when it is asked for: there can be 100,000."""
+
+    def __init__(self, sources: Sources, verdicts: Mapping[str, Verdict]) -> None:
+        self._sources, self._verdicts = sources, verdicts
+        self._pairs: tuple[list[bytes | str], list[str]] = [], []
+
+    def add(self, key: bytes | str, dest: str) -> None:
+        """Add the move of a source, given as `Sources.goals` gives it."""
+        self._pairs[0].append(key)
+        self._pairs[1].append(dest)
+
+    def __len__(self) -> int:
+        return len(self._pairs[0])
+
+    @overload
+    def __getitem__(self, index: int) -> Move: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Move, ...]: ...
+    def __getitem__(self, index: int | slice) -> Move | tuple[Move, ...]:
+        keys, dests = self._pairs
+        if isinstance(index, slice):
+            return tuple(map(self._move, keys[index], dests[index]))
+        return self._move(keys[index], dests[index])
+
+    def _move(self, key: bytes | str, dest: str) -> Move:
+        source = _source(key)
+        tally, verdict = self._sources.get(source), self._verdicts.get(source, AS_NAMED)
+        sums = tally.files, tally.size, tally.total, tally.proof
+        return Move(source, dest, *sums, verdict.leftovers)
+
+
 @dataclass(frozen=True, slots=True)
 class WholePlan:
     """What a look has found: which sources go whole, each for one directory alone, and why how many of
     the other directories do not. Only a hint: each rename finds what has changed since."""
 
-    moves: tuple[Move, ...] = ()
+    moves: Sequence[Move] = ()
     by_file: Counter[ByFile] = field(default_factory=Counter)
 
 
 def plan_whole(
-    sources: Mapping[str, Tally],
+    sources: Sources,
     verdicts: Mapping[str, Verdict],
     directories: Collection[str],
     there: Container[str] = (),
@@ -130,45 +221,39 @@ def plan_whole(
     """Decide for each leaf of the `directories` of the output, of which some are `there`, whether its
     source goes whole. `sources` are as packs name them, `verdicts` are of those that a listing shows
     otherwise. A directory that is made in the place of one `unlike` its source has other rights."""
-    leaves = sorted(set(directories) - _above(directories))
-    shared, apart = dict[bytes, list[str]](), set[bytes]()
-    for source, tally in sources.items():
-        if is_shared(source):
-            shared.setdefault(tally.goal, []).append(source)
+    shared, apart = dict[bytes, bytes | None](), set[bytes]()
+    for source, goal in sources.goals():
+        if isinstance(source, str):
+            apart.add(goal)
         else:
-            apart.add(tally.goal)
+            shared[goal] = None if goal in shared else source
     may_be_filled = ODD in apart or ODD in shared
-    moves, by_file = list[Move](), Counter[ByFile]()
-    for dest in leaves:
+    moves, by_file = Moves(sources, verdicts), Counter[ByFile]()
+    for dest in sorted(set(directories) - _above(directories)):
         goal = goal_of(dest)
-        named = shared.get(goal, [])
-        if not (named or may_be_filled or goal in apart):
-            why: ByFile | None = ByFile.NO_FILES
+        key = shared.get(goal)
+        if goal not in shared and not (may_be_filled or goal in apart):
+            by_file[ByFile.NO_FILES] += 1
         elif dest in there:
-            why = ByFile.THERE
-        elif len(named) != 1:
-            why = ByFile.TWO_SOURCES if named else ByFile.OWN_NAMES
-        else:
-            why = _why_by_file(sources[named[0]], verdicts.get(named[0], AS_NAMED))
-            why = why or (ByFile.RIGHTS if dest in unlike else None)
-        if why is None:
-            moves.append(_move(named[0], dest, sources[named[0]], verdicts))
-        else:
+            by_file[ByFile.THERE] += 1
+        elif key is None:
+            by_file[ByFile.TWO_SOURCES if goal in shared else ByFile.OWN_NAMES] += 1
+        elif why := _why_by_file(sources, verdicts, _source(key)):
             by_file[why] += 1
-    return WholePlan(tuple(moves), by_file)
+        elif dest in unlike:
+            by_file[ByFile.RIGHTS] += 1
+        else:
+            moves.add(key, dest)
+    return WholePlan(moves, by_file)
 
 
-def _why_by_file(tally: Tally, verdict: Verdict) -> ByFile | None:
+def _why_by_file(sources: Sources, verdicts: Mapping[str, Verdict], source: str) -> ByFile | None:
+    tally, verdict = sources.get(source), verdicts.get(source, AS_NAMED)
     if verdict.is_partial:
         return ByFile.THERE
     if verdict.is_odd or len(verdict.leftovers) >= tally.files:
         return ByFile.ODD
     return None if tally.proof in (BY_TIME, BY_ETAG) else ByFile.NO_PROOF
-
-
-def _move(source: str, dest: str, tally: Tally, verdicts: Mapping[str, Verdict]) -> Move:
-    leftovers = verdicts.get(source, AS_NAMED).leftovers
-    return Move(source, dest, tally.files, tally.size, tally.total, tally.proof, leftovers)
 
 
 def _above(directories: Iterable[str]) -> set[str]:

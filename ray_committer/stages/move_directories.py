@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import msgspec
@@ -84,7 +84,7 @@ def move_directories(
     _tell_of_refusals(context, [stays for stays in left.values() if stays.reason is ByFile.REFUSED])
 
 
-def _shards(context: JobContext, moves: tuple[Move, ...]) -> Iterator[Moves]:
+def _shards(context: JobContext, moves: Sequence[Move]) -> Iterator[Moves]:
     start = 0
     for some in batches(context.executor, moves):
         yield Moves(start, some)

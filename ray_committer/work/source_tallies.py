@@ -17,7 +17,7 @@ from ray_committer.protocol.hidden_names import is_passed_over
 from ray_committer.protocol.pack import Entry, Pack, Section
 from ray_committer.protocol.paths import STAGED, join
 from ray_committer.protocol.staging import is_shared, is_staged_source
-from ray_committer.protocol.whole import BY_ETAG, BY_SIZE, BY_TIME, ODD, Tally, goal_of, one_goal
+from ray_committer.protocol.whole import BY_ETAG, BY_SIZE, BY_TIME, ODD, TOTALS, Tally, goal_of, one_goal
 from ray_committer.stores.base import FileStatus, Versions
 from ray_committer.work.sources import list_directory
 from ray_committer.work.worker import Worker
@@ -79,7 +79,8 @@ class _Sums:
         """The tally of each source."""
         files, sizes, totals, proofs = self._columns
         unlisted = repeat(0, len(files))
-        tallies = map(Tally, files, sizes, totals, proofs, unlisted, self._goal)
+        sums = (total % TOTALS for total in totals)
+        tallies = map(Tally, files, sizes, sums, proofs, unlisted, self._goal)
         return dict(zip(self._places, tallies, strict=True))
 
 
@@ -158,7 +159,7 @@ def tally_of(listed: Iterable[FileStatus], proof: int) -> Tally:
         if proof == BY_TIME:
             identity = status.modified_milliseconds
         digests.append(_digest(name, status.size, identity))
-    return Tally(len(digests), size, sum(map(int.from_bytes, digests)), proof, unlike)
+    return Tally(len(digests), size, sum(map(int.from_bytes, digests)) % TOTALS, proof, unlike)
 
 
 def is_file(status: FileStatus) -> bool:

@@ -15,6 +15,8 @@ from ray_committer.protocol.whole import (
     BY_TIME,
     ODD,
     ByFile,
+    Moves,
+    Sources,
     Tally,
     Verdict,
     WholePlan,
@@ -41,7 +43,10 @@ def planned(
     directories: Collection[str] = (P,),
     **named: object,
 ) -> WholePlan:
-    plan = plan_whole(sources, verdicts or {}, directories, **named)
+    known = Sources()
+    for source, tally in sources.items():
+        known.add(source, tally)
+    plan = plan_whole(known, verdicts or {}, directories, **named)
     inner = {path for path in directories if any(other.startswith(f"{path}/") for other in directories)}
     # R4: each leaf goes whole or is counted with its reason.
     assert len(plan.moves) + plan.by_file.total() == len({*directories} - inner)
@@ -106,7 +111,7 @@ BY_FILE = {
 def test_its_files_are_moved_one_by_one_and_the_reason_is_counted(case: str):
     why, named = BY_FILE[case]
     plan = planned(**{"sources": OURS, **named})
-    assert plan.moves == ()
+    assert len(plan.moves) == 0
     assert plan.by_file == {why: 1}
 
 
@@ -169,3 +174,29 @@ def test_tallies_add_up():
     assert one.shows(Tally(1, 10, 100, others=5))
     assert not one.shows(one.plus(other))
     assert not one.shows(one._replace(total=101))
+
+
+def test_sources_are_held_as_they_were_added():
+    sources, tallies = Sources(), dict[str, Tally]()
+    for number in range(300):
+        source = [source_of(f"{DEST}/p={number % 7}"), f"attempt_{number % 3}", "root/03"][number % 3]
+        tally = Tally(number, 2**40, 2**127 + number, BY_TIME, 0, goal_of(str(number % 2)))
+        sources.add(source, tally)
+        tallies[source] = tallies.get(source, Tally()).plus(tally)
+    assert dict(sources.items()) == tallies
+    assert [*sources] == [*tallies]
+    assert len(sources) == len(tallies)
+    assert all(source in sources and sources.get(source) == tallies[source] for source in tallies)
+    assert ANOTHER not in sources
+    assert sources.get(ANOTHER) == Tally()
+
+
+def test_moves_are_a_sequence():
+    directories = [f"{DEST}/p={number}" for number in range(5)]
+    moves = planned({source_of(path): going_to(path) for path in directories}, {}, directories).moves
+    assert isinstance(moves, Moves)
+    assert [move.dest for move in moves] == directories
+    assert moves[1:3] == (moves[1], moves[2])
+    assert moves[-1].source == source_of(directories[-1])
+    with pytest.raises(IndexError):
+        moves[5]

@@ -76,7 +76,7 @@ def test_directories_that_were_not_there_go_whole_with_the_files_of_all_tasks(ki
 
 def test_where_nothing_moves_whole_all_leaves_are_counted():
     store = written(MemoryStore(), ["a", "p=1/a", "p=2/q=3/a", "p=2/a"])
-    assert planned(store, moves_here=False) == WholePlan((), {ByFile.NOT_HERE: 2})
+    assert planned(store, moves_here=False).by_file == {ByFile.NOT_HERE: 2}
 
 
 @pytest.mark.parametrize("kind", ["flat", "generations"])
@@ -85,7 +85,8 @@ def test_a_store_without_directories_has_none_to_move(kind: str):
 
 
 def test_files_of_the_destination_itself_are_moved_one_by_one():
-    assert planned(written(MemoryStore(), ["a"], ["b"])) == WholePlan()
+    plan = planned(written(MemoryStore(), ["a"], ["b"]))
+    assert (len(plan.moves), plan.by_file) == (0, {})
 
 
 @of_each_size
@@ -155,7 +156,7 @@ def test_on_local_files_what_is_no_file_keeps_a_source_from_going_whole(name: st
 
 def test_without_times_or_etags_files_are_moved_one_by_one():
     plan = planned(written(MemoryStore(identity=Identity.SIZE_ONLY), *TASKS))
-    assert plan == WholePlan((), {ByFile.NO_PROOF: 2})
+    assert plan.by_file == {ByFile.NO_PROOF: 2}
 
 
 # What an earlier run has moved
@@ -167,7 +168,7 @@ def test_a_source_that_was_moved_whole_is_to_be_proved():
     store.mkdirs("/table")
     store.move_whole(parent(source("p=1/a")), "/table/p=1")
     again = planned(store, may_be_missing=True)
-    assert again.moves == there
+    assert [*again.moves] == [*there]
     assert all(move.proof == BY_TIME for move in again.moves)
 
 

@@ -9,7 +9,7 @@ has. What the look finds also decides which directories go whole. The rename fin
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -25,7 +25,7 @@ from ray_committer.errors import (
 from ray_committer.protocol.pack import Pack
 from ray_committer.protocol.paths import STAGED, STAGED_ROOT, JobAttempt, join, parent
 from ray_committer.protocol.staging import is_shared, is_staged, is_staged_source, token_in, token_of
-from ray_committer.protocol.whole import Tally, Verdict
+from ray_committer.protocol.whole import NOTHING, Sources, Tally, Verdict
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stores.base import FileStatus, file_pages
@@ -42,7 +42,6 @@ from ray_committer.work.source_tallies import (
 from ray_committer.work.sources import WrongSources, list_directory, what_is_wrong, wrong_sources
 from ray_committer.work.worker import Worker
 
-NOTHING = Tally()
 Differing = list[tuple[str, Tally | None]]
 """Directories that hold something else than is named, with what they hold; None if one is not there."""
 FILES_AT_ONCE = 200_000
@@ -72,7 +71,7 @@ class SourcesLook:
 
     is_done: bool = False
     errors: tuple[RayCommitterError, ...] = ()
-    sources: Mapping[str, Tally] = field(default_factory=dict)
+    sources: Sources = field(default_factory=Sources)
     verdicts: Mapping[str, Verdict] = field(default_factory=dict)
     usual: str | None = None
     unusual: Mapping[str, str | None] = field(default_factory=dict)
@@ -100,10 +99,10 @@ def look_at_sources(
     listed, shared = context.do_at_once(list_files, partial(_list_shared, context, is_listed))
     if not by_pages:
         unnamed = [(path, NOTHING) for path in shared.names() if path not in packed]
-        listed += _compare_listings(context, unnamed)
+        listed += _compare_listings(context, unnamed, len(unnamed))
     suspects, verdicts = dict[str, int](), dict[str, Verdict]()
     for directory, tally in listed:
-        named, listing = packed.get(directory, NOTHING), tally or NOTHING
+        named, listing = packed.get(directory), tally or NOTHING
         if tally is None and may_be_missing:
             verdicts[directory] = Verdict(is_missing=True)
         elif not named.shows(listing) or (named.files and is_shared(directory)):
@@ -113,19 +112,19 @@ def look_at_sources(
     return SourcesLook(True, tuple(errors), packed, verdicts | judged, *shared.rights())
 
 
-def _packed(context: JobContext, packs: Sequence[Pack]) -> dict[str, Tally]:
+def _packed(context: JobContext, packs: Sequence[Pack]) -> Sources:
     """The files that packs name, by the directory of their sources."""
-    packed: defaultdict[str, Tally] = defaultdict(Tally)
+    packed = Sources()
     counted = 0
     for tallies in context.run(packed_tallies, packs):
         counted += 1
         for directory, tally in tallies.items():
-            packed[directory] = packed[directory].plus(tally)
+            packed.add(directory, tally)
     _require_all(context, counted, len(packs), "packs were read")
-    return dict(packed)
+    return packed
 
 
-def _list_all(context: JobContext, packed: Mapping[str, Tally]) -> Differing:
+def _list_all(context: JobContext, packed: Sources) -> Differing:
     """From one listing of all files, the directories that hold something else than `packed` says."""
     tasks, tallies = context.job.tasks, dict[str, Tally]()
     for page in file_pages(context.store, tasks):
@@ -134,31 +133,33 @@ def _list_all(context: JobContext, packed: Mapping[str, Tally]) -> Differing:
         for status in page:
             by_directory[_relative(parent(status.path), tasks)].append(status)
         for directory, statuses in by_directory.items():
-            tally = tally_of(statuses, packed.get(directory, NOTHING).proof)
+            tally = tally_of(statuses, packed.get(directory).proof)
             above = "/".join(directory.split("/")[:2])
             if above != directory and is_shared(above):
                 directory, tally = above, Tally(others=len(statuses))
             tallies[directory] = tallies.get(directory, NOTHING).plus(tally)
     pairs = (
         (directory, tallies.get(directory, NOTHING))
-        for directory in packed.keys() | set(filter(is_staged_source, tallies))
+        for directory in {*packed, *filter(is_staged_source, tallies)}
     )
-    return [(path, tally) for path, tally in pairs if packed.get(path, NOTHING).differs(tally)]
+    return [(path, tally) for path, tally in pairs if packed.get(path).differs(tally)]
 
 
-def _list_each(context: JobContext, packed: Mapping[str, Tally]) -> Differing:
+def _list_each(context: JobContext, packed: Sources) -> Differing:
     """By a listing of each, the directories that hold something else than `packed` says."""
-    return _compare_listings(context, list(packed.items()))
+    return _compare_listings(context, packed.items(), len(packed))
 
 
-def _compare_listings(context: JobContext, wanted: Sequence[tuple[str, Tally]]) -> Differing:
-    differing, number = list[tuple[str, Tally | None]](), 0
+def _compare_listings(
+    context: JobContext, wanted: Iterable[tuple[str, Tally]], number: int
+) -> Differing:
+    differing, listed = list[tuple[str, Tally | None]](), 0
     compare = partial(compare_listings, tasks=context.job.tasks)
     for some in groups(((item, item[1].files) for item in wanted), FILES_AT_ONCE):
         for part in context.run_batches(compare, some):
-            number += part.directories
+            listed += part.directories
             differing += part.differing
-    _require_all(context, number, len(wanted), "directories were listed")
+    _require_all(context, listed, number, "directories were listed")
     return differing
 
 
