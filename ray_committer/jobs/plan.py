@@ -49,7 +49,7 @@ from ray_committer.stages.load_manifests import (
 from ray_committer.stages.load_packs import load_packs
 from ray_committer.stages.old_data.mode_roots import ModeRoots, claim_of, roots_of_mode
 from ray_committer.stages.other_jobs.end_others import plan_text
-from ray_committer.stages.plan_moves import plan_moves
+from ray_committer.stages.plan_moves import plan_moves, with_same_rights
 from ray_committer.stages.preflight import OldFiles, look_at_data, preflight
 from ray_committer.stages.run.coordinator_loss import load_with_coordinator
 from ray_committer.stages.save_commit_record import refuse_aborted, refuse_foreign_paths
@@ -209,8 +209,8 @@ def _plan_renames(job: OpenJob, current: Seen | None, first: int) -> JobPlan:
         loaded = replace(loaded, source_errors=(*loaded.source_errors, *look.errors))
         old = look_at_data(context, loaded, roots, allowed_roots=job.allowed_roots)
         unfinished = (*_unfinished(job, loaded, roots, old.destinations, turn.run_id), *unfinished)
-        moves_here = _moves_whole(context, stamp)
-        whole = plan_moves(context, look, old.there, old.missing, moves_here=moves_here)
+        whole = plan_moves(context, look, old.there, moves_here=_moves_whole(context, stamp))
+        whole = with_same_rights(context, whole, old.missing, is_dry_run=True)
     logged = read_jobs_in_log(context.store, context.job.destination).of(context.job, stamp)
     removed = len(old.replaced)
     directories = context.executor.directories.plan()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import blake2b
 from struct import Struct
@@ -195,6 +195,14 @@ class Moves(Sequence[Move]):
             return tuple(map(self._move, keys[index], dests[index]))
         return self._move(keys[index], dests[index])
 
+    def without(self, dests: Container[str]) -> Moves:
+        """These but for some, unless another run seems to have moved them, which has compared them."""
+        moves = Moves(self._sources, self._verdicts)
+        for key, dest in zip(*self._pairs, strict=True):
+            if dest not in dests or self._verdicts.get(_source(key), AS_NAMED).is_missing:
+                moves.add(key, dest)
+        return moves
+
     def _move(self, key: bytes | str, dest: str) -> Move:
         source = _source(key)
         tally, verdict = self._sources.get(source), self._verdicts.get(source, AS_NAMED)
@@ -209,6 +217,17 @@ class WholePlan:
 
     moves: Sequence[Move] = ()
     by_file: Counter[ByFile] = field(default_factory=Counter)
+    rights_of: Callable[[str], str | None] = field(default=lambda _: None, compare=False)
+    """The rights of a source; None if they are not known."""
+
+    def without(self, unlike: Container[str]) -> WholePlan:
+        """This plan, but for directories `unlike` those that would be made in their places."""
+        if not isinstance(self.moves, Moves):
+            return self
+        moves = self.moves.without(unlike)
+        less = len(self.moves) - len(moves)
+        by_file = self.by_file + Counter({ByFile.RIGHTS: less})
+        return replace(self, moves=moves, by_file=by_file)
 
 
 def plan_whole(
@@ -216,11 +235,10 @@ def plan_whole(
     verdicts: Mapping[str, Verdict],
     directories: Collection[str],
     there: Container[str] = (),
-    unlike: Container[str] = (),
 ) -> WholePlan:
     """Decide for each leaf of the `directories` of the output, of which some are `there`, whether its
     source goes whole. `sources` are as packs name them, `verdicts` are of those that a listing shows
-    otherwise. A directory that is made in the place of one `unlike` its source has other rights."""
+    otherwise."""
     shared, apart = dict[bytes, bytes | None](), set[bytes]()
     for source, goal in sources.goals():
         if isinstance(source, str):
@@ -240,8 +258,6 @@ def plan_whole(
             by_file[ByFile.TWO_SOURCES if goal in shared else ByFile.OWN_NAMES] += 1
         elif why := _why_by_file(sources, verdicts, _source(key)):
             by_file[why] += 1
-        elif dest in unlike:
-            by_file[ByFile.RIGHTS] += 1
         else:
             moves.add(key, dest)
     return WholePlan(moves, by_file)

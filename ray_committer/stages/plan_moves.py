@@ -3,71 +3,67 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
-from itertools import chain
+from collections.abc import Collection
+from dataclasses import replace
 
 from ray_committer.places.choose import needed
-from ray_committer.protocol.paths import parent
-from ray_committer.protocol.whole import AS_NAMED, ByFile, Move, WholePlan, plan_whole
+from ray_committer.protocol.paths import STAGED, join, parent
+from ray_committer.protocol.whole import ByFile, WholePlan, plan_whole
 from ray_committer.stages.checks.sources import SourcesLook
 from ray_committer.stages.context import JobContext
-from ray_committer.work.worker import Worker
+from ray_committer.stores.base import StoreOperations
 
 
 def plan_moves(
-    context: JobContext,
-    look: SourcesLook,
-    there: Collection[str] = (),
-    missing: Collection[str] = (),
-    *,
-    moves_here: bool,
+    context: JobContext, look: SourcesLook, there: Collection[str] = (), *, moves_here: bool
 ) -> WholePlan:
     """Which of the directories that the coordinator has collected go whole, if anything `moves_here`;
-    some were `there` before, and some above them `missing`. Where a store needs no directories, none is
+    some were `there` before. Rights are not compared yet. Where a store needs no directories, none is
     counted."""
     if not needed(context.store, (context.job.destination,)):
         return WholePlan()
     if not (moves_here and look.is_done):
         leaves = context.executor.directories.plan()
         return WholePlan(by_file=Counter({ByFile.NOT_HERE: leaves} if leaves else {}))
-    directories, known = context.executor.directories.share(0, 1), frozenset(there)
-    plan = plan_whole(look.sources, look.verdicts, directories, known)
-    unlike = _unlike(context, look, plan.moves, frozenset(missing))
-    return plan_whole(look.sources, look.verdicts, directories, known, unlike) if unlike else plan
+    directories = context.executor.directories.share(0, 1)
+    plan = plan_whole(look.sources, look.verdicts, directories, frozenset(there))
+    return replace(plan, rights_of=look.rights_of)
 
 
-def _unlike(
-    context: JobContext, look: SourcesLook, moves: Sequence[Move], missing: Collection[str]
-) -> set[str]:
-    """The directories that would have other rights if they were made than the sources for them have."""
+def with_same_rights(
+    context: JobContext, plan: WholePlan, missing: Collection[str] = (), *, is_dry_run: bool = False
+) -> WholePlan:
+    """This plan without directories that would have other rights if they were made, or rights that are
+    not known; these may be equal in a dry run, which has written nothing by which a store shows its
+    user. Some directories above them are seen to be `missing`. The driver asks, since it has written."""
     above: dict[str, str] = {}
-    for move in moves:
+    for move in plan.moves:
         path = place = parent(move.dest)
         while path not in above and place in missing:
             place = parent(place)
         above.setdefault(path, place)
-    answers = context.run_batches(_rights_below, sorted({*above.values()}))
-    made = dict(chain.from_iterable(answers))
-    return {
-        move.dest
-        for move in moves
-        # A source that is gone was compared before it was moved.
-        if not look.verdicts.get(move.source, AS_NAMED).is_missing
-        and (made.get(above[parent(move.dest)]) or "not known") != look.rights_of(move.source)
-    }
+    if not above:
+        return plan
+    places = [join(context.job.tasks, STAGED), *sorted({*above.values()})]
+    answers = context.at_once(lambda path: _rights_below(context.store, path), places)
+    made = dict(zip(places, answers, strict=True))
+    # A listing may not show the access lists of sources, which they have got from above.
+    is_known = answers[0] is not None or is_dry_run
+
+    def is_like(source: str, dest: str) -> bool:
+        here = made[above[parent(dest)]]
+        return is_dry_run if here is None else is_known and plan.rights_of(source) == here
+
+    return plan.without({move.dest for move in plan.moves if not is_like(move.source, move.dest)})
 
 
-def _rights_below(worker: Worker, paths: tuple[str, ...]) -> list[tuple[str, str | None]]:
-    """Work: the rights of what would be made in some directories, or in the nearest that exist."""
-
-    def ask(path: str) -> tuple[str, str | None]:
-        try:
-            place, rights = path, worker.store.rights_below(path)
-            while rights is None and place != "/" and worker.store.get_status(place) is None:
-                place = parent(place)
-                rights = worker.store.rights_below(place)
-        except OSError:  # nothing is refused because of that
-            return path, None
-        return path, rights
-
-    return list(worker.map(ask, paths))
+def _rights_below(store: StoreOperations, path: str) -> str | None:
+    """The rights of what is made in a directory, or in the nearest above it that exists."""
+    try:
+        rights = store.rights_below(path)
+        while rights is None and path != "/" and store.get_status(path) is None:
+            path = parent(path)
+            rights = store.rights_below(path)
+    except OSError:  # it is no reason to fail
+        return None
+    return rights

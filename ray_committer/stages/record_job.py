@@ -36,7 +36,7 @@ from ray_committer.stages.old_data.mode_roots import ModeRoots, claim_of, roots_
 from ray_committer.stages.old_data.old_files_aside import make_places_aside
 from ray_committer.stages.old_data.old_success import find_old_success, make_place_of_success
 from ray_committer.stages.other_jobs.other_attempts import abort_older_attempts
-from ray_committer.stages.plan_moves import plan_moves
+from ray_committer.stages.plan_moves import plan_moves, with_same_rights
 from ray_committer.stages.preflight import OldFiles, look_at_data
 from ray_committer.stages.run.commit_run import CommitRun
 from ray_committer.stages.run.coordinator_loss import with_coordinator
@@ -93,8 +93,7 @@ class _Decision:
     def plan(self, look: SourcesLook, old: OldFiles) -> None:
         """Plan which directories go whole, if the files of tasks are frozen."""
         is_frozen = self.context.job.staging != TASKS
-        known = old.there, old.missing
-        plan = partial(plan_moves, self.context, look, *known, moves_here=is_frozen)
+        plan = partial(plan_moves, self.context, look, old.there, moves_here=is_frozen)
         self.run.plan = with_coordinator(self.context, plan, self.load)
 
     @property
@@ -159,7 +158,11 @@ def _decide(decision: _Decision, current: Seen) -> tuple[Seen, CommitRecord, _De
         success = written[1]
     # The one binding request: it consumes the declared state of this very round (D1).
     run.there, run.missing = old.there, old.missing
-    recorded = save_commit_record(context, current, record)
+    # By now this run has written files, by which a store shows who its user is.
+    compare = partial(with_same_rights, context, run.plan, old.missing)
+    recorded, run.plan = context.do_at_once(
+        partial(save_commit_record, context, current, record), compare
+    )
     # Not before: if another process records the job, its record counts.
     run.progress.success = cast("WrittenSuccess | None", success)
     return recorded, record, replace(decision, loaded=saved)

@@ -103,7 +103,6 @@ BY_FILE = {
         ByFile.NO_PROOF,
         {"sources": {source_of(P): going_to(P, proof=BY_ETAG | BY_TIME)}},
     ),
-    "other rights": (ByFile.RIGHTS, {"unlike": {P}}),
 }
 
 
@@ -116,19 +115,22 @@ def test_its_files_are_moved_one_by_one_and_the_reason_is_counted(case: str):
 
 
 def test_every_reason_that_a_look_can_have_is_tried():
-    assert {why for why, _ in BY_FILE.values()} == {*ByFile} - {ByFile.NOT_HERE, ByFile.REFUSED}
+    assert {why for why, _ in BY_FILE.values()} == {*ByFile} - {
+        ByFile.NOT_HERE,
+        ByFile.RIGHTS,
+        ByFile.REFUSED,
+    }
 
 
 def test_of_several_reasons_the_first_counts():
     odd = {source_of(P): Verdict(is_odd=True)}
     unproven = {source_of(P): going_to(P, proof=BY_SIZE)}
     reasons = [
-        planned({}, {}, there={P}, unlike={P}),
-        planned(unproven | {ANOTHER: going_to(P)}, odd, there={P}, unlike={P}),
-        planned(unproven | {ANOTHER: going_to(P)}, odd, unlike={P}),
-        planned(unproven, odd, unlike={P}),
-        planned(unproven, unlike={P}),
-        planned(OURS, unlike={P}),
+        planned({}, {}, there={P}),
+        planned(unproven | {ANOTHER: going_to(P)}, odd, there={P}),
+        planned(unproven | {ANOTHER: going_to(P)}, odd),
+        planned(unproven, odd),
+        planned(unproven),
     ]
     found = [next(iter(plan.by_file)) for plan in reasons]
     assert found == [why for why in ByFile if why in found]

@@ -13,7 +13,7 @@ from ray_committer.protocol.whole import BY_TIME, ByFile, WholePlan
 from ray_committer.stages.bind_versions import bind_versions
 from ray_committer.stages.checks import sources
 from ray_committer.stages.checks.sources import look_at_sources
-from ray_committer.stages.plan_moves import plan_moves
+from ray_committer.stages.plan_moves import plan_moves, with_same_rights
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import Identity, MemoryStore, WrappedStore, write_job
@@ -50,7 +50,7 @@ def planned(
     manifests = bind_versions(found, loaded(found))
     look = look_at_sources(found, manifests, may_be_missing=may_be_missing)
     assert look.errors == ()
-    plan = plan_moves(found, look, there, missing, moves_here=moves_here)
+    plan = with_same_rights(found, plan_moves(found, look, there, moves_here=moves_here), missing)
     if plan != WholePlan():
         assert len(plan.moves) + plan.by_file.total() == found.executor.directories.plan()
     return plan
@@ -220,7 +220,7 @@ def test_below_a_new_directory_the_nearest_that_exists_decides(missing: Sequence
 def test_rights_cost_one_request_for_each_directory_that_gives_some():
     store = written(MemoryStore(), *DEEP)
     counted = requests(store, lambda held: planned(held, missing=("/table/a=1", "/table/a=2")))
-    assert counted["rights_below"] == 1
+    assert counted["rights_below"] == 2  # that of the sources, too
     there = [f"/table/{name}" for name in ("a=1/b=1", "a=1/b=2", "a=2/b=1")]
     assert requests(store, lambda held: planned(held, there))["rights_below"] == 0
 
@@ -238,3 +238,23 @@ def test_rights_of_a_source_that_is_gone_were_compared_before():
     store.rights[JOB.tasks] = "usual"
     plan = planned(store, may_be_missing=True)
     assert [move.dest for move in plan.moves] == ["/table/p=1"]
+
+
+def test_where_listings_do_not_show_access_lists_those_of_the_sources_are_asked_for():
+    store = written(MemoryStore(), *TASKS)
+    store.rights[join(JOB.tasks, "in")] = None  # an access list
+    for number in (1, 2):
+        store.rights[parent(source(f"p={number}/a"))] = "usual"
+    assert planned(store).by_file == {ByFile.RIGHTS: 2}
+
+
+def test_a_dry_run_takes_rights_that_are_not_known_for_equal():
+    store = written(MemoryStore(), *TASKS)
+    found = context(store)
+    look = look_at_sources(found, loaded(found))
+    plan = plan_moves(found, look, moves_here=True)
+    store.rights["/table"] = None
+    assert len(with_same_rights(found, plan, is_dry_run=True).moves) == 2
+    assert len(with_same_rights(found, plan).moves) == 0
+    store.rights["/table"] = "other"
+    assert len(with_same_rights(found, plan, is_dry_run=True).moves) == 0
