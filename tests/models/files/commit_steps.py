@@ -190,6 +190,13 @@ class CommitSteps(Steps):
             shared = shared._replace(here=here)
         yield self._go(shared, process, process.after or "compare", after="")
 
+    def _commit_close(self, shared: Shared, process: Process) -> Iterator[Step]:
+        """Freeze the files of tasks: nothing more is written there by its path."""
+        here = shared.here
+        if here is not None and here.late is None:
+            shared = shared._replace(here=here._replace(late=frozenset()))
+        yield self._go(shared, process, "sources")
+
     # After the freeze.
 
     def _commit_compare(self, shared: Shared, process: Process) -> Iterator[Step]:
@@ -229,7 +236,8 @@ class CommitSteps(Steps):
         late = Option.UNTOLD in self.options and self._has(Rule.UNSAVED)
         if late and not self._has(Rule.UNSAVED_FIRST):
             return "unsaved"
-        return "sources" if self._has(Rule.AFTER_FREEZE) else "record"
+        closes = Option.FROZEN_TASKS in self.options
+        return ("close" if closes else "sources") if self._has(Rule.AFTER_FREEZE) else "record"
 
     def _withdrawn(self, shared: Shared, process: Process) -> Iterator[Step]:
         """Withdraw what the process may have declared, and stop."""

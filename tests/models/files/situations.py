@@ -64,6 +64,12 @@ SITUATIONS = {
     "a driver, files of a late retry are removed": plain(DRIVER, REMOVER, RETRY),
     "a file after the manifest, and a retry": plain(LINE, TRAILER, RETRY),
     "a driver, and a file after the manifest": plain(DRIVER, TRAILER),
+    "files are frozen, a driver, a command line and a late retry": plain(
+        DRIVER, LINE, RETRY, options="FROZEN_TASKS"
+    ),
+    "files are frozen, tasks not counted, one runs twice": plain(
+        LINE, SECOND, SECOND_RETRY, saved=ONE, staged=((1, 0),), options="UNTOLD FROZEN_TASKS"
+    ),
     "an id set up again, an abort": again(LINE, ABORT),
     "an id set up again, an undo": again(LINE, UNDO),
     "an id set up again, a late attempt of its number": again(ABORT, FIRST, saved=()),

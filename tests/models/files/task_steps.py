@@ -26,8 +26,10 @@ class TaskSteps(Steps):
             onward = onward._replace(step="list", at=0)
         if shared.here is not None:
             path, rows = self._file(process, process.at)
-            staged = {one for one in shared.here.staged if one[0] != path} | {(path, rows)}
-            shared = shared._replace(here=shared.here._replace(staged=frozenset(staged)))
+            here = shared.here
+            name, before = ("staged", here.staged) if here.late is None else ("late", here.late)
+            after = frozenset({one for one in before if one[0] != path} | {(path, rows)})
+            shared = shared._replace(here=here._replace(**{name: after}))
         yield shared, onward, -1
 
     def _file(self, process: Process, piece: int) -> File:
@@ -37,7 +39,8 @@ class TaskSteps(Steps):
     def _task_list(self, shared: Shared, process: Process) -> Iterator[Step]:
         """Look at the files with the attempt's token."""
         token = self.token(self._file(process, 0)[0])
-        staged = shared.here.staged if shared.here else frozenset[File]()
+        here = shared.here
+        staged = (here.staged if here.late is None else here.late) if here else frozenset[File]()
         own = frozenset(one for one in staged if self.token(one[0]) == token)
         if len(own) < self.plan.pieces:
             yield self._go(shared, process, "abort")
@@ -64,7 +67,7 @@ class TaskSteps(Steps):
 
     def _task_abort(self, shared: Shared, process: Process) -> Iterator[Step]:
         deletes = not process.has_tried or not self._has(Rule.TRIED)
-        if shared.here is not None and deletes:
+        if shared.here is not None and shared.here.late is None and deletes:
             names = {self._file(process, piece)[0] for piece in range(self.plan.pieces)}
             whole = not self._has(Rule.BY_NAME)
             staged = frozenset(one for one in shared.here.staged if not whole and one[0] not in names)

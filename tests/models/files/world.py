@@ -54,6 +54,8 @@ class Option(Enum):
     """The command line was not told how many tasks there are."""
     HADOOPS = auto()
     """The tasks are Hadoop's, which do not look at the job again."""
+    FROZEN_TASKS = auto()
+    """The files of tasks are frozen, too, after the manifests."""
 
 
 class Path(NamedTuple):
@@ -93,13 +95,15 @@ class Record(NamedTuple):
 
 class Job(NamedTuple):
     """What is in the directory of a job attempt; `saved` is None once `manifests/` is renamed. A pack is
-    None from its creation until its content is there."""
+    None from its creation until its content is there. What is written after the files were frozen is
+    `late`, and None before."""
 
     number: int
     phase: Phase = Phase.OPEN
     saved: frozenset[Manifest] | None = frozenset()
     frozen: frozenset[Manifest] | None = None
     staged: frozenset[File] = frozenset()
+    late: frozenset[File] | None = None
     packs: frozenset[tuple[PackName, frozenset[File] | None]] = frozenset()
     record: Record | None = None
 
