@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import overload
 
 import msgspec
 
@@ -40,9 +42,43 @@ class Listed(msgspec.Struct, frozen=True, gc=False):
     mark: int = 0
 
 
+class ListedManifests(Sequence[Listed]):
+    """Manifests in order, of which each takes about 50 bytes until it is asked for. `statuses` are
+    emptied, so that memory holds each manifest once."""
+
+    __slots__ = ("_ends", "_marks", "_names", "_sizes")
+
+    def __init__(self, statuses: list[FileStatus]) -> None:
+        self._names = bytearray()
+        self._ends, self._sizes, self._marks = array("Q"), array("Q"), array("Q")
+        statuses.sort(key=attrgetter("path"), reverse=True)
+        while statuses:
+            status = statuses.pop()
+            self._names += status.name.encode(errors="surrogatepass")
+            self._ends.append(len(self._names))
+            self._sizes.append(status.size)
+            self._marks.append(_mark_of(status))
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    @overload
+    def __getitem__(self, index: int) -> Listed: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Listed]: ...
+
+    def __getitem__(self, index: int | slice) -> Listed | list[Listed]:
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
+        begin = self._ends[index - 1] if index else 0
+        name = self._names[begin : self._ends[index]].decode(errors="surrogatepass")
+        return Listed(name, self._sizes[index], self._marks[index])
+
+
 def list_manifests(
     context: JobContext, statuses: Iterable[FileStatus] | None
-) -> tuple[Listing, list[Listed]]:
+) -> tuple[Listing, Sequence[Listed]]:
     """The job's manifests, sorted by path, in the directory where they are now. `statuses` are all files
     of that directory, if it was listed already."""
     try:
@@ -53,12 +89,8 @@ def list_manifests(
             f"all of {mark(context.job.temporary)}"
         ) from e
     counted = list(counted_manifests(files, counted_names(context)))
-    listing, listed = listing_of(context.job, counted), []
     del files
-    while counted:  # memory holds each manifest once
-        status = counted.pop()
-        listed.append(Listed(status.name, status.size, _mark_of(status)))
-    return listing, sorted(listed, key=attrgetter("name"))
+    return listing_of(context.job, counted), ListedManifests(counted)
 
 
 def counted_names(context: JobContext) -> frozenset[str] | None:

@@ -30,7 +30,7 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stages.list_manifests import Listed, Listing, list_manifests
 from ray_committer.stages.load_batch import Load, LoadedBatch, load_batch, load_listed
 from ray_committer.stores.base import FileStatus
-from ray_committer.work.batches import batches
+from ray_committer.work.batches import places_of_batches
 from ray_committer.work.packs import PackWriter, save_pack
 
 LOADS = 20
@@ -84,7 +84,7 @@ def load_manifests(
 def load_listing(
     context: JobContext,
     listing: Listing,
-    wanted: list[Listed],
+    wanted: Sequence[Listed],
     collected: Collected,
     roots: tuple[str, ...],
     *,
@@ -97,22 +97,24 @@ def load_listing(
     return collected.loaded(context, listing)
 
 
-def load_batches(context: JobContext, wanted: list[Listed], load: Load, collected: Collected) -> None:
-    """Load the `wanted` manifests, of which none is kept, and add them to what is `collected`."""
+def load_batches(
+    context: JobContext, wanted: Sequence[Listed], load: Load, collected: Collected
+) -> None:
+    """Load the `wanted` manifests, and add them to what is `collected`."""
     directories, saves = context.executor.directories, collected.writer.saves
     work = partial(load_batch, directories=directories, load=load, saves=saves)
-    # Batches leave `waiting` as they come back: a lost one is named, memory holds each manifest once.
-    waiting = dict(enumerate(batches(context.executor, wanted)))
-    wanted.clear()  # of each manifest, memory holds what was listed or what was loaded
-    numbered = ((number, waiting[number]) for number in range(len(waiting)))
+    # Batches leave `waiting` as they come back: a lost one is named.
+    waiting = dict(enumerate(places_of_batches(context.executor, len(wanted))))
+    numbered = ((number, tuple(wanted[waiting[number]])) for number in range(len(waiting)))
     for batch in context.executor.run(work, context.until_cancelled(numbered)):
         context.journal.add(batch.requests)
-        refs = _joined(context, waiting.pop(batch.number), batch.refs)
+        refs = _joined(context, wanted[waiting.pop(batch.number)], batch.refs)
         collected.add(replace(batch, refs=refs))
     context.check_cancelled()
     if waiting:
         number = sum(map(len, collected.refs.values()))
-        raise _not_all(context, number + sum(map(len, waiting.values())), number)
+        lost = sum(place.stop - place.start for place in waiting.values())
+        raise _not_all(context, number + lost, number)
 
 
 @dataclass(slots=True)

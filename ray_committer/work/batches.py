@@ -18,9 +18,14 @@ T = TypeVar("T")
 
 def batches(executor: WorkExecutor, items: Sequence[T]) -> Iterator[tuple[T, ...]]:
     """Cut `items` into batches, in order."""
+    return (tuple(items[place]) for place in places_of_batches(executor, len(items)))
+
+
+def places_of_batches(executor: WorkExecutor, number: int) -> Iterator[slice]:
+    """Where a `number` of items is cut into batches."""
     low = 0
-    for size in batch_sizes(len(items), threads=executor.threads, width=executor.width):
-        yield tuple(items[low : low + size])
+    for size in batch_sizes(number, threads=executor.threads, width=executor.width):
+        yield slice(low, min(low + size, number))
         low += size
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,9 @@ from ray_committer.executors.inline import InlineExecutor
 from ray_committer.job_files.job_state import adopt_state
 from ray_committer.options import CommitOptions, CommittedTask
 from ray_committer.protocol.manifest import digest
+from ray_committer.stages.list_manifests import ListedManifests
 from ray_committer.stages.load_manifests import LoadedManifests, load_manifests, save_packs
+from ray_committer.stores.base import FileStatus
 from ray_committer.testing import MemoryStore, WrappedStore, write_job
 from ray_committer.work import packs as packs_module
 from ray_committer.work.packs import PackReader
@@ -282,3 +285,24 @@ def test_a_manifest_that_was_listed_and_not_loaded_stops_the_commit(whole: bool)
     store = with_job({task: {f"{task}": b"x"} for task in range(20)})
     with pytest.raises(MissingManifestsError, match=r"manifests are listed, \d+ were loaded"):
         loaded(context(store, executor=Loses(store, whole=whole)))
+
+
+def test_what_is_listed_takes_few_bytes_in_the_order_of_its_names():
+    names = [f"task_1_m_{number:06d}-manifest.json" for number in reversed(range(1_000))]
+    names[0] = "a\udc80ä-manifest.json"
+    statuses = [
+        FileStatus(f"/table/{name}", False, size=place, modified_milliseconds=place)
+        for place, name in enumerate(names)
+    ]
+    given = [(status.name, status.size) for status in statuses]
+    tracemalloc.start()
+    try:
+        listed = ListedManifests(statuses)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert [(each.name, each.size) for each in listed] == sorted(given)
+    assert listed[2:4] == [listed[2], listed[3]]
+    assert len({each.mark for each in listed}) == len(listed) == 1_000
+    assert taken < 100 * len(listed)
+    assert not statuses
