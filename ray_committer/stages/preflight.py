@@ -7,6 +7,7 @@ record keeps the result, so that a later run is not refused because of the work 
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -229,12 +230,13 @@ def _check_tasks_differ(context: JobContext, manifests: Collection[ManifestRef])
 def _pairs(
     manifests: Collection[ManifestRef], key: Callable[[ManifestRef], str]
 ) -> Iterator[tuple[ManifestRef, ManifestRef]]:
-    """Neighbours with one `key`, unless that is empty. To sort takes less memory than a dictionary."""
-    keys = pairwise(sorted(map(key, manifests)))
-    shared = {first for first, second in keys if first and first == second}
-    alike = sorted((ref for ref in manifests if key(ref) in shared), key=key) if shared else []
-    for first, second in pairwise(alike):
-        if key(first) == key(second) and first.name != second.name:
+    """Neighbours with one `key`, unless that is empty. First only hashes of keys are compared, because a
+    hundred thousand keys take megabytes."""
+    hashes = sorted(array("q", map(hash, filter(None, map(key, manifests)))))
+    shared = {first for first, second in pairwise(hashes) if first == second}
+    suspects = sorted((ref for ref in manifests if hash(key(ref)) in shared), key=key) if shared else []
+    for first, second in pairwise(suspects):
+        if key(first) == key(second) != "" and first.name != second.name:
             yield first, second
 
 
