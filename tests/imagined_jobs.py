@@ -10,6 +10,7 @@ from ray_committer.protocol.manifest import STAMP, FileEntry, TaskManifest, enco
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.stores.base import StoreSpec
 from ray_committer.stores.local import LocalStore
+from tests.opening import is_of_task
 
 
 class IdleStore(LocalStore):
@@ -23,7 +24,7 @@ class IdleStore(LocalStore):
         self.capabilities = replace(self.capabilities, listing_is_cheap=False)
 
     def rename(self, source: str, dest: str, version: str | None = None) -> None:
-        if "/tasks/" not in source:
+        if not is_of_task(source):
             super().rename(source, dest, version)
 
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from ray_committer.jobs import open_job
+from ray_committer.protocol.paths import FROZEN_TASKS
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import SimulatedCrash, StoreCall, WrappedStore
 
@@ -42,6 +43,11 @@ def dying(
         yield
 
 
+def is_of_task(path: str) -> bool:
+    """Whether a path is among the files of tasks, frozen or not."""
+    return "/tasks/" in path or f"/{FROZEN_TASKS}" in path
+
+
 def moves_a_file(call: StoreCall) -> bool:
     """Whether a request puts a file of a task in its place."""
-    return call.operation == "rename" and "/tasks/" in call.paths[0]
+    return call.operation == "rename" and is_of_task(call.paths[0])

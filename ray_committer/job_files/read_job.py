@@ -23,7 +23,17 @@ from ray_committer.job_files.owners import Life, is_nobody, life_of
 from ray_committer.job_files.set_up_here import SetUpHere
 from ray_committer.places.choose import places_of
 from ray_committer.protocol.manifest import decode_manifest, stamp_of
-from ray_committer.protocol.paths import FROZEN, MANIFESTS, PACKS, STATE, TASKS, UNDONE, JobAttempt, join
+from ray_committer.protocol.paths import (
+    FROZEN,
+    FROZEN_TASKS,
+    MANIFESTS,
+    PACKS,
+    STATE,
+    TASKS,
+    UNDONE,
+    JobAttempt,
+    join,
+)
 from ray_committer.protocol.record import Declaration, Heartbeat, Owner, decode_claim, decode_heartbeat
 from ray_committer.protocol.state import IN_THE_WAY, Phase
 from ray_committer.stores.base import FileStatus, StoreOperations, is_there, only_there
@@ -109,7 +119,8 @@ def _listed(store: StoreOperations, job: JobAttempt) -> JobStatus:
     if not names and not is_there(store, FileStatus(job.directory, is_directory=True)):
         return JobStatus(job, exists=False)
     manifests = {path.rpartition("/")[2] for path in places_of(store).manifests(job)}
-    is_husk = bool(names) and names <= {STATE, UNDONE, PACKS}
+    frozen = {name for name in names if name.startswith(FROZEN_TASKS)}
+    is_husk = bool(names) and names <= {STATE, UNDONE, PACKS, *frozen}
     return JobStatus(job, has_manifests=not names.isdisjoint(manifests), is_husk=is_husk)
 
 

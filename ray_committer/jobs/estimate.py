@@ -30,6 +30,8 @@ MOST_WORKERS, NEAR = 1024, 1.05
 """A number of workers is enough if the commit takes at most so many times as long as with the best."""
 
 _ONCE = {READ: 2, LIST: 5, WRITE: 3, OTHER: 10}
+_FREEZE = 2
+"""The rename of the directory with the files of tasks, and a look whether it is the job's."""
 _ROUNDS = 12
 """Requests of the driver that follow one another."""
 _PAGE = 1000
@@ -134,7 +136,10 @@ def count_requests(
     pages = -(-job.files // _PAGE)
     sources = job.tasks if job.sources is None else job.sources and job.sources + _FIND_SHARED
     if not store.listing_is_cheap:
-        sources = (pages if _lists_pages(job, store) else sources) + pages * store.lists_versions
+        shared = _FIND_SHARED * (job.sources is not None and store.makes_directories)
+        sources = (
+            pages + shared if _lists_pages(job, store) else sources
+        ) + pages * store.lists_versions
     listings = job.directories * looks + 1 - checks + (pages if store.lists_uploads else sources)
     return {
         MOVE: job.files,
@@ -142,7 +147,7 @@ def count_requests(
         LIST: listings + above + _ONCE[LIST] - job.has_results,
         WRITE: -(-job.files // MOST_ENTRIES) + _ONCE[WRITE],
         MKDIRS: job.directories * store.makes_directories,
-        OTHER: _ONCE[OTHER] + checks,
+        OTHER: _ONCE[OTHER] + checks + _FREEZE * store.makes_directories,
     }
 
 

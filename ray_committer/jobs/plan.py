@@ -34,10 +34,11 @@ from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_runs import CommittedRun
 from ray_committer.protocol.whole import WholePlan
 from ray_committer.stages.bind_versions import bind_versions
-from ray_committer.stages.checks.attempts import listed_attempts, refuse_unsaved
+from ray_committer.stages.checks.attempts import listed_attempts, look_for_tasks, refuse_unsaved
 from ray_committer.stages.checks.sources import look_at_sources
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import ends_of, look_around
+from ray_committer.stages.freeze_tasks import find_staging
 from ray_committer.stages.load_manifests import (
     LOADS,
     LoadedManifests,
@@ -144,6 +145,8 @@ def _plan_rest(job: OpenJob, current: Seen, record: CommitRecord, first: int) ->
     context = job.context
     refuse_aborted(context, current.phase)
     refuse_foreign_paths(context, record, (*job.replaced_roots, *job.allowed_roots))
+    if (place := find_staging(context.store, context.job, current.state)) is not None:
+        context = replace(context, job=place)
     roots = (context.job.destination, *record.allowed_roots)
     loaded = load_with_coordinator(context, partial(load_packs, context, record, roots))
     pending = pending_marks(context.store, roots)
@@ -197,6 +200,8 @@ def _plan_renames(job: OpenJob, current: Seen | None, first: int) -> JobPlan:
     load = partial(load_manifests, context, where, stamp=stamp, changes_nothing=True)
     with listed_attempts(context, job.state.task_attempts) as attempts:
         loaded = load_unchanged(context, partial(load_with_coordinator, context, load))
+        if current is not None and loaded.listing.is_frozen:
+            context, attempts = look_for_tasks(context, current.state, attempts)
         loaded = bind_versions(context, loaded, saves=False)
     preflight(context, loaded)
     refuse_unsaved(context, loaded, *attempts)

@@ -14,6 +14,7 @@ from ray_committer.jobs.abort_report import AbortReport, report_abort
 from ray_committer.jobs.open_job import OpenJob, StorageOptions, open_job
 from ray_committer.jobs.survey_jobs import survey_exactly
 from ray_committer.options import CommitOptions
+from ray_committer.places.base import tasks_of
 from ray_committer.protocol.state import UNDECIDED, Phase
 from ray_committer.stages.abort_job import is_nothing, may_be_left, refuse_decided
 from ray_committer.stages.save_commit_record import refuse_foreign_paths
@@ -52,14 +53,15 @@ def plan_abort(
         if is_nothing(opened.state) and not may_be_left(context, opened.state):
             return report_abort(context, was_recorded=False)
         uploads = context.output.count_uploads(partial(_uploads, opened))
-        files = context.store.list_files(job.tasks) if uploads is None else None
+        places = tasks_of(context.store, job) if uploads is None else []
+        files = [file for place in places for file in context.store.list_files(place.tasks)]
         stamp = opened.state.seen.state.stamp if opened.state.seen else None
         logged = read_jobs_in_log(context.store, job.destination).of(job, stamp)
         return replace(
             report_abort(context, was_recorded=False),
             directory=shown_url(context.store.spec, job.directory),
-            files=None if files is None else len(files),
-            bytes=None if files is None else sum(file.size for file in files),
+            files=len(files) if uploads is None else None,
+            bytes=sum(file.size for file in files) if uploads is None else None,
             uploads=uploads,
             moved=moved,
             claim=logged.claim if logged else None,

@@ -28,6 +28,7 @@ from ray_committer.protocol.pack import Entry, Pack
 from ray_committer.protocol.paths import JobAttempt, join, parent
 from ray_committer.protocol.record import ClaimedTable, CommitRecord, decode_record
 from ray_committer.protocol.state import IN_THE_WAY, UNDECIDED, Phase
+from ray_committer.stages.freeze_tasks import find_staging
 from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.stores.uploads import pending_uploads
 from ray_committer.work.packs import PackReader
@@ -217,8 +218,11 @@ def _count_left(store: StoreOperations, job: JobAttempt, pool: ThreadPool) -> in
         return None
     record, reader = _read_record(store, job, current), PackReader(store, job)
     pending, left = pending_marks(store, (job.destination, *record.allowed_roots)), 0
+    place = find_staging(store, job, current.state)
+    if place is None:
+        return None
     for pack in record.packs:
-        recorded = list(reader.entries(Pack(pack)))
+        recorded = list(reader.entries(Pack(pack), tasks=place.tasks))
         left += sum(1 for _ in entries_left(store, recorded, pending, each=pool.map))
     return left
 

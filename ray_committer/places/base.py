@@ -14,7 +14,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ray_committer.protocol.paths import CONTENT_SUFFIX, CURRENT, UNDONE, JobAttempt, join
+from ray_committer.protocol.paths import (
+    CONTENT_SUFFIX,
+    CURRENT,
+    UNDONE,
+    JobAttempt,
+    join,
+    may_be_tasks,
+)
 from ray_committer.protocol.state import JobState
 from ray_committer.stores.base import FileStatus, StoredState, StoreOperations, Versions
 
@@ -35,8 +42,9 @@ class Places:
         """Return where the store keeps the state of a job."""
         return join(job.state, CURRENT)
 
-    def make_job(self, job: JobAttempt) -> None:
-        """Make the directories of a job that gets its first state next, if the state needs one."""
+    def make_job(self, job: JobAttempt, stamp: str) -> None:
+        """Make the directories of a job that gets its first state, with this `stamp`, next: if the state
+        needs one, and if the files of tasks can be frozen."""
 
     def begin_state(self, job: JobAttempt, state: JobState, make: Callable[[Request], T]) -> T:
         """Give a job its first state, by a request that `make` makes and settles; return its answer.
@@ -176,6 +184,17 @@ class Uploads(Places):
 
     def list_job(self, directory: str) -> tuple[FileStatus, ...] | None:
         return tuple(self.store.list_objects(directory))
+
+
+def tasks_of(store: StoreOperations, job: JobAttempt) -> list[JobAttempt]:
+    """The attempt, once for each directory in which the files of its tasks can be: the frozen ones, then
+    the one that late tasks can make again. Links are left out."""
+    try:
+        listed = store.list_anew(job.directory)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    names = sorted(status.name for status in listed if status.is_directory and not status.is_link)
+    return [job.with_tasks_in(name) for name in names if may_be_tasks(name)]
 
 
 def listed_in(store: StoreOperations, directory: str) -> list[FileStatus]:

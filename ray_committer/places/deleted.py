@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ray_committer.places.base import tasks_of
 from ray_committer.places.choose import places_of
-from ray_committer.protocol.paths import TAKEN_BACK_SUFFIX, UNDONE, JobAttempt, join
+from ray_committer.protocol.paths import FROZEN_TASKS, TAKEN_BACK_SUFFIX, UNDONE, JobAttempt, join
 from ray_committer.stores.base import FileStatus, StoreOperations
 
 
@@ -34,8 +35,12 @@ def count_deleted(store: StoreOperations, gone: JobAttempt) -> Deleted:
     if not places_of(store).can_count(gone.directory):
         return Deleted()
     undone = store.list_files(join(gone.directory, UNDONE))
-    moved = [status for status in undone if status.name.endswith(TAKEN_BACK_SUFFIX)]
-    every = [*store.list_files(gone.tasks), *undone]
+    moved = [
+        status
+        for status in undone
+        if status.name.endswith(TAKEN_BACK_SUFFIX) and f"/{FROZEN_TASKS}" not in status.path
+    ]
+    every = [file for place in tasks_of(store, gone) for file in store.list_files(place.tasks)] + undone
     return Deleted(files=len(every) - len(moved), bytes=_bytes(every) - _bytes(moved), moved=len(moved))
 
 

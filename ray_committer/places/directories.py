@@ -13,7 +13,7 @@ from ray_committer.limits.settle import settle
 from ray_committer.places.base import Act, Ask, Places, Request, T
 from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.state import JobState, new_nonce
-from ray_committer.stores.base import Versions
+from ray_committer.stores.base import StoreOperations, Versions
 
 CLEAN_UPS = 8
 """How many clean-ups of other jobs can remove ``_temporary`` while a set-up makes a directory in it."""
@@ -28,12 +28,19 @@ class MovedDirectories(Places):
     def state(self, job: JobAttempt) -> str:
         return job.state
 
-    def make_job(self, job: JobAttempt) -> None:
+    def make_job(self, job: JobAttempt, stamp: str) -> None:
+        # The mark is there before the state: no commit of this job can begin without it. The stamp is in
+        # its name, so one that a set-up of an earlier job makes when it wakes up is not taken for it.
+        marks = [job.mark(stamp)] if self.store.has(StoreOperations.move_whole) else []
+        for directory in (job.packs, *marks):
+            self._make(directory)
+
+    def _make(self, directory: str) -> None:
         for _ in range(CLEAN_UPS):
             with suppress(FileNotFoundError):  # another job has just removed ``_temporary``
-                self.store.mkdirs(job.packs)
+                self.store.mkdirs(directory)
                 return
-        self.store.mkdirs(job.packs)
+        self.store.mkdirs(directory)
 
     def begin_state(self, job: JobAttempt, state: JobState, make: Callable[[Request], T]) -> T:
         """The state's directory is filled first, because any process could fill an empty one. It is made

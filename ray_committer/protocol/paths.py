@@ -111,9 +111,14 @@ class JobAttempt:
         """The directory of what is taken back, for the state with this nonce."""
         return join(self.directory, UNDONE, nonce)
 
+    def with_tasks_in(self, name: str = TASKS) -> JobAttempt:
+        """This attempt with the files of its tasks in the directory `name`; `TASKS` is what manifests
+        name, whether it is frozen or not."""
+        return replace(self, staging=name)
+
     def with_frozen_tasks(self, nonce: str) -> JobAttempt:
         """This attempt with the files of its tasks where only who knows the `nonce` finds them."""
-        return replace(self, staging=FROZEN_TASKS + nonce)
+        return self.with_tasks_in(FROZEN_TASKS + nonce)
 
     def mark(self, stamp: str) -> str:
         """The directory that set-up makes among the files of tasks, for the job with this stamp."""
@@ -161,6 +166,11 @@ def new_job_attempt(destination: str, job_id: str, number: int) -> JobAttempt:
         raise PathError(f"job attempt {number}: must not be negative")
     directory = join(temporary_directory(destination), job_id, f"{number:02d}")
     return JobAttempt(destination, job_id, number, directory)
+
+
+def may_be_tasks(name: str) -> bool:
+    """Whether a directory of a job attempt with this name can hold the files of its tasks."""
+    return name == TASKS or name.startswith(FROZEN_TASKS)
 
 
 def check_name(name: str, what: str) -> None:

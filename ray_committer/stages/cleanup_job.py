@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 
 from ray_committer.errors import RayCommitterError, failed_request, mark, why
 from ray_committer.job_files.commands import commit_command, vacuum_command
@@ -19,6 +20,7 @@ from ray_committer.job_files.listing import task_directories
 from ray_committer.job_files.others import is_gone_committed
 from ray_committer.job_files.spark_uploads import end_spark_uploads
 from ray_committer.job_files.success import is_noted
+from ray_committer.places.base import tasks_of
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.stages.adopt_job import remove_left
@@ -137,8 +139,9 @@ def _delete(context: JobContext, gone: JobAttempt, committed: Seen, most: int) -
     """Delete what was taken away: first the directories in which tasks wrote, about `most` of them, on
     all workers, where their deletion takes one request per name. Elsewhere a listing gains nothing."""
     if most > FEW_DIRECTORIES and context.places.clears_attempts(context.job):
-        of_attempts, shared = task_directories(context.store, gone.tasks)
-        directories = [*of_attempts, *shared]
+        places = tasks_of(context.store, gone)
+        listed = (task_directories(context.store, place.tasks) for place in places)
+        directories = [path for paths in chain.from_iterable(listed) for path in paths]
         if len(directories) > FEW_DIRECTORIES:
             for _ in context.executor.run(delete_directories, batches(context.executor, directories)):
                 pass

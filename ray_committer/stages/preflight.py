@@ -198,7 +198,7 @@ def _check_attempts(
 
 def _check_attempts_differ(context: JobContext, manifests: Collection[ManifestRef]) -> None:
     """Refuse two manifests of one task attempt, because each file can be moved only once."""
-    tasks = f"{context.job.tasks}/"
+    tasks = f"{context.job.with_tasks_in().tasks}/"
 
     def attempt(ref: ManifestRef) -> str:  # its own id, where it can be: 100,000 paths take 15 MB
         directory = ref.task_attempt_directory

@@ -26,6 +26,7 @@ from ray_committer.stages.checks.sources import SourcesLook, look_at_sources
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import declare_job, give_way, look_around
 from ray_committer.stages.freeze_manifests import are_as_loaded, are_current, freeze_manifests
+from ray_committer.stages.freeze_tasks import freeze_tasks, has_mark, holds_tasks, take_over
 from ray_committer.stages.load_manifests import (
     LoadedManifests,
     ManifestsChangedError,
@@ -114,7 +115,8 @@ def _prepare(run: CommitRun, last: Seen, loaded: LoadedManifests) -> _Decision:
     _warn_of_network(context, claim)
     decision = _Decision(run, loaded, load, roots, claim, run.turn, run_id)
     if loaded.source_errors:
-        if not are_as_loaded(context, loaded):  # the sources belong to an earlier manifest
+        # The sources belong to an earlier manifest, or another run has frozen them.
+        if not are_as_loaded(context, loaded) or not holds_tasks(context, last.state):
             raise ManifestsChangedError
         decision.look_at_data(loaded)
     begin = partial(begin_turn, context, last.state, loaded, roots, run.name, run_id)
@@ -143,6 +145,7 @@ def _decide(decision: _Decision, current: Seen) -> tuple[Seen, CommitRecord, _De
     with context.beside(partial(_save, decision, planned), write) as written:
         current = _freeze_and_declare(decision, current)
         current, old, is_first = _look_until_free(decision, current)
+    context = run.context  # which knows by now where the files of tasks are
     saved = cast("LoadedManifests", written[0])
     # Only now is it known which old files there are; after the record it is too late to refuse (D5).
     decision.turn.refuse_what_cannot_be_kept(old)
@@ -178,7 +181,7 @@ def _look_until_free(decision: _Decision, current: Seen) -> tuple[Seen, OldFiles
     while True:
         if current.phase is Phase.OPEN:  # withdrawn since the last look: who has looked since saw nobody
             current = declare_job(context, current, claim, run.name, run_id)
-        outcome = _look_and_list(decision, below)
+        outcome = _look_and_list(decision, current, below)
         match outcome:
             case Obstacle():
                 # The claim is not in the log while this job waits, and its declaration is withdrawn: so
@@ -198,12 +201,12 @@ def _look_until_free(decision: _Decision, current: Seen) -> tuple[Seen, OldFiles
 
 
 def _look_and_list(
-    decision: _Decision, below: Sequence[str]
+    decision: _Decision, current: Seen, below: Sequence[str]
 ) -> Sequence[JobStatus] | Obstacle | OldFiles:
     """One round: the jobs in the way, or the claim whose turn is first, or the old files."""
     context, claim, turn = decision.context, decision.claim, decision.turn
     look = partial(look_around, context, claim, below, turn.choose)
-    check = partial(_check, decision)
+    check = partial(_check, decision, current)
     if decision.is_known:
         # No old file gives way, so what is at the destination does not change the record: no order is
         # needed, and the look takes no time of its own.
@@ -231,11 +234,32 @@ def _warn_of_network(context: JobContext, claim: Claim) -> None:
 def _freeze_and_declare(decision: _Decision, last: Seen) -> Seen:
     context, run, claim = decision.context, decision.run, decision.claim
     freeze = partial(freeze_manifests, context, decision.loaded)
+
+    def freeze_at_once() -> None:
+        # All tasks that count had saved their manifests before. Otherwise a task can write its last file
+        # and save while both are renamed: then its manifest would count, and its file would be left.
+        if decision.loaded.listing.is_named and context.job.staging == TASKS:
+            run.frozen = freeze_tasks(context, last.state)
+
     prepared, run.prepared = run.prepared, None  # no nonce is used twice
     declare = partial(declare_job, context, last, claim, run.name, decision.run_id, prepared=prepared)
     # The freeze can fail although the declaration stands: withdrawn again, it has decided nothing.
-    _, declared = context.do_at_once(freeze, declare)
+    *_, declared = context.do_at_once(freeze, freeze_at_once, declare)
     return cast("Seen", declared)
+
+
+def _hold_tasks(decision: _Decision, current: Seen) -> None:
+    """Freeze the files of tasks under the declaration of the `current` state, if that was not done; from
+    an earlier run they are taken over. `ManifestsChangedError` if another has frozen them meanwhile."""
+    run, state, listing = decision.run, current.state, decision.loaded.listing
+    if run.held == state.nonce:
+        return
+    frozen, run.frozen = run.frozen, None
+    if frozen is None and not (listing.is_named or listing.is_frozen):
+        frozen = freeze_tasks(run.context, state)
+        if frozen is None:  # attempts without a manifest must be looked for where the files are (R1)
+            raise ManifestsChangedError
+    run.context, run.held = frozen or take_over(run.context, state), state.nonce
 
 
 def _save(decision: _Decision, planned: LoadedManifests) -> LoadedManifests:
@@ -257,14 +281,14 @@ def _write_known(
     return cast("WrittenSuccess | None", success)
 
 
-def _check(decision: _Decision) -> OldFiles | Exception:
+def _check(decision: _Decision, current: Seen) -> OldFiles | Exception:
     """The old files where the job writes, or the error to raise if no other job is in the way: what
     looks like an obstacle can be a commit at work."""
     context, loaded = decision.context, decision.loaded
     checks: list[Callable[[], object]] = [
         partial(decision.look_at_data, loaded),
         partial(find_old_success, context, decision.roots.replaced),
-        partial(look_at_sources, context, loaded),
+        partial(_look_at_sources, decision, current),
     ]
     try:
         # Beside each other, since none changes what another sees. An error of one is kept until it is
@@ -283,6 +307,17 @@ def _check(decision: _Decision) -> OldFiles | Exception:
         return replace(cast("OldFiles", old), success=cast("ReplacedFile | None", success))
     except (OSError, RayCommitterError) as e:
         return e
+
+
+def _look_at_sources(decision: _Decision, current: Seen) -> SourcesLook:
+    _hold_tasks(decision, current)
+    context, state = decision.context, current.state
+    is_own, look = context.do_at_once(
+        partial(has_mark, context, state), partial(look_at_sources, context, decision.loaded)
+    )
+    if not is_own or (look.errors and not holds_tasks(context, state)):
+        raise ManifestsChangedError  # another run has the files
+    return cast("SourcesLook", look)
 
 
 def _tried(check: Callable[[], T]) -> T | Exception:

@@ -179,9 +179,10 @@ def _no_directory(store: StoreOperations, path: str, kind: str) -> CommitConflic
 def _begin(
     store: StoreOperations, job: JobAttempt, intent: Intent, *, needs_table: bool, run_id: str | None
 ) -> Seen:
-    places_of(store).make_job(job)
+    state = new_state(intent)
+    places_of(store).make_job(job, state.stamp)
     try:
-        first = begin_state(store, job, new_state(intent))
+        first = begin_state(store, job, state)
     except (FileExistsError, FileNotFoundError) as e:
         raise TaskCommitError(
             f"{mark(job.directory)}: another process set it up, or ended it, at the same time",

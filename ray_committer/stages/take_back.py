@@ -1,18 +1,22 @@
 """Take the files of a recorded job back, from their sources or their destinations, and nothing else.
 
-A file is first taken from its source, so that a committer that is thought dead can no longer move it,
-and then looked for at its destination. It is taken by one plain rename to a directory of this undo,
-which is made before the undo begins and never again. When all were taken, this directory gets another
-name, so a process that wakes up later takes nothing. What is found in it then and is not the job's is
-put back: another job has written it between the look and the rename.
+All files that tasks wrote are first taken away at once, with their directory, so that a committer that
+is thought dead can no longer move one; where directories are not frozen, each file is taken from its
+source. Then it is looked for at its destination. It is taken by one plain rename to a directory of this
+undo, which is made before the undo begins and never again. When all were taken, this directory gets
+another name, so a process that wakes up later takes nothing. What is found in it then and is not the
+job's is put back: another job has written it between the look and the rename.
 """
 
 from __future__ import annotations
 
+import errno
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
-from ray_committer.errors import CommitStateUnknownError, mark
+from ray_committer.errors import CommitStateUnknownError, StoreUnavailableError, mark
+from ray_committer.job_files.job_state import Seen, StateChangedError, read_state
 from ray_committer.limits.settle import settle
 from ray_committer.places.choose import needed, old_files_of
 from ray_committer.places.old_files import can_have_two_names, return_stranger
@@ -23,10 +27,13 @@ from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.recovery import Proof, prove
 from ray_committer.protocol.state import new_nonce
 from ray_committer.stages.context import JobContext
+from ray_committer.stages.freeze_tasks import TRIES, can_freeze, find_staging
 from ray_committer.stages.sync_to_disk import sync_place, sync_taken_back
 from ray_committer.stores.base import FileStatus, StoreOperations
+from ray_committer.stores.links import refuse_links
 from ray_committer.work.batches import batches, make_directories, ranges
 from ray_committer.work.complete_entry import take_back_upload
+from ray_committer.work.load_manifest import above_sources
 from ray_committer.work.worker import Worker
 
 CLOSED_SUFFIX = "-closed"
@@ -47,13 +54,15 @@ def is_place_lost(store: StoreOperations, place: str) -> bool:
     return bool(directories) and all(store.get_status(path) is None for path in directories)
 
 
-def take_back(context: JobContext, record: CommitRecord, place: str) -> None:
+def take_back(context: JobContext, record: CommitRecord, current: Seen, place: str) -> None:
     """Take every file of the job away, wherever it is, to the directories at `place`; idempotent.
-    `CommitStateUnknownError` if a file of others was taken meanwhile and cannot be put back."""
+    `CommitStateUnknownError` if a file of others was taken meanwhile and cannot be put back, or if the
+    files of tasks are not found."""
     store, closed = context.store, place + CLOSED_SUFFIX
     is_aside = context.old_files.puts_aside
     if not is_aside or store.get_status(closed) is None:
-        _take_files(context, record, place)
+        taken = take_tasks(context, current, place)
+        _take_files(context, record, place, taken)
         sync_taken_back(context)  # before the close: a file that comes back later is not looked for
     if not is_aside:
         return
@@ -64,9 +73,50 @@ def take_back(context: JobContext, record: CommitRecord, place: str) -> None:
         pass
 
 
-def _take_files(context: JobContext, record: CommitRecord, place: str) -> None:
+def take_tasks(context: JobContext, current: Seen, place: str) -> str | None:
+    """Take the files of tasks away to `place`, so that no committer moves one any more; return where
+    they are then. None where nothing can be frozen: there each file is taken by its name.
+    `CommitStateUnknownError` if they are not found."""
+    store, job, state = context.store, context.job.with_tasks_in(), current.state
+    if not can_freeze(store, state):
+        return None
+    places = [replace(job, directory=directory) for directory in (place, place + CLOSED_SUFFIX)]
+    for _ in range(TRIES):
+        # A listing can miss what just gets another name: it ends when the job's own is here (D6).
+        taken = next(filter(None, (find_staging(store, attempt, state) for attempt in places)), None)
+        if taken is not None:
+            context.sync(place, job.directory)
+            return taken.tasks
+        source = find_staging(store, job, state)
+        try:
+            if source is not None:
+                store.move_whole(source.tasks, places[0].with_frozen_tasks(new_nonce()).tasks)
+        except (FileNotFoundError, StoreUnavailableError):
+            pass  # it has another name by now, or another process has taken it, or there is no answer
+        except OSError as e:
+            if e.errno != errno.ENOTSUP:
+                raise
+            return None
+    if (latest := read_state(store, job)) != current:
+        raise StateChangedError(latest, current)
+    raise CommitStateUnknownError(
+        f"{mark(job.directory)}: its directory with the files of tasks is not found, so it is not known "
+        "whether a process can still move them",
+        "nothing was taken back: run the same command again; if no process is at work on the job, make "
+        f"the directory {mark(job.mark(state.stamp))} before",
+    )
+
+
+def _take_files(context: JobContext, record: CommitRecord, place: str, taken: str | None) -> None:
+    """Take the files from their sources and destinations; `taken` is where all sources are already."""
     overwritten = frozenset(file.path for file in record.overwritten)  # no namesake is replaced yet
-    take = partial(_take_back_range, place=place, overwritten=overwritten, tasks=context.job.tasks)
+    take = partial(
+        _take_back_range,
+        place=place,
+        overwritten=overwritten,
+        tasks=taken or context.job.tasks,
+        is_taken=taken is not None,
+    )
     packs = tuple(map(Pack, record.packs))
     for stays in context.run(take, ranges(context.executor, packs)):
         for path in stays:
@@ -78,25 +128,39 @@ def _take_files(context: JobContext, record: CommitRecord, place: str) -> None:
 
 
 def _take_back_range(
-    worker: Worker, part: PackRange, *, place: str, overwritten: frozenset[str], tasks: str
+    worker: Worker,
+    part: PackRange,
+    *,
+    place: str,
+    overwritten: frozenset[str],
+    tasks: str,
+    is_taken: bool,
 ) -> list[str]:
     """Work: take back some files of a pack; return the paths that are kept but may be the job's."""
-    entries = enumerate(worker.packs.entries(part.pack, part.low, part.high, tasks=tasks), part.low)
-    take = partial(take_back_entry, worker.store, join(place, str(part.index)), overwritten)
-    return [path for path in worker.map(take, entries) if path is not None]
+    entries = list(worker.packs.entries(part.pack, part.low, part.high, tasks=tasks))
+    refuse_links(worker.store, above_sources(entries, tasks))
+    place = join(place, str(part.index))
+    take = partial(take_back_entry, worker.store, place, overwritten, is_taken=is_taken)
+    return [path for path in worker.map(take, enumerate(entries, part.low)) if path is not None]
 
 
 def take_back_entry(
-    store: StoreOperations, place: str, overwritten: frozenset[str], numbered: tuple[int, Entry]
+    store: StoreOperations,
+    place: str,
+    overwritten: frozenset[str],
+    numbered: tuple[int, Entry],
+    *,
+    is_taken: bool = False,
 ) -> str | None:
-    """Take a file back; return its destination if the file there is kept but may be the job's."""
+    """Take a file back; return its destination if the file there is kept but may be the job's. If it
+    `is_taken`, its source is in the directory of this undo already, whether it was moved or not."""
     number, entry = numbered
     if isinstance(entry, CompleteUpload):
         return take_back_upload(store, entry, overwritten)
     taken, has_two_names = join(place, str(number)), can_have_two_names(store)
-    if _take_source(store, entry, taken) and not has_two_names:
+    if not is_taken and _take_source(store, entry, taken) and not has_two_names:
         return None
-    source = store.get_status(taken)
+    source = store.get_status(entry.source if is_taken else taken)
     if source is not None and not has_two_names:
         return None
     return take_from_destination(store, f"{taken}{TAKEN_BACK_SUFFIX}", entry, source)

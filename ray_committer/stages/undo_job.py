@@ -88,7 +88,7 @@ def _take_back(context: JobContext, record: CommitRecord, current: Seen) -> Seen
     # Before the new files are taken away: the directory aside is taken from late committers first (D6).
     put_old_files_back(context, record, current)
     sync_replaced(context, record)
-    take_back(context, record, job.undone(current.state.nonce))
+    take_back(context, record, current, job.undone(current.state.nonce))
     sync_taken_back(context)
     put_old_success_back(context, record)
     return advance(store, job, current, Phase.ABORTED)

@@ -124,7 +124,7 @@ def test_once_the_commit_has_begun_abort_is_refused_and_undo_takes_it_back(write
     assert f"finish it with: ray-committer commit {dest}" in result.stderr
     assert f"ray-committer abort {dest} --job-id job_1 --undo" in result.stderr
     assert snapshot(dest) == before
-    Path(job.task_attempt("attempt_1_m_000000_0"), "a").rename(dest / "a")
+    next(Path(job.directory).rglob("a")).rename(dest / "a")
     before = snapshot(dest)
     plan = json.loads(run("abort", str(dest), "--undo", "--dry-run", "--output", "json").stdout)
     assert (plan["moved"], plan["files"]) == (1, 1)
@@ -139,7 +139,7 @@ def test_an_undo_names_a_file_that_may_be_the_jobs_and_stays(write_job, dest: Pa
     """A file was changed after its manifest was saved, so that the commit stops, and was moved."""
     job = write_job({0: {"a": "x", "p=1/b": "y"}})
     ray_committer.record_job(str(dest))
-    next(Path(job.tasks).rglob("a")).write_text("changed")
+    next(Path(job.directory).rglob("a")).write_text("changed")
     assert run("commit", str(dest)).exit_code == 5
     undone = run("abort", str(dest), "--undo", "--output", output)
     assert undone.exit_code == 0

@@ -102,8 +102,9 @@ def _round_of(rounds: list[list[StoreCall]], name: str) -> int:
     return next(n for n, calls in enumerate(rounds, 1) if any(name in call.paths[0] for call in calls))
 
 
-def test_manifests_that_the_driver_does_not_know_take_two_more():
-    assert len(rounds_of(MemoryStore(), FILES, has_results=False)) == 11 + 2
+def test_manifests_that_the_driver_does_not_know_take_three_more():
+    """The files of tasks are frozen only after the manifests are."""
+    assert len(rounds_of(MemoryStore(), FILES, has_results=False)) == 11 + 3
 
 
 def test_a_small_commit_on_an_object_store_makes_few_requests_in_a_row():

@@ -49,6 +49,7 @@ from tests.doubles import (
     pending_uploads,
     phase_of,
 )
+from tests.opening import moves_a_file
 from tests.stages.support import crash_points
 
 pytestmark = [pytest.mark.alternate, pytest.mark.slow]
@@ -157,9 +158,7 @@ def test_an_undo_crashed_at_any_store_call_is_finished_by_running_it_again(
 
     def crash(call: StoreCall) -> None:
         nonlocal moves
-        moves += call.operation == "publish" or (
-            call.operation == "rename" and "/tasks/" in call.paths[0]
-        )
+        moves += call.operation == "publish" or (moves_a_file(call))
         if moves == 3:
             raise SimulatedCrash(call)
 

@@ -31,6 +31,7 @@ from ray_committer.testing.harness import (
     set_up_attempt,
     write_attempt,
 )
+from tests.opening import is_of_task
 from tests.stages.support import KINDS, at, context
 
 FIRST = new_job_attempt("/table", "job_1", 0)
@@ -54,8 +55,8 @@ def test_a_committer_that_loaded_another_attempt_than_the_record_names_goes_by_t
     write_job(store, FIRST, {0: {"a": b"1"}})
 
     def overtake(call: StoreCall) -> None:
-        is_first_change = (
-            call.operation in ("move_directory", "write", "advance") and "/tasks/" not in call.paths[0]
+        is_first_change = call.operation in ("move_directory", "write", "advance") and not is_of_task(
+            call.paths[0]
         )
         if is_first_change and not begun and "-manifest.json" not in call.paths[0]:
             begun.append(call)

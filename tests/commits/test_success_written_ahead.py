@@ -19,6 +19,7 @@ from ray_committer.protocol.success import SuccessData
 from ray_committer.testing import MemoryStore, StoreCall, WrappedStore, run_commit, write_job
 from ray_committer.testing.harness import commit_attempt, put_file, set_up_attempt, write_attempt
 from ray_committer.work.worker import Worker
+from tests.opening import moves_a_file
 from tests.stages.support import (
     DEAD,
     JOB,
@@ -75,9 +76,7 @@ def records_of(store: MemoryStore, **hooks: Any) -> list[str | None]:
 
 def writes(calls: list[StoreCall]) -> list[int]:
     """Which requests write a future ``_SUCCESS``, counted from the first that moves a file."""
-    moves = next(
-        n for n, call in enumerate(calls) if call.operation == "rename" and "/tasks/" in call.paths[0]
-    )
+    moves = next(n for n, call in enumerate(calls) if moves_a_file(call))
     return [
         n - moves
         for n, call in enumerate(calls)

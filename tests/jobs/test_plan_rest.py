@@ -103,7 +103,7 @@ def test_a_sealed_job_has_all_files_in_place(write_job, dest: Path, store):
     advance(store, job, adopt_state(store, job), Phase.SEALED)
     for name in ("p=1/a", "p=2/b"):
         (dest / name).parent.mkdir()
-        Path(job.task_attempt("attempt_1_m_000000_0"), name).rename(dest / name)
+        next(Path(job.directory).rglob(name)).rename(dest / name)
     shown = run("commit", str(dest), "--dry-run").stdout
     assert "its commit has begun: 2 of 2 files in place, of 1 task\n" in shown
     assert "would move" not in shown
@@ -113,7 +113,7 @@ def test_a_sealed_job_has_all_files_in_place(write_job, dest: Path, store):
 def test_files_that_are_lost_are_not_said_to_be_in_place(write_job, dest: Path):
     job = write_job({0: {"p=1/a": "x", "p=2/b": "yy"}})
     ray_committer.record_job(str(dest))
-    Path(job.task_attempt("attempt_1_m_000000_0"), "p=1/a").unlink()
+    next(Path(job.directory).rglob("p=1/a")).unlink()
     shown = run("commit", str(dest), "--dry-run").stdout
     assert "its commit has begun: at most 1 of 2 files in place, of 1 task\n" in shown
 

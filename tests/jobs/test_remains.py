@@ -135,8 +135,8 @@ def test_a_directory_without_an_attempt_goes_only_if_it_is_known(leave: Callable
     assert found.kept is kept or (found.kept or "").startswith(kept)
 
 
-def test_an_old_job_costs_eight_requests_however_many_tasks_it_has():
-    per_attempt = Counter(list_files=1, get_status=1, list_status=3)
+def test_an_old_job_costs_nine_requests_however_many_tasks_it_has():
+    per_attempt = Counter(list_files=1, get_status=1, list_status=4)
     for tasks in (1, 20):
         found = requests(abandoned(tasks), look)
         assert found == Counter(list_status=1 + 1, read_state=1) + per_attempt

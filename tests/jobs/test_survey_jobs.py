@@ -8,9 +8,11 @@ from collections.abc import Callable
 import pytest
 
 from ray_committer.jobs.survey_jobs import Survey, survey_exactly, survey_job
+from ray_committer.protocol.paths import parent
 from ray_committer.protocol.record import Owner
 from ray_committer.protocol.state import Phase
 from ray_committer.testing import MemoryStore, WrappedStore, run_abort, run_commit
+from ray_committer.testing.harness import put_file
 from tests.stages.support import (
     ALIVE,
     DEAD,
@@ -56,7 +58,10 @@ def recorded() -> MemoryStore:
 
 def recorded_staged() -> MemoryStore:
     moved = staged_name("f2-0", 2)
-    return died(with_job(STAGED), lambda one: run_commit(one, JOB), "rename", moved)
+    store = with_job(STAGED)
+    for name in {parent(name) for files in STAGED.values() for name in files}:
+        put_file(store, f"/table/{name}/old", b"")  # so that the files go there one by one
+    return died(store, lambda one: run_commit(one, JOB), "rename", moved)
 
 
 def committed() -> MemoryStore:
@@ -118,7 +123,7 @@ def test_an_exact_look_counts_what_is_still_to_be_moved(
         (
             recorded,
             Counter(read_state=3, list_status=4, read=3),
-            Counter(read_state=1, read=2, list_status=5),
+            Counter(read_state=1, read=2, list_status=6, get_status=1),
         ),
         (committed, Counter(read_state=1, list_status=2, read=1), Counter()),
     ],

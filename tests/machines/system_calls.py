@@ -35,6 +35,7 @@ from ray_committer.testing.harness import (
     visible_files,
     write_job,
 )
+from tests.opening import is_of_task
 
 NAMES = ("p=1/a", f"p=1/b-{1:08x}{0:08x}", "p=2/c", f"d-{3:08x}{0:08x}")
 """Of two tasks the files are staged: those whose names have the tokens."""
@@ -180,7 +181,7 @@ def _wrong_end(store: LocalStore, root: str) -> str | None:
     own = {name: data for name, data in seen.items() if data.startswith(b"job_1")}
     later = {name: data for name, data in seen.items() if data.startswith(b"later")}
     there = read_state(store, job(root))
-    left = [path for path in all_files(store, job(root).directory) if "/tasks/" in path]
+    left = [path for path in all_files(store, job(root).directory) if is_of_task(path)]
     is_ours = own == files("job_1")
     if answers[-1] not in ("False", "True") and not is_ours:
         return f"the undo does not end: {answers}"

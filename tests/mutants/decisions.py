@@ -357,7 +357,7 @@ def a_failure_is_reported_without_a_look_at_the_job() -> Swaps:
 def an_undo_leaves_the_sources() -> Swaps:
     """A committer that slept moves a file of a job that was given up."""
 
-    def broken(store, place, overwritten, numbered):
+    def broken(store, place, overwritten, numbered, *, is_taken=False):
         number, entry = numbered
         return take_from_destination(store, f"{place}/{number}-moved", entry, None)
 

@@ -9,7 +9,7 @@ import pytest
 
 from ray_committer.job_files.job_state import is_job_of
 from ray_committer.places.staged_files import MOST_DIRECTORIES, StagedFiles
-from ray_committer.protocol.paths import parent
+from ray_committer.protocol.paths import MARK, parent
 from ray_committer.protocol.staging import is_staged
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.testing import MemoryStore, WrappedStore, run_abort
@@ -112,4 +112,5 @@ def test_a_late_task_makes_no_directory_of_a_later_job_of_the_id():
     setup_job(store, JOB)
     with pytest.raises(FileNotFoundError):
         files.path(f"/table/p=1/{NAME}")
-    assert store.get_status(JOB.tasks) is None
+    made = [status.name for status in store.list_status(f"{JOB.tasks}/in")]
+    assert [name.startswith(MARK) for name in made] == [True]

@@ -49,7 +49,7 @@ from ray_committer.testing.faults import StoreCall, WrappedStore, throttle
 from ray_committer.version import __version__
 from ray_committer.work.worker import BusyTimes, Worker
 from tests.clock import Clock
-from tests.opening import opening
+from tests.opening import moves_a_file, opening
 
 TASKS = {task: {f"p={task}/f{n:03d}": b"x" * n for n in range(50)} for task in range(4)}
 BLANK = CommitResult(destination="/t", job_id="j", outcome=Outcome.COMMITTED)
@@ -238,7 +238,7 @@ def test_a_commit_that_was_throttled_says_when_and_what_the_limiter_did():
     write_job(store, new_job_attempt("/bucket/table", "job_1", 0), TASKS)
 
     def refuse(call: StoreCall) -> None:
-        if call.operation == "rename" and "/tasks/" in call.paths[0] and refused[0] < 5:
+        if moves_a_file(call) and refused[0] < 5:
             refused[0] += 1
             throttle(0, 10**9)(call)
 

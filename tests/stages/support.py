@@ -19,6 +19,7 @@ from ray_committer.job_files.commit_record import load_commit_record
 from ray_committer.job_files.job_state import Seen, adopt_state, advance, read_state
 from ray_committer.job_files.owners import owner_of
 from ray_committer.options import CommitOptions
+from ray_committer.places.base import tasks_of
 from ray_committer.protocol.manifest import STAMP
 from ray_committer.protocol.pack import Pack, PackRef
 from ray_committer.protocol.paths import JobAttempt, is_inside, join, new_job_attempt
@@ -48,6 +49,7 @@ from ray_committer.testing import (
     write_job,
 )
 from ray_committer.testing.harness import ending, put_file, source_of
+from ray_committer.testing.memory_store import moved
 from ray_committer.work.worker import Worker
 from tests.servers.fake_s3 import FakeS3Store
 
@@ -317,6 +319,22 @@ def freeze(store: StoreOperations, job: JobAttempt = JOB) -> None:
 def source_path(task: int, name: str, job: JobAttempt = JOB) -> str:
     """The place of a file that `write_job` writes for a task."""
     return source_of(job, f"attempt_{job.job_id}_m_{task:06d}_0", name)
+
+
+def now(store: StoreOperations, job: JobAttempt = JOB) -> JobAttempt:
+    """The attempt with the files of its tasks where they are now."""
+    return next(iter(tasks_of(store, job)), job)
+
+
+def place_of(store: StoreOperations, path: str, job: JobAttempt = JOB) -> str:
+    """Where a file of a task is now, which it wrote at `path`."""
+    return moved(path, job.tasks, now(store, job).tasks)
+
+
+def task_files(store: MemoryStore, job: JobAttempt = JOB) -> dict[str, bytes]:
+    """The files of tasks, wherever they are, by the paths that manifests name."""
+    place = now(store, job)
+    return {moved(path, place.tasks, job.tasks): data for path, data in store.files(place.tasks).items()}
 
 
 def staged_name(name: str, task: int = 0, attempt: int = 0) -> str:

@@ -51,7 +51,7 @@ def test_abort_after_the_record_deletes_nothing_and_names_the_command(write_job,
     ray_committer.record_job(str(dest))
     with pytest.raises(CommitRecordExistsError, match="ray-committer commit"):
         ray_committer.abort_job(str(dest))
-    assert next(Path(job.tasks).rglob("a")).read_text() == "x"
+    assert next(Path(job.directory).rglob("a")).read_text() == "x"
     ray_committer.commit_job(str(dest))
     assert tree() == {"a": "x"}
 

@@ -22,7 +22,7 @@ from ray_committer.testing import (
 )
 from ray_committer.work import packs as packs_module
 from ray_committer.work.packs import PackReader
-from tests.stages.support import JOB, calls_of, context, loaded, source_path, state_of
+from tests.stages.support import JOB, calls_of, context, loaded, place_of, source_path, state_of
 
 GENERATIONS = [True, False]
 
@@ -116,7 +116,7 @@ def test_a_file_that_is_written_again_after_its_version_was_listed_is_found_befo
         if call.operation == "list_files_page":
             pages.append(call)
             if len(pages) == 2:  # the look
-                store.write(path, b"yy")
+                store.write(place_of(store, path), b"yy")
 
     with pytest.raises(ManifestError, match="1-2: was changed after its task committed"):
         run_commit(WrappedStore(store, before=write_again), JOB)

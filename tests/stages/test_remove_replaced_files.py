@@ -94,7 +94,7 @@ def test_a_dangling_link_hides_no_old_data(store, old, write_job, dest: Path, tr
 def test_old_data_is_kept_until_the_new_data_is_validated(store, old, write_job, tree):
     job = write_job({0: {"p=1/new": "whole"}})
     ray_committer.record_job(job.destination, options=OVERWRITE)
-    next(Path(job.tasks).rglob("new")).write_text("half")
+    next(Path(job.directory).rglob("new")).write_text("half")
     with pytest.raises(RayCommitterError, match="4 bytes, its manifest says 5"):
         run_commit(store, job, OVERWRITE)
     assert set(old) <= set(tree())

@@ -17,7 +17,7 @@ from ray_committer.protocol.plan import Shard
 from ray_committer.protocol.state import Phase
 from ray_committer.testing import StoreCall, WrappedStore, run_commit
 from ray_committer.work.worker import Worker
-from tests.stages.support import at, state_of
+from tests.stages.support import at, now, state_of
 
 
 def test_a_removed_destination_directory_stops_and_the_next_run_makes_it_again(
@@ -60,7 +60,7 @@ def test_a_manifest_that_the_record_does_not_name_is_never_committed(
     late = Path(job.directory) / where / "task_1_m_000007-manifest.json"
     late.parent.mkdir(exist_ok=True)
     source = Path(job.task_attempt("attempt_1_m_000007_0")) / "late"
-    source.parent.mkdir()
+    source.parent.mkdir(parents=True)
     source.write_text("late")
     late.write_text(
         f'{{"files": [{{"s": "file:{source}", "d": "file:{dest}/late", "z": 4}}], "jobId": "job_1"}}'
@@ -121,4 +121,4 @@ def test_a_truncated_list_of_renames_is_never_reported_as_success(store, write_j
     with pytest.raises(CommitStateUnknownError, match=r"names 40 files, but \d+ were moved"):
         run_commit(store, job, executor=executor)
     assert state_of(store, job).phase is Phase.RECORDED
-    assert list(Path(job.tasks).rglob("f*"))  # what was not moved is still there
+    assert list(Path(now(store, job).tasks).rglob("f*"))  # what was not moved is still there

@@ -9,6 +9,7 @@ import pytest
 
 import ray_committer
 from ray_committer.errors import PathError, TaskCommitError
+from ray_committer.protocol.paths import STAGED, join
 from ray_committer.protocol.state import UNSTAMPED, Phase
 from ray_committer.stages.setup_job import setup_job
 from ray_committer.stages.setup_task import setup_task
@@ -33,7 +34,8 @@ def test_each_attempt_gets_an_empty_directory_of_its_own(attempts: int):
     store = with_job()
     made = [setup_task(store, JOB, f"attempt_1_m_000000_{number}")[0] for number in range(attempts)]
     assert made == [f"{JOB.tasks}/attempt_1_m_000000_{number}" for number in range(attempts)]
-    assert sorted(status.path for status in store.list_status(JOB.tasks)) == made
+    listed = sorted(status.path for status in store.list_status(JOB.tasks))
+    assert listed == [*made, join(JOB.tasks, STAGED)]
     assert store.files(JOB.tasks) == {}
 
 
@@ -56,7 +58,7 @@ def test_a_task_of_a_job_that_is_being_ended_is_refused(phase: Phase):
     bring_to(store, phase)
     with pytest.raises(TaskCommitError, match="is being committed or aborted"):
         setup_task(store, JOB, ATTEMPT)
-    assert store.get_status(JOB.tasks) is None
+    assert store.get_status(JOB.task_attempt(ATTEMPT)) is None
 
 
 def test_setting_up_a_task_attempt_costs_three_requests_whatever_others_did():
@@ -80,7 +82,7 @@ def test_a_task_of_a_job_that_is_over_is_refused():
     store.delete_directory(JOB.directory)
     with pytest.raises(TaskCommitError, match="is not a job that was set up"):
         setup_task(store, JOB, ATTEMPT)
-    assert store.get_status(JOB.tasks) is None
+    assert store.get_status(JOB.task_attempt(ATTEMPT)) is None
 
 
 @pytest.mark.parametrize("attempt", ["", "..", "a/b"])
@@ -88,7 +90,7 @@ def test_an_id_that_is_not_a_name_makes_no_directory(attempt: str):
     store = with_job()
     with pytest.raises(PathError, match="task attempt id"):
         setup_task(store, JOB, attempt)
-    assert store.get_status(JOB.tasks) is None
+    assert [status.name for status in store.list_status(JOB.tasks)] == [STAGED]
 
 
 @pytest.mark.parametrize("when", WHEN)

@@ -28,7 +28,7 @@ from ray_committer.testing import (
     write_job,
 )
 from ray_committer.testing.harness import all_files, put_file, run_undo
-from tests.stages.support import calls_of, context, died, do_at, phase_of, with_job
+from tests.stages.support import calls_of, context, died, do_at, now, phase_of, with_job
 
 pytestmark = pytest.mark.usefixtures("no_pauses")
 
@@ -60,7 +60,7 @@ def half(store: StoreOperations, job: JobAttempt) -> StoreOperations:
 def interrupted(store: StoreOperations, job: JobAttempt) -> StoreOperations:
     """The same, but the first file has two names."""
     half(store, job)
-    taken, moved = join(job.tasks, "attempt_job_1_m_000000_0/a"), join(job.destination, "a")
+    taken, moved = join(now(store, job).tasks, "attempt_job_1_m_000000_0/a"), join(job.destination, "a")
     os.link(moved, taken)
     return store
 
@@ -218,7 +218,8 @@ def test_a_file_of_the_same_size_and_time_is_not_the_jobs_if_its_own_was_taken(s
     if isinstance(store, MemoryStore):
         return  # there a file has one name
     half(store, job)
-    dest, source = join(job.destination, "p=1/b"), join(job.tasks, "attempt_job_1_m_000000_0/p=1/b")
+    dest = join(job.destination, "p=1/b")
+    source = join(now(store, job).tasks, "attempt_job_1_m_000000_0/p=1/b")
     put_file(store, dest, b"9")
     os.utime(dest, ns=(os.stat(source).st_atime_ns, os.stat(source).st_mtime_ns))
     run_undo(store, job)
@@ -228,7 +229,7 @@ def test_a_file_of_the_same_size_and_time_is_not_the_jobs_if_its_own_was_taken(s
 def test_an_undo_whose_place_is_lost_gets_another(store, job):
     """As a power cut can leave it. Without it, nothing could ever be taken back."""
     half(store, job)
-    died(store, lambda one: run_undo(one, job), "set_aside", "/0/0")
+    died(store, lambda one: run_undo(one, job), "advance", "undoing", "after")
     seen = read_state(store, job)
     assert seen is not None
     store.delete_directory(job.undone(seen.state.nonce))

@@ -61,6 +61,7 @@ from tests.stages.support import (
     context,
     died,
     do_at,
+    now,
     phase_of,
     seen_in,
     source_path,
@@ -418,7 +419,7 @@ def test_a_source_that_a_late_task_writes_again_is_not_kept(kind: str):
     store = recorded(kind, 0)
     source = source_path(0, "a")
     late = do_at("advance", lambda: put_file(store, source, b"1"), end=".state")
-    takes = "set_aside" if kind == "directories" else "rename"
+    takes = "move_whole" if store.real_directories else "rename"
     with pytest.raises(SimulatedCrashError):
         run_undo(WrappedStore(store, after=at(takes, SimulatedCrashError())), JOB)
     run_undo(WrappedStore(store, before=late), JOB)
@@ -437,7 +438,7 @@ def test_a_rename_that_was_cut_off_between_link_and_unlink_is_taken_back(tmp_pat
     job = new_job_attempt(str(tmp_path / "table"), "job_1", 0)
     store = with_job({0: {"a": b"1", "p=1/b": b"2"}}, store=LocalStore(StoreSpec("file")), job=job)
     died(store, lambda one: run_commit(one, job), "rename", "/table/a")
-    os.link(source_path(0, "a", job), join(job.destination, "a"))
+    os.link(source_path(0, "a", now(store, job)), join(job.destination, "a"))
     assert run_undo(store, job) is True
     assert visible_files(store, job.destination) == {}
     assert store.get_status(job.temporary) is None

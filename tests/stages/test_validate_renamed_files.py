@@ -159,7 +159,7 @@ def test_a_source_that_changed_after_the_record_is_found_before_the_job_is_commi
 ):
     job = write_job({0: {"p/a": "x", "p/b": "y"}})
     ray_committer.record_job(str(dest))
-    source = next(Path(job.tasks).rglob("b"))
+    source = next(Path(job.directory).rglob("b"))
     source.write_text("z")
     os.utime(source, (1, 1))
     with pytest.raises(ValidationError, match="p/b: was changed after its manifest") as caught:

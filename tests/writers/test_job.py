@@ -24,7 +24,7 @@ from ray_committer.errors import (
     IncompleteJobError,
     TaskCommitError,
 )
-from ray_committer.protocol.paths import new_job_attempt
+from ray_committer.protocol.paths import MARK, new_job_attempt
 from ray_committer.protocol.staging import token_of
 from ray_committer.testing import SimulatedCrash, StoreCall
 from ray_committer.writers import job as arrow_job
@@ -461,7 +461,9 @@ def test_where_another_user_made_the_directory_an_attempt_keeps_its_files_to_its
     for path in (where.tasks, where.manifests, f"{where.tasks}/in"):
         Path(path).chmod(0o777)
     if closed == "in":
+        (mark,) = Path(f"{where.tasks}/in").glob(f"{MARK}*")
         shutil.rmtree(f"{where.tasks}/in")
+        mark.mkdir(parents=True)
         first = arrow_job.write_attempt(job, 0, [table(2)])
     os.seteuid(65534)
     try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from ray_committer.errors import IncompleteJobError, mark, some_of
@@ -18,8 +18,10 @@ from ray_committer.job_files.listing import task_directories
 from ray_committer.protocol.hidden_names import is_passed_over
 from ray_committer.protocol.manifest import ManifestRef
 from ray_committer.protocol.staging import numbers_of, task_of, token_in, token_of
+from ray_committer.protocol.state import JobState
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.freeze_manifests import are_as_loaded
+from ray_committer.stages.freeze_tasks import find_staging
 from ray_committer.stages.load_manifests import LoadedManifests, ManifestsChangedError
 from ray_committer.stores.at_once import at_once, streamed
 from ray_committer.stores.base import StoreOperations
@@ -46,6 +48,20 @@ def listed_attempts(
     if with_files is not None:
         return nullcontext([ListedAttempts(list(with_files))])
     return context.beside(partial(_list, context.store, context.job.tasks))
+
+
+def look_for_tasks(
+    context: JobContext, state: JobState, attempts: list[ListedAttempts]
+) -> tuple[JobContext, list[ListedAttempts]]:
+    """Look where the files of tasks are, if another run may have frozen them; the context that knows it,
+    and the `attempts`, listed there. Unchanged if they are where they were, or just get another name."""
+    place = find_staging(context.store, context.job, state)
+    if place is None or place.tasks == context.job.tasks:
+        return context, attempts
+    context = replace(context, job=place)
+    with listed_attempts(context) as attempts:
+        pass
+    return context, attempts
 
 
 def refuse_unsaved(context: JobContext, loaded: LoadedManifests, attempts: ListedAttempts) -> None:
@@ -106,7 +122,7 @@ def _name(context: JobContext, manifest: ManifestRef) -> str:
     directory = manifest.task_attempt_directory
     if directory is None:
         return manifest.task_attempt_id or ""
-    return directory.removeprefix(f"{context.job.tasks}/").partition("/")[0]
+    return directory.removeprefix(f"{context.job.with_tasks_in().tasks}/").partition("/")[0]
 
 
 def _holds_output(store: StoreOperations, tasks: str, name: str) -> bool:

@@ -21,9 +21,10 @@ from ray_committer.protocol.record import CommitRecord, Declaration
 from ray_committer.protocol.state import UNDECIDED, JobState, Phase, new_nonce
 from ray_committer.protocol.whole import WholePlan
 from ray_committer.stages.bind_versions import bind_versions
-from ray_committer.stages.checks.attempts import listed_attempts, refuse_unsaved
+from ray_committer.stages.checks.attempts import listed_attempts, look_for_tasks, refuse_unsaved
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import Patience, wait_for_committer
+from ray_committer.stages.freeze_tasks import take_over
 from ray_committer.stages.load_again import load_again, load_ahead
 from ray_committer.stages.load_manifests import LoadedManifests, load_manifests, load_unchanged
 from ray_committer.stages.load_packs import collect_packs, load_packs
@@ -147,6 +148,13 @@ class CommitRun:
     """What this run has loaded of the manifests, which can have changed since; by the job's stamp."""
     loads: int = 0
     """How often the manifests have changed while this run loaded them."""
+    frozen: JobContext | None = None
+    """The context with the files of tasks as this run has frozen them, until it knows that they are the
+    job's."""
+    held: str | None = None
+    """The nonce of the declaration under which this run has frozen the files of tasks."""
+    has_taken_over: bool = False
+    """Whether this run has taken the files of tasks over from another run that recorded the job."""
     loaded: LoadedManifests | None = None
     """The packs that the record names."""
     there: frozenset[str] | None = None
@@ -190,7 +198,9 @@ class CommitRun:
         tasks = self.context.options.committed_tasks
         if tasks is not None:
             roots = self._roots(self.allowed_roots)
-            return load_ahead(self.context, self._ahead(state), tasks, roots)
+            # Manifests name files in `tasks`, also if these are frozen by now.
+            context = replace(self.context, job=self.context.job.with_tasks_in())
+            return load_ahead(context, self._ahead(state), tasks, roots)
         roots, stamp, before = self._roots(self.allowed_roots), state.stamp, self.before.get(state.stamp)
         if before is not None:
             return load_again(self.context, before, roots, stamp=stamp, statuses=statuses)
@@ -223,6 +233,11 @@ class CommitRun:
             sign = heartbeat(context, self.name, lambda: self.progress.renamed.files, at_once=at_once)
             self.publishing.enter_context(sign)
 
+    def stop_beating(self) -> None:
+        """Show no sign of life any more."""
+        self.publishing.close()
+        self.is_beating = False
+
 
 @dataclass(frozen=True, slots=True)
 class RecordedJob:
@@ -250,6 +265,9 @@ def load_open_job(run: CommitRun, current: Seen) -> LoadedManifests:
     with context.stage(names.LOAD_MANIFESTS), listing as attempts:
         loaded = load_unchanged(context, lambda: load_with_coordinator(context, load))
         run.before = {current.state.stamp: loaded}
+        if loaded.listing.is_frozen or run.loads or context.job.staging != TASKS:
+            context, attempts = look_for_tasks(context, current.state, attempts)
+            run.context = context
         loaded = bind_versions(context, loaded)
         if current.state.table is not None:
             loaded = replace(loaded, new_files=list_new_files(context, loaded.packs))
@@ -270,6 +288,10 @@ def open_recorded_job(run: CommitRun, current: Seen) -> RecordedJob:
     if loaded is None:
         refuse_foreign_paths(context, record, (*run.replaced_roots, *run.allowed_roots))
         progress.resumed = True
+        # Once in a run: two that did it at each miss could go on for ever and move nothing.
+        if not run.has_taken_over:
+            run.context, run.has_taken_over = take_over(run.context, current.state), True
+            context = run.context.as_recorded(record)
     # What this run has moved before another one overtook it is proved now.
     if progress.sealed != current:
         progress.renamed = Renamed()

@@ -4,24 +4,29 @@ caller, who must learn whether files are visible."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import NoReturn
 
 from ray_committer.errors import (
     PARTLY,
     UNCHANGED,
     CommitAbortedError,
     CommitStateUnknownError,
+    CommitterBusyError,
     Promise,
     RayCommitterError,
     failed_request,
+    mark,
 )
 from ray_committer.events import CommitStarted
 from ray_committer.job_files.job_state import Seen, StateChangedError, read_state
 from ray_committer.job_files.owners import at_work
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.commit_result import CommitResult, Outcome
+from ray_committer.protocol.paths import TASKS
 from ray_committer.protocol.state import UNDECIDED, Phase
 from ray_committer.stages.context import JobContext
+from ray_committer.stages.freeze_tasks import holds_tasks
 from ray_committer.stages.load_manifests import LOADS, ManifestsChangedError, changed_too_often
 from ray_committer.stages.run.commit_run import CommitRun
 from ray_committer.stages.run.heartbeat import signing_off
@@ -84,7 +89,33 @@ def looking_again(run: CommitRun, known: Seen) -> Iterator[None]:
         # A job that is given up is never committed, whoever takes its directory away by now.
         if known.phase not in (Phase.UNDOING, Phase.ABORTED):
             progress.is_still_open = look_again(context, known, e)
+        if known.phase in (Phase.RECORDED, Phase.SEALED) and _is_overtaken(run, known):
+            _give_way(run, known)
         raise
+
+
+def _is_overtaken(run: CommitRun, known: Seen) -> bool:
+    """Whether another run has taken the files of tasks from this one, which now reaches none of them."""
+    is_frozen = run.context.job.staging != TASKS
+    with suppress(OSError):
+        return is_frozen and not holds_tasks(run.context, known.state)
+    return False
+
+
+def _give_way(run: CommitRun, known: Seen) -> NoReturn:
+    """Leave the commit to the run that has taken it over: `StateChangedError` once that one has gone on
+    with it. `CommitterBusyError` if that takes too long; no run takes a commit over twice."""
+    context, run.has_taken_over = run.context, True
+    run.stop_beating()  # the sign of life is of the other run from now on
+    while not run.patience.is_over:
+        current = read_state(context.store, context.job)
+        if current != known:
+            raise StateChangedError(current, known)
+        run.patience.wait()
+    raise CommitterBusyError(
+        f"{mark(context.job.directory)}: another process has taken over the commit of this job",
+        "everything was kept: wait for it, then run the same command, which finishes the commit",
+    )
 
 
 def look_again(context: JobContext, known: Seen, error: Exception) -> bool:

@@ -32,7 +32,7 @@ from ray_committer.testing import (
 )
 from ray_committer.testing.harness import put_file
 from ray_committer.work.worker import Worker
-from tests.stages.support import JOB, KINDS, WithMount, calls_of, context, loaded, phase_of
+from tests.stages.support import JOB, KINDS, WithMount, calls_of, context, loaded, phase_of, task_files
 
 FILES = {"a": b"1", "p=1/b": b"2", "p=1/c": b"3", "p=2/d": b"4"}
 OVERWRITE = CommitOptions(mode=ConflictMode.OVERWRITE)
@@ -51,11 +51,11 @@ def written(store: MemoryStore, files: dict[str, bytes] = FILES) -> MemoryStore:
 def refused(store: MemoryStore, options: CommitOptions | None = None) -> str:
     """What a commit says that changes nothing of the output and leaves the job open."""
     before = visible_files(store, "/table")
-    sources = store.files(JOB.tasks)
+    sources = task_files(store)
     with pytest.raises(CommitConflictError) as caught:
         run_commit(store, JOB, options)
     assert visible_files(store, "/table") == before
-    assert store.files(JOB.tasks) == sources
+    assert task_files(store) == sources
     assert phase_of(store) is Phase.OPEN
     return str(caught.value)
 

@@ -28,6 +28,7 @@ from ray_committer.testing import (
 )
 from ray_committer.testing.harness import put_file, source_of
 from ray_committer.work.worker import Worker
+from tests.opening import moves_a_file
 from tests.stages.support import (
     JOB,
     KINDS,
@@ -37,9 +38,12 @@ from tests.stages.support import (
     context,
     loaded,
     manifest_path,
+    now,
+    place_of,
     source_path,
     staged_name,
     state_of,
+    task_files,
     with_job,
 )
 
@@ -68,13 +72,13 @@ def look(store: StoreOperations) -> SourcesLook:
 
 def refused(store: MemoryStore) -> str:
     """What a commit says that moves nothing, and leaves the job open."""
-    before = store.files(JOB.tasks)
+    before = task_files(store)
     with pytest.raises(ManifestError) as caught:
         run_commit(store, JOB)
-    assert store.files(JOB.tasks) == before
+    assert task_files(store) == before
     assert visible_files(store, JOB.destination) == {}
     assert state_of(store).phase is Phase.OPEN
-    return str(caught.value)
+    return str(caught.value).replace(now(store).tasks, JOB.tasks)
 
 
 def apart(name: str, _: int = 0) -> str:
@@ -125,7 +129,7 @@ def test_those_of_all_manifests_are_reported_at_once(kind: str, called: Callable
     with pytest.raises(ManifestError) as caught:
         run_commit(store, JOB)
     assert state_of(store).phase is Phase.OPEN
-    text = str(caught.value)
+    text = str(caught.value).replace(now(store).tasks, JOB.tasks)
     assert text.startswith(f"memory://test{JOB.manifests}: names 3 files that are missing or changed")
     assert "abort the job and run it again" in text
     for task, name, what in ((0, "a", "is not there"), (1, "c", "is not there"), (3, "e", "has 6 byte")):
@@ -142,7 +146,7 @@ def test_once_they_are_put_back_the_same_commit_succeeds():
     refused(store)
     refused(store)
     for task, name in ((0, "a"), (1, "b")):
-        store.write(source_path(task, name), b"1")
+        store.write(source_path(task, name, now(store)), b"1")
     run_commit(store, JOB)
     assert visible_files(store, "/table") == {"a": b"1", "b": b"1"}
 
@@ -244,6 +248,7 @@ def test_a_file_that_no_manifest_names_stops_the_commit_if_its_attempt_counts(ki
     with pytest.raises(IncompleteJobError) as caught:
         run_commit(store, JOB)
     assert "2 files of task attempts that count are named by no manifest" in str(caught.value)
+    late = [place_of(store, path) for path in late]
     assert all(path in str(caught.value) for path in late)
     assert visible_files(store, JOB.destination) == {}
     assert state_of(store).phase is Phase.OPEN
@@ -257,7 +262,7 @@ def test_a_file_that_no_manifest_names_stops_the_commit_if_its_attempt_counts(ki
 def test_such_a_file_is_found_also_in_a_directory_that_no_manifest_names(kind: str):
     store = written(LOOK[kind](), *staged(["p=1/a"]))
     late = write_late(store, "p=9/late", 0, 0)
-    with pytest.raises(IncompleteJobError, match=late):
+    with pytest.raises(IncompleteJobError, match=late.removeprefix(JOB.tasks)):
         run_commit(store, JOB)
 
 
@@ -265,9 +270,9 @@ def test_such_a_file_is_found_also_in_a_directory_that_no_manifest_names(kind: s
 def test_such_a_file_is_found_also_if_no_manifest_names_any_file(kind: str):
     store = written(LOOK[kind](), {}, {})
     late = write_late(store, "p=1/late", 1, 0)
-    with pytest.raises(IncompleteJobError, match=late):
+    with pytest.raises(IncompleteJobError, match=late.removeprefix(JOB.tasks)):
         run_commit(store, JOB)
-    store.delete_file(late)
+    store.delete_file(place_of(store, late))
     assert run_commit(store, JOB).moved == 0
 
 
@@ -279,8 +284,8 @@ def test_files_of_attempts_that_do_not_count_are_leftovers_and_stay_until_the_cl
     late.append(write_late(store, "p=1/.hidden", 0, 0))  # no task commits such a name
 
     def look(call: StoreCall) -> None:
-        if call.operation == "rename" and "/tasks/" in call.paths[0]:
-            there.append(all(store.get_status(path) is not None for path in late))
+        if moves_a_file(call):
+            there.append(all(store.get_status(place_of(store, path)) is not None for path in late))
 
     there: list[bool] = []
     assert run_commit(WrappedStore(store, before=look), JOB).moved == 2

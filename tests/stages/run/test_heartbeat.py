@@ -24,6 +24,7 @@ from ray_committer.stages.commit_job import commit_job
 from ray_committer.stages.rename_files import Renamed
 from ray_committer.stages.run.heartbeat import heartbeat, signing_off
 from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, WrappedStore
+from tests.opening import moves_a_file
 from tests.stages.support import JOB, KINDS, NOW, context, died, seen_in, state_of, with_job
 
 OFTEN = 0.001
@@ -168,7 +169,7 @@ def renamed_then(store: MemoryStore, error: BaseException, **hooks: object) -> l
 
     def fail(call: StoreCall) -> None:
         calls.append(call)
-        if call.operation == "rename" and "/tasks/" in call.paths[0]:
+        if moves_a_file(call):
             calls.clear()
             raise error
 
