@@ -8,7 +8,8 @@ one file each.
 
 In one more shape the same files go to 100,000 partitions that are new, a hundred to each, from as many
 tasks, and lie together by partition. Its store makes up the listing of each such directory, and puts
-none of them in place although it says so.
+none of them in place although it says so. The driver knows how many tasks there are, as that of a job of
+100,000 tasks does: one that does not lists all files of tasks itself.
 """
 
 from __future__ import annotations
@@ -169,11 +170,17 @@ class RenamesWatch:
 
 
 def commit(
-    job: JobAttempt, store: StoreOperations, opens: Callable[[Permits], Worker]
+    job: JobAttempt,
+    store: StoreOperations,
+    opens: Callable[[Permits], Worker],
+    *,
+    tasks: int | None = None,
 ) -> dict[str, float]:
     """Commit in this process; seconds by stage and memory in megabytes. Workers open their stores by
     `opens`."""
-    options = CommitOptions(workers=WORKERS, validate=False, cleanup=False, worker_threads=4)
+    options = CommitOptions(
+        workers=WORKERS, validate=False, cleanup=False, worker_threads=4, expected_tasks=tasks
+    )
     with harness.local_ray(cpus=2):
         executor = RayExecutor(opens, options)
         executor.start_workers()
@@ -219,7 +226,16 @@ def measure(tasks: int, files: int, shape: str = "days") -> dict[str, float]:
     try:
         write_manifests(root, tasks, files, SHAPES[shape][1])
         run = subprocess.run(
-            [sys.executable, __file__, "--commit", str(root), "--shape", shape],
+            [
+                sys.executable,
+                __file__,
+                "--commit",
+                str(root),
+                "--shape",
+                shape,
+                "--manifests",
+                str(tasks),
+            ],
             stdout=subprocess.PIPE,
             text=True,
             check=True,
@@ -239,7 +255,8 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.commit:
         job, store = new_job_attempt(str(arguments.commit), "job_1", 0), SHAPES[arguments.shape][0]
-        print(json.dumps(commit(job, store(job), OpenNothing(job, store))))
+        tasks = arguments.manifests if store is PartitionsMove else None
+        print(json.dumps(commit(job, store(job), OpenNothing(job, store), tasks=tasks)))
         return
     if arguments.shape:
         measure(arguments.manifests, MANY_FILES, arguments.shape)

@@ -8,6 +8,7 @@ staged files show which attempts wrote them; a name without a token is a leftove
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -30,11 +31,11 @@ from ray_committer.work.sources import list_directory
 
 @dataclass(frozen=True, slots=True)
 class ListedAttempts:
-    """Attempts that a listing shows: the names of their own `directories`, and of each attempt with
-    `staged` files, by their token, the path of one below ``tasks``."""
+    """Attempts that a listing shows: the names of their own `directories`, and, of those with `staged`
+    files, the tokens as numbers."""
 
     directories: list[str] = field(default_factory=list)
-    staged: dict[str, str] = field(default_factory=dict)
+    staged: set[int] = field(default_factory=set)
 
 
 def listed_attempts(
@@ -94,10 +95,11 @@ def _unsaved(context: JobContext, loaded: LoadedManifests, attempts: ListedAttem
     unsaved = [name for name, holds in zip(suspects, hold, strict=True) if holds]
     named = {token_of(name) for name in unsaved}
     saved_tasks = {numbers_of(token)[0] for token in map(token_of, saved) if token is not None}
-    for token, path in sorted(attempts.staged.items()):
+    tokens = {f"{number:016x}" for number in attempts.staged if number >> 32 not in saved_tasks} - named
+    paths = _paths_of(context, tokens) if tokens else {}
+    for token in sorted(tokens):
         task, attempt = numbers_of(token)
-        if token not in named and task not in saved_tasks:
-            unsaved.append(f"attempt {attempt} of task {task} ({path})")
+        unsaved.append(f"attempt {attempt} of task {task} ({paths.get(token, 'its files are gone')})")
     return unsaved
 
 
@@ -105,9 +107,18 @@ def _list(store: StoreOperations, tasks: str) -> ListedAttempts:
     of_attempts, shared = task_directories(store, tasks, anew=True)
     attempts = ListedAttempts([directory.rpartition("/")[2] for directory in of_attempts])
     for one_of_each in streamed(store, partial(_tokens, store), shared):
-        for token, path in one_of_each.items():
-            attempts.staged.setdefault(token, path.removeprefix(f"{tasks}/"))
+        attempts.staged.update(int(token, 16) for token in one_of_each)
     return attempts
+
+
+def _paths_of(context: JobContext, tokens: AbstractSet[str]) -> dict[str, str]:
+    """Of attempts with these tokens, the path of one file below ``tasks``, from another listing."""
+    store, tasks = context.store, context.job.tasks
+    paths: dict[str, str] = {}
+    for one_of_each in streamed(store, partial(_tokens, store), task_directories(store, tasks)[1]):
+        for token in tokens & one_of_each.keys():
+            paths.setdefault(token, one_of_each[token].removeprefix(f"{tasks}/"))
+    return paths
 
 
 def _tokens(store: StoreOperations, directory: str) -> dict[str, str]:
