@@ -65,12 +65,13 @@ def test_a_task_that_may_not_write_where_others_do_writes_to_its_own_directory(
 ):
     job = set_up(spark, shared / "table")
     task = job.task()
-    for partition in ("p=1", "p=2"):
-        task.begin_file(partition).write_text("x")
+    files = [task.begin_file(partition) for partition in ("p=1", "p=2")]
+    for file in files:
+        file.write_text("x")
     task.save()
-    (theirs, _) = (job.directory / "tasks" / "in").iterdir()
-    theirs.chmod(0o555)
-    (job.directory / "manifests").chmod(0o777)
+    files[0].parent.chmod(0o555)
+    for name in ("manifests", "tasks", "tasks/in"):
+        (job.directory / name).chmod(0o777)
     run_task_of_another(job, shared, "p=1", "p=2", "p=3")
     own = job.directory / "tasks" / ATTEMPT
     assert [path.name.partition("-")[0] for path in own.glob("[0-9]*-part-*")] == ["0"]
