@@ -30,22 +30,45 @@ TASKS = {
 NEW = {name: data for files in TASKS.values() for name, data in files.items()}
 OLD = {"p=1/old.txt": b"old", "p=9/old.txt": b"older", "p=2/b.txt": b"old of the same name"}
 OTHER_JOB = {"p=1/other.txt": b"of another job"}
+_OF_FIRST = f"{0:016x}"
+INTO_NEW = {
+    0: {f"p=3/a-{_OF_FIRST}": b"a", f"q=1/r=1/b-{_OF_FIRST}": b"bb", "p=2/c": b"ccc"},
+    1: {f"p=3/d-{OF_SECOND}": b"d", f"q=1/r=1/e-{OF_SECOND}": b"ee", f"q=1/r=2/f-{OF_SECOND}": b"fff"},
+    2: {},
+}
+"""Of the new partitions, one has a file without a token; the others go whole where a store can that."""
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A job, how it is committed, and what must be visible in the end."""
+    """A job, how it is committed, and what must be visible in the end. Of each directory that goes
+    `whole`, all or nothing is visible, wherever a commit stops."""
 
     name: str
     old: Mapping[str, bytes]
     options: CommitOptions
     visible: Mapping[str, bytes]
+    tasks: Mapping[int, Mapping[str, bytes]] = field(default_factory=lambda: TASKS)
+    whole: tuple[str, ...] = ()
+
+    @property
+    def new(self) -> dict[str, bytes]:
+        """The files of all tasks."""
+        return {name: data for files in self.tasks.values() for name, data in files.items()}
 
 
 APPEND_OLD = {name: data for name, data in OLD.items() if name not in NEW}
 SCENARIOS = [
     Scenario("append", APPEND_OLD, CommitOptions(), {**APPEND_OLD, **NEW}),
     Scenario("overwrite", OLD, CommitOptions(mode=ConflictMode.OVERWRITE), NEW),
+    Scenario(
+        "new partitions",
+        APPEND_OLD,
+        CommitOptions(),
+        {**APPEND_OLD, **{name: data for files in INTO_NEW.values() for name, data in files.items()}},
+        INTO_NEW,
+        ("p=3", "q=1/r=1", "q=1/r=2"),
+    ),
 ]
 
 
@@ -76,7 +99,7 @@ class Double:
         store = self.new_store()
         for name, data in scenario.old.items():
             put_file(store, join(self.job.destination, name), data)
-        write_job(store, self.job, TASKS, mode=scenario.options.mode)
+        write_job(store, self.job, scenario.tasks, mode=scenario.options.mode)
         if beside_another_job:
             self.other = new_job_attempt(self.job.destination, "job_2", 0)
             write_job(store, self.other, {0: OTHER_JOB})
@@ -85,6 +108,12 @@ class Double:
         elif self.fake is None:
             self._saved = Path(self.root, "saved")
             shutil.copytree(self.job.destination, self._saved)
+
+    @property
+    def moves_whole(self) -> bool:
+        """Whether a directory can be moved whole, and proved to be in place."""
+        names = {f"memory {kind} directories" for kind in ("etag", "generation", "modification time")}
+        return self.name in {"local renameat2", *names}
 
     def fresh(self) -> StoreOperations:
         """Open a store with what was prepared, at the same path, since manifests hold absolute paths."""
@@ -149,7 +178,15 @@ def check_unfinished(store: StoreOperations, job: JobAttempt, scenario: Scenario
     for name, data in seen.items():
         assert data in (everything[name], scenario.old.get(name)), name
     gone = scenario.old.keys() - seen.keys()
-    assert not gone or NEW.items() <= seen.items(), gone
+    assert not gone or scenario.new.items() <= seen.items(), gone
+
+
+def check_whole(store: StoreOperations, double: Double, scenario: Scenario) -> None:
+    """Of each directory that goes whole, all or nothing is visible."""
+    seen = visible_files(store, double.job.destination)
+    for directory in scenario.whole if double.moves_whole else ():
+        of_job = {name for name in scenario.new if name.startswith(f"{directory}/")}
+        assert of_job & seen.keys() in (of_job, set()), directory
 
 
 def phase_of(store: StoreOperations, job: JobAttempt) -> Phase | None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from ray_committer.jobs import open_job
-from ray_committer.protocol.paths import FROZEN_TASKS
+from ray_committer.protocol.paths import FROZEN_TASKS, parent
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing import SimulatedCrash, StoreCall, WrappedStore
 
@@ -49,5 +49,6 @@ def is_of_task(path: str) -> bool:
 
 
 def moves_a_file(call: StoreCall) -> bool:
-    """Whether a request puts a file of a task in its place."""
-    return call.operation == "rename" and is_of_task(call.paths[0])
+    """Whether a request puts a file of a task in its place, or a whole directory of them."""
+    is_move = call.operation in ("rename", "move_whole")
+    return is_move and is_of_task(f"{parent(call.paths[0])}/")

@@ -140,12 +140,14 @@ def count_requests(
         sources = (
             pages + shared if _lists_pages(job, store) else sources
         ) + pages * store.lists_versions
+    # New directories are noted, if a page shows that they are new.
+    notes = store.makes_directories and (job.directories > 1 or checks) and bool(job.sources)
     listings = job.directories * looks + 1 - checks + (pages if store.lists_uploads else sources)
     return {
         MOVE: job.files,
         READ: job.tasks * (not job.has_results) + _ONCE[READ],
         LIST: listings + above + _ONCE[LIST] - job.has_results,
-        WRITE: -(-job.files // MOST_ENTRIES) + _ONCE[WRITE],
+        WRITE: -(-job.files // MOST_ENTRIES) + _ONCE[WRITE] + bool(notes),
         MKDIRS: job.directories * store.makes_directories,
         OTHER: _ONCE[OTHER] + checks + _FREEZE * store.makes_directories,
     }

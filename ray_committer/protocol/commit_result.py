@@ -26,7 +26,9 @@ class CommitResult(msgspec.Struct, frozen=True, kw_only=True):
     """One run of a commit: files, bytes and directories as counts, durations in seconds.
 
     `destination` is a URL, or a local path. `files` counts the files of the whole job. This run moved
-    `moved` of them, and proved that `proved` of them, by kind of proof, had been moved before.
+    `moved` of them, and proved that `proved` of them, by kind of proof, had been moved before. Of the
+    `directories` of the output that hold no other one, `whole` were put in place by one rename each; the
+    files of the others were moved one by one, for the reasons that `by_file` counts.
     `resumed` shows that an earlier run had begun the commit. The old files `changed` were to be replaced
     but are kept, because they have changed since they were listed. If the destination is a table with a
     log, `table_version` is the version of the table with this job's files. `run_id` is the job's run id;
@@ -53,6 +55,8 @@ class CommitResult(msgspec.Struct, frozen=True, kw_only=True):
     files: int = 0
     bytes: int = 0
     directories: int = 0
+    whole: int = 0
+    by_file: dict[str, int] = {}
     moved: int = 0
     proved: dict[str, int] = {}
     replaced: int = 0

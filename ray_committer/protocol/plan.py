@@ -84,8 +84,10 @@ class ShardSizes:
 
 def batch_sizes(items: int, *, threads: int, width: int) -> Iterator[int]:
     """The sizes of the batches into which `items` are cut: at most 200, then smaller ones, so that all
-    end together. Each has enough for all threads of a worker while there are several items for each."""
-    least = max(1, min(threads, items // (4 * width)))
+    end together. Each has enough for all threads of a worker while there are several items for each. So
+    few that the threads work on all at once are cut into one batch per worker."""
+    is_once = items <= threads * width
+    least = -(-items // width) if is_once else max(1, min(threads, items // (4 * width)))
     while items > 0:
         size = min(items, LARGEST_BATCH, max(least, items // (_SHARES_OF_BATCHES * width)))
         yield size

@@ -229,6 +229,11 @@ class WholePlan:
         by_file = self.by_file + Counter({ByFile.RIGHTS: less})
         return replace(self, moves=moves, by_file=by_file)
 
+    @property
+    def files(self) -> int:
+        """The files in directories that go whole."""
+        return sum(move.files for move in self.moves)
+
 
 def plan_whole(
     sources: Sources,

@@ -60,6 +60,7 @@ def move_directories(
     for result in context.run(partial(_move_shard, tasks=context.job.tasks), items):
         spans.append(result.span)
         left |= {stays.source: stays for stays in result.left}
+        renamed.whole_files += result.event.files
         renamed.moved += result.event.moved
         renamed.bytes += result.event.bytes
         renamed.proved.update(result.event.proved)
@@ -77,9 +78,9 @@ def move_directories(
             f"{mark(context.job.tasks)}: of {len(plan.moves)} directories not each was moved once",
             "nothing was cleaned up, so run the same command again",
         )
-    in_place = [move for move in plan.moves if move.source not in left]
-    renamed.in_place = frozenset(move.source for move in in_place)
-    renamed.whole_files = sum(move.files for move in in_place)
+    renamed.directories = len(plan.moves) - len(left)
+    if renamed.whole_files != record.files:  # others follow, and pass these over
+        renamed.in_place = frozenset(move.source for move in plan.moves if move.source not in left)
     renamed.by_file.update(stays.reason for stays in left.values())
     _tell_of_refusals(context, [stays for stays in left.values() if stays.reason is ByFile.REFUSED])
 

@@ -7,10 +7,11 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from ray_committer.places.choose import needed
-from ray_committer.protocol.paths import STAGED, join, parent
+from ray_committer.protocol.paths import STAGED, TASKS, join, parent
 from ray_committer.protocol.whole import ByFile, WholePlan, plan_whole
-from ray_committer.stages.checks.sources import SourcesLook
+from ray_committer.stages.checks.sources import SourcesLook, look_at_sources
 from ray_committer.stages.context import JobContext
+from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stores.base import StoreOperations
 
 
@@ -28,6 +29,13 @@ def plan_moves(
     directories = context.executor.directories.share(0, 1)
     plan = plan_whole(look.sources, look.verdicts, directories, frozenset(there))
     return replace(plan, rights_of=look.rights_of)
+
+
+def plan_again(context: JobContext, loaded: LoadedManifests) -> WholePlan:
+    """Plan what goes whole of a job that another run has recorded, and may have moved in part."""
+    is_frozen = context.job.staging != TASKS
+    look = look_at_sources(context, loaded, may_be_missing=True) if is_frozen else SourcesLook()
+    return with_same_rights(context, plan_moves(context, look, moves_here=is_frozen))
 
 
 def with_same_rights(

@@ -45,6 +45,7 @@ from ray_committer.stages.checks.uploads import check_uploads
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.list_manifests import replaced_manifest
 from ray_committer.stages.load_manifests import LoadedManifests
+from ray_committer.stages.note_new_directories import MOST_NOTED
 from ray_committer.stages.old_data.list_replaced_files import OldData, list_replaced_files
 from ray_committer.stages.old_data.mode_roots import ModeRoots
 from ray_committer.stages.old_data.read_files import list_read_files
@@ -67,7 +68,8 @@ class OldFiles:
     there: frozenset[str] = frozenset()
     """The directories that the job writes to and that exist, as far as they were seen."""
     missing: frozenset[str] = frozenset()
-    """The directories right above these that are seen to be missing."""
+    """Of the others and of those above them, the ones that were seen not to be there; of too many to be
+    noted, only those right above others."""
 
 
 def preflight(context: JobContext, loaded: LoadedManifests, allowed_roots: Sequence[str] = ()) -> None:
@@ -128,6 +130,8 @@ def look_at_data(
         errors.append(is_taken(taken))
     refuse(errors)
     below = set(old.listed)  # a directory that these listings do not show is new
+    replaced = set(roots.replaced) if below else set[str]()
+    new = known.new.union(path for path in made - below if replaced and is_within(path, replaced))
     asked = [path for path in directories if not is_within(path, below)]
     elsewhere = {*find_other_destinations(context, asked, known, places.listed, allowed_roots)}
     elsewhere |= {*places.others, *old.destinations} - {destination}
@@ -137,7 +141,7 @@ def look_at_data(
         _emptied(context, old, roots.replaced, made),
         destinations=tuple(sorted(elsewhere)),
         there=frozenset(directories) & {*known.there, *places.there, *old.there},
-        missing=known.new.intersection(map(parent, directories)),
+        missing=new if len(new) <= MOST_NOTED else new.intersection(map(parent, directories)),
     )
 
 

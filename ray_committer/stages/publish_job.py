@@ -13,7 +13,6 @@ from ray_committer.errors import CommitStateUnknownError, mark, why
 from ray_committer.job_files.job_state import Seen, advance
 from ray_committer.job_files.others import has_content
 from ray_committer.protocol import statistic_names as names
-from ray_committer.protocol.paths import parent
 from ray_committer.protocol.state import Phase, new_nonce
 from ray_committer.stages.create_output_directories import create_output_directories, make_parents
 from ray_committer.stages.keep_replaced_files import keep_replaced_files, make_places_of_kept
@@ -44,13 +43,18 @@ def create_directories(job: RecordedJob, which: Pass) -> None:
         # Before the first file is moved: a worker that sees another store, as a local path on each node
         # is, would find no file and take all of them for lost.
         context.executor.admit_workers(prove_same_store, record.nonce)
-        moves = job.plan.moves
-        there = [*(job.there or ()), *(move.dest for move in moves)]
-        make_parents(context, job.missing.intersection(parent(move.dest) for move in moves))
-        create = partial(create_output_directories, context, there)
-        make = partial(with_coordinator, context, create, job.reload)
+        make_parents(context, job.missing)
+        make = partial(with_coordinator, context, partial(_make_the_rest, job), job.reload)
         put_aside = [partial(put_old_success_aside, context, record)] if which is Pass.NEW else []
         job.progress.directories, *_ = context.do_at_once(make, *put_aside)
+
+
+def _make_the_rest(job: RecordedJob) -> int:
+    """Make the directories that do not go whole; return how many leaves there are in all."""
+    moves = job.plan.moves
+    if moves and not job.plan.by_file:
+        return len(moves)
+    return create_output_directories(job.context, [*(job.there or ()), *(move.dest for move in moves)])
 
 
 def move_files(job: RecordedJob, which: Pass) -> None:

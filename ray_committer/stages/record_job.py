@@ -19,7 +19,7 @@ from ray_committer.job_files.owners import nobody, owner_of
 from ray_committer.job_files.read_job import read_other
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.claims import Obstacle
-from ray_committer.protocol.paths import TASKS
+from ray_committer.protocol.paths import TASKS, parent
 from ray_committer.protocol.record import Claim, CommitRecord, ReplacedFile
 from ray_committer.protocol.state import Phase, new_nonce
 from ray_committer.stages.checks.sources import SourcesLook, look_at_sources
@@ -33,6 +33,7 @@ from ray_committer.stages.load_manifests import (
     name_packs,
     save_packs,
 )
+from ray_committer.stages.note_new_directories import note_new_directories
 from ray_committer.stages.old_data.mode_roots import ModeRoots, claim_of, roots_of_mode
 from ray_committer.stages.old_data.old_files_aside import make_places_aside
 from ray_committer.stages.old_data.old_success import find_old_success, make_place_of_success
@@ -160,15 +161,20 @@ def _decide(decision: _Decision, current: Seen) -> tuple[Seen, CommitRecord, _De
     else:
         success = written[1]
     # The one binding request: it consumes the declared state of this very round (D1).
-    run.there, run.missing = old.there, old.missing
-    # By now this run has written files, by which a store shows who its user is.
-    compare = partial(with_same_rights, context, run.plan, old.missing)
-    recorded, run.plan = context.do_at_once(
-        partial(save_commit_record, context, current, record), compare
+    run.there, moves = old.there, run.plan.moves
+    run.missing = old.missing.intersection(parent(move.dest) for move in moves)
+    new = [*run.missing, *old.missing.intersection(move.dest for move in moves)]
+    recorded, run.plan, _ = context.do_at_once(
+        partial(save_commit_record, context, current, record),
+        # By now this run has written files, by which a store shows who its user is.
+        partial(with_same_rights, context, run.plan, old.missing),
+        partial(note_new_directories, context, record, new),
     )
-    # Not before: if another process records the job, its record counts.
-    run.progress.success = cast("WrittenSuccess | None", success)
-    return recorded, record, replace(decision, loaded=saved)
+    # Not before: if another process records the job, its record counts. If more is moved than was to be,
+    # it is written again with what that took.
+    if context.moves_at_once(record.files - run.plan.files + len(run.plan.moves)):
+        run.progress.success = cast("WrittenSuccess | None", success)
+    return cast("Seen", recorded), record, replace(decision, loaded=saved)
 
 
 def _look_until_free(decision: _Decision, current: Seen) -> tuple[Seen, OldFiles, bool]:

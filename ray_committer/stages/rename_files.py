@@ -44,8 +44,9 @@ ATTEMPTS = 8
 class Renamed:
     """The result of the stage: files moved now, and files proved to have been moved before, by proof.
     `whole` are the spans of files of the job in shards of which each file was moved or proved. For other
-    shards, `done_by_pack` and `held_by_pack` count the files of each pack. The sources `in_place` were
-    moved as directories, with `whole_files`; the other directories are counted `by_file`."""
+    shards, `done_by_pack` and `held_by_pack` count the files of each pack. So many `directories` were
+    moved whole, with `whole_files`, from the sources `in_place`, which are named if other files follow;
+    the other directories are counted `by_file`."""
 
     moved: int = 0
     bytes: int = 0
@@ -56,8 +57,9 @@ class Renamed:
     sample: list[str] = field(default_factory=list)
     held: dict[str, str] = field(default_factory=dict)
     """The old files in the places of new ones that cannot be moved, and why."""
-    in_place: frozenset[str] = frozenset()
+    directories: int = 0
     whole_files: int = 0
+    in_place: frozenset[str] = frozenset()
     passed_over: int = 0
     """The files that are in these sources by the packs, which shards have passed over."""
     by_file: Counter[ByFile] = field(default_factory=Counter)

@@ -53,7 +53,7 @@ def refuse_foreign_paths(
     old |= {path: path for path in record.emptied}
     for named in (*old, *record.allowed_roots):
         # Also inside the destination: `_temporary` and the log of a table are of other jobs (R21).
-        if not _is_plain(named, context.job):
+        if not is_plain(named, context.job):
             raise CommitStateUnknownError(
                 f"{mark(path)}: names {mark(named)}, which no job can change",
                 "nothing was done: find out who wrote it",
@@ -73,7 +73,7 @@ def refuse_foreign_paths(
         )
 
 
-def _is_plain(path: str, job: JobAttempt) -> bool:
+def is_plain(path: str, job: JobAttempt) -> bool:
     """Whether a path has no ``..`` or the like, and is no file of running jobs or of a table's log."""
     is_own = path == job.temporary or is_inside(path, job.temporary) or is_in_log(path)
     return path.startswith("/") and all(map(is_name, path.split("/")[1:])) and not is_own

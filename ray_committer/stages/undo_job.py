@@ -31,6 +31,7 @@ from ray_committer.stages.cleanup_job import remove_what_was_late
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import busy
 from ray_committer.stages.load_packs import load_packs
+from ray_committer.stages.note_new_directories import remove_new_directories
 from ray_committer.stages.old_data.old_files_aside import put_old_files_back
 from ray_committer.stages.old_data.old_success import put_old_success_back
 from ray_committer.stages.other_jobs.ended_jobs import refuse_committed
@@ -91,6 +92,7 @@ def _take_back(context: JobContext, record: CommitRecord, current: Seen) -> Seen
     take_back(context, record, current, job.undone(current.state.nonce))
     sync_taken_back(context)
     put_old_success_back(context, record)
+    remove_new_directories(context, record)
     return advance(store, job, current, Phase.ABORTED)
 
 

@@ -20,7 +20,7 @@ from ray_committer.errors import (
 from ray_committer.limits import waiting
 from ray_committer.protocol import recovery
 from ray_committer.protocol.paths import join, parent
-from ray_committer.protocol.whole import BY_ETAG, ByFile, Move
+from ray_committer.protocol.whole import BY_ETAG, ByFile, Move, Tally
 from ray_committer.stores.base import StoreOperations
 from ray_committer.work.directory import make_directory
 from ray_committer.work.source_tallies import tally_of
@@ -107,7 +107,7 @@ def _prove(store: StoreOperations, move: Move, cause: Exception) -> recovery.Pro
         tally = tally_of(list_directory(store, move.dest, anew=True), move.proof)
     except OSError as e:
         raise _unknown(move, cause, e) from cause
-    if (tally.files, tally.total) != (move.files, move.total):
+    if not Tally(move.files, total=move.total).shows(tally):
         return None
     return recovery.Proof.ETAG if move.proof == BY_ETAG else recovery.Proof.MODIFICATION_TIME
 

@@ -130,8 +130,12 @@ class Shared(NamedTuple):
 def list_shared(worker: Worker, directories: tuple[str, ...], *, tasks: str) -> Shared:
     """Work: the directories that tasks share, in some places below `tasks`."""
     keys, roots = defaultdict[str | None, list[bytes]](list), list[str]()
-    for place in directories:
-        for status in list_directory(worker.store, join(tasks, place), anew=True):
+
+    def list_one(place: str) -> tuple[str, list[FileStatus]]:
+        return place, list_directory(worker.store, join(tasks, place), anew=True)
+
+    for place, listed in worker.map(list_one, directories):
+        for status in listed:
             source = join(place, status.name)
             if status.is_directory and is_shared(source):
                 keys[status.rights].append(bytes.fromhex(status.name))

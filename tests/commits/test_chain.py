@@ -17,6 +17,7 @@ from ray_committer.testing.harness import commit_attempt, set_up_attempt, write_
 from tests.opening import opening
 from tests.rounds import Rounds, shown
 from tests.stages.set_up import set_up_with_id
+from tests.stages.support import staged_name
 from tests.threads import running_threads
 
 TABLE = "/chain"
@@ -54,8 +55,9 @@ def rounds_of(
         set_up_with_id(TABLE, JOB_ID, known)
         for task in range(tasks):
             attempt = set_up_attempt(rounds.store, job, task, 0)
-            write_attempt(rounds.store, job, attempt, {f"{name}-{task}": b"x" for name in files})
-            results.append(commit_attempt(rounds.store, job, task, attempt))
+            named = {f"{name}-{task}": b"x" for name in files}
+            write_attempt(rounds.store, job, attempt, named)
+            results.append(commit_attempt(rounds.store, job, task, attempt, files=named))
         found = rounds.of(commit)
     print(shown(found))
     return found
@@ -65,12 +67,18 @@ def flat_store() -> MemoryStore:
     return MemoryStore(real_directories=False, identity=Identity.GENERATION, listing_is_cheap=False)
 
 
+NEW_PARTITIONS = tuple(f"p={n}/{staged_name('f')}" for n in range(10))
 APPEND, OVERWRITE = ConflictMode.APPEND, ConflictMode.OVERWRITE_PARTITIONS
 
 
 @pytest.mark.parametrize(
     ("files", "mode", "most"),
-    [(FILES, APPEND, 10), (IN_PARTITIONS, APPEND, 11), (IN_PARTITIONS, OVERWRITE, 14)],
+    [
+        (FILES, APPEND, 10),
+        (IN_PARTITIONS, APPEND, 11),
+        (IN_PARTITIONS, OVERWRITE, 14),
+        (NEW_PARTITIONS, APPEND, 9),
+    ],
 )
 def test_a_small_commit_makes_few_requests_in_a_row(
     files: tuple[str, ...], mode: ConflictMode, most: int

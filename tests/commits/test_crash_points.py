@@ -45,6 +45,7 @@ from tests.doubles import (
     Double,
     Scenario,
     check_unfinished,
+    check_whole,
     doubles,
     pending_uploads,
     phase_of,
@@ -96,6 +97,7 @@ def test_a_commit_crashed_at_any_store_call_is_finished_by_running_it_again(
         with pytest.raises(SimulatedCrash):
             run_commit(WrappedStore(store, **{when: crash_at(number)}), double.job, scenario.options)
         check_unfinished(store, double.job, scenario)
+        check_whole(store, double, scenario)
         finish(double, store, scenario)
 
 
@@ -202,6 +204,7 @@ def test_a_commit_crashed_twice_is_finished_by_the_third_run(double: Double, sce
             crashing = WrappedStore(store, after=crash_at(again))
             with contextlib.suppress(SimulatedCrash):  # the second may have too few calls left
                 run_commit(crashing, double.job, scenario.options)
+            check_whole(store, double, scenario)
         finish(double, store, scenario)
 
 
@@ -215,6 +218,7 @@ def test_a_torn_write_is_never_taken_for_the_whole(double: Double, scenario: Sce
     own = 2  # the record, and the pack that it names
     own += double.fake is None  # _SUCCESS, which is put in place in one request on S3
     own += double.fake is None and "flat" not in double.name  # the declaration: else part of the state
+    own += bool(scenario.whole) and double.moves_whole  # the note of new directories
     assert len(writes) == own
     for torn in writes:
 

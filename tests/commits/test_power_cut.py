@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
+from itertools import count, pairwise
 from random import Random
 
 import pytest
@@ -12,7 +12,7 @@ from msgspec import structs
 from ray_committer.job_files.read_job import read_job
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.commit_result import Outcome
-from ray_committer.protocol.paths import is_inside, join, new_job_attempt, parent
+from ray_committer.protocol.paths import ancestors, is_inside, join, new_job_attempt, parent
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.state import Phase
 from ray_committer.stores.base import FileStatus
@@ -30,12 +30,17 @@ from ray_committer.testing import (
 from ray_committer.testing.harness import put_file, run_undo
 from ray_committer.testing.memory_store import StoredFile, moved
 from tests.doubles import phase_of
+from tests.stages.support import staged_name
 from tests.tiers import EXAMPLES
 
 pytestmark = pytest.mark.moments
 
 JOB = new_job_attempt("/disk/table", "job_1", 0)
-TASKS = {0: {"p=1/a": b"a", "p=2/q=1/b": b"bb"}, 1: {"p=1/c": b"ccc", "top": b"", "p=3/same": b"new!"}}
+TASKS = {
+    0: {"p=1/a": b"a", f"p=2/q=1/{staged_name('b')}": b"bb", f"p=4/{staged_name('d')}": b"d"},
+    1: {"p=1/c": b"ccc", "top": b"", "p=3/same": b"new!", f"p=4/{staged_name('e', 1)}": b"ee"},
+}
+"""One new partition goes whole with the files of both tasks, and one below a new directory."""
 NEW = {name: data for files in TASKS.values() for name, data in files.items()}
 OLD = {"p=1/old": b"old", "p=9/older": b"older"}
 OVERWRITTEN = {**OLD, "p=3/same": b"was longer"}
@@ -45,7 +50,7 @@ CASES = {
 }
 SEEDS = EXAMPLES // 8
 """How often a power cut keeps other things that were not synced."""
-_NUMBERS = itertools.count(1)
+_NUMBERS = count(1)
 cases = pytest.mark.parametrize(("old", "options", "visible"), CASES.values(), ids=CASES)
 
 
@@ -58,7 +63,8 @@ class Disk(MemoryStore):
 
     Of what was not, each directory and each file is as it was when synced or as it is now, as chance has
     it. A deleted file may come back, and a renamed one be at both ends, but never at neither. A rename
-    within one directory is one change of it, and a directory keeps its content whatever it is called.
+    within one directory is one change of it, and a directory keeps its content whatever it is called: it
+    is at one end of a rename, and at the new one if the names there were synced.
     """
 
     def __init__(self) -> None:
@@ -109,14 +115,10 @@ class Disk(MemoryStore):
         """What is there when the power is back; without `random` nothing but what was synced."""
         files: dict[str, StoredFile] = {}
         numbers = {"/": self._number("/")}
-        level = ["/"]
+        level, left = ["/"], self._left(random)
         while level:
             directory = level.pop()
-            is_new = random is not None and random.random() < 0.5
-            names = self._names.get(numbers[directory], {})
-            if is_new:
-                names = self._renamed(numbers[directory], names) | self._now(numbers[directory])
-            for name, found in names.items():
+            for name, found in left.get(numbers[directory], {}).items():
                 path = join(directory, name)
                 if isinstance(found, int):
                     numbers[path] = found
@@ -124,6 +126,42 @@ class Disk(MemoryStore):
                 else:
                     files[path] = replace(found, data=self._content(found, random))
         return self._with(files, set(numbers), numbers)
+
+    def _left(self, random: Random | None) -> dict[int, Names]:
+        """The names in each directory, by its number; each directory has one name."""
+        left: dict[int, Names] = {}
+        for number in sorted({*self._names, *self._numbers.values()}):
+            names = self._names.get(number, {})
+            is_new = random is not None and random.random() < 0.5
+            left[number] = dict(self._renamed(number, names) | self._now(number) if is_new else names)
+        ends: dict[int, list[int]] = {}
+        for number, names in left.items():
+            for found in names.values():
+                if isinstance(found, int):
+                    ends.setdefault(found, []).append(number)
+        for found, numbers in ends.items():
+            if len(numbers) > 1:
+                kept = self._end_of(found, numbers, left, random)
+                for number in numbers:
+                    if number != kept:
+                        left[number] = {n: one for n, one in left[number].items() if one != found}
+        return left
+
+    def _end_of(
+        self, moved_one: int, numbers: list[int], left: dict[int, Names], random: Random | None
+    ) -> int:
+        """In which of several directories a directory is that was moved from one to another."""
+        path = self._path(moved_one)
+        above = [path or "/", *ancestors(path or "/", "/"), "/"][1:]
+        here = self._number(above[0])
+        pairs = pairwise(map(self._number, above))
+        is_there = path is not None and here in numbers
+        # What is in a new directory has a name only if that one has.
+        is_there = is_there and all(below in left.get(number, {}).values() for below, number in pairs)
+        is_synced = moved_one in self._names.get(here, {}).values()
+        if is_there and (is_synced or (random is not None and random.random() < 0.5)):
+            return here
+        return next(number for number in numbers if number != here)
 
     def _number(self, path: str) -> int:
         return self._numbers.setdefault(path, next(_NUMBERS))
@@ -146,14 +184,17 @@ class Disk(MemoryStore):
         return {one.name: self._files.get(one.path) or self._number(one.path) for one in listed}
 
     def _renamed(self, number: int, names: Names) -> Names:
-        """Those of the synced names whose file is in another directory now."""
+        """Those of the synced names whose file, or directory, is in another directory now."""
         own = self._path(number)
-        now = {file.number: parent(path) for path, file in self._files.items()}
-        return {
-            name: file
-            for name, file in names.items()
-            if isinstance(file, StoredFile) and now.get(file.number, own) != own
-        }
+        files = {file.number: parent(path) for path, file in self._files.items()}
+        directories = {one: parent(path) for path, one in self._numbers.items()}
+
+        def is_elsewhere(found: StoredFile | int) -> bool:
+            if isinstance(found, int):
+                return directories.get(found, own) != own
+            return files.get(found.number, own) != own
+
+        return {name: found for name, found in names.items() if is_elsewhere(found)}
 
     def _content(self, file: StoredFile, random: Random | None) -> bytes:
         is_new = random is not None and random.random() < 0.5

@@ -94,6 +94,54 @@ def test_a_commit_on_an_object_store_keeps_its_budget(tasks: int, files: int, di
     assert found["rename"] == tasks * files
 
 
+NEW_PARTITIONS = {
+    "20 tasks of 500 files in 10": (10, {task: range(500) for task in range(20)}),
+    "200 of 10 files in one each": (200, {task: range(task, 2000, 200) for task in range(200)}),
+    "20 of 100 files in 100": (100, {task: range(100) for task in range(20)}),
+}
+
+
+@pytest.mark.parametrize(("directories", "numbers"), NEW_PARTITIONS.values(), ids=NEW_PARTITIONS)
+def test_a_commit_of_new_partitions_costs_two_requests_for_each_and_none_for_a_file(
+    directories: int, numbers: dict[int, range]
+):
+    """One lists what all tasks have written for it, and one puts it in place. The driver loads
+    manifests while tasks run. Deletions of what tasks leave are left out: a store may need one."""
+    store, job = MemoryStore(), new_job_attempt("/table", "job_1", 0)
+    files = {
+        task: {f"p={n % directories}/{staged_name(f'f{n}', task)}": b"x" for n in range_}
+        for task, range_ in numbers.items()
+    }
+    results = memory_job(store, job, files)
+    calls: list[StoreCall] = []
+    report = run_commit(
+        WrappedStore(store, before=calls.append),
+        job,
+        CommitOptions(committed_tasks=tuple(results)),
+        ahead=load_ahead(store, job, results),
+    )
+    found = Counter(call.operation for call in calls)
+    assert report.moved == sum(map(len, numbers.values()))
+    assert (found["move_whole"], found["rename"], found["mkdirs"]) == (directories + 1, 0, 0)
+    assert found["list_status"] <= directories + 10
+    assert found.total() - found["delete_directory"] <= 2 * directories + 31
+
+
+@pytest.mark.parametrize("exist", [True, False])
+def test_parents_of_new_partitions_are_made_once(exist: bool):
+    """The look has shown that they are missing."""
+    store, job = MemoryStore(), new_job_attempt("/table", "job_1", 0)
+    names = [f"a={n}/b=1/{staged_name('f')}" for n in range(7)]
+    if exist:
+        for n in range(7):
+            store.mkdirs(f"/table/a={n}")
+    memory_job(store, job, {0: dict.fromkeys(names, b"x")})
+    calls: list[StoreCall] = []
+    run_commit(WrappedStore(store, before=calls.append), job)
+    found = Counter(call.operation for call in calls)
+    assert (found["move_whole"], found["mkdirs"]) == (7 + 1, 0 if exist else 7)
+
+
 @pytest.mark.parametrize("mode", [ConflictMode.OVERWRITE_PARTITIONS, ConflictMode.ERROR_PARTITIONS])
 def test_a_mode_for_partitions_costs_nothing_more_where_all_are_new(
     store, write_job, mode: ConflictMode

@@ -31,11 +31,12 @@ from ray_committer.testing import (
 )
 from ray_committer.testing.harness import all_files, put_file
 from tests.doubles import phase_of
+from tests.stages.support import staged_name
 from tests.tiers import moments
 
 OLD = {"p=1/old": b"old", "p=2/kept": b"kept"}
-FIRST_FILES = {"p=1/a": b"1", "p=1/b": b"22"}
-SECOND_FILES = {"p=1/c": b"333", "p=1/d": b"4444"}
+FIRST_FILES = {f"p=1/{staged_name('a')}": b"1", f"p=1/{staged_name('b')}": b"22"}
+SECOND_FILES = {f"p=1/{staged_name('c')}": b"333", f"p=1/{staged_name('d')}": b"4444"}
 APPEND = CommitOptions(conflict_wait_seconds=0.0)
 ERROR = replace(APPEND, mode=ConflictMode.ERROR)
 OVERWRITE = replace(APPEND, mode=ConflictMode.OVERWRITE)
@@ -61,6 +62,7 @@ class Case:
 
 CASES = {
     "two appends": Case(APPEND, APPEND, ({**OLD, **BOTH},), OLD),
+    "two appends into a new partition": Case(APPEND, APPEND, ({**KEPT, **BOTH},), KEPT),
     "an overwrite and an append": Case(
         IN_TABLE, APPEND, ({**KEPT, **BOTH}, {**KEPT, **FIRST_FILES}), OLD
     ),

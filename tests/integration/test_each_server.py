@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from threading import Barrier
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -17,8 +18,10 @@ import ray_committer
 from ray_committer import CommitOptions, ConflictMode, Outcome
 from ray_committer.errors import IncompleteJobError, JobGoneError, ManifestError
 from ray_committer.jobs.destination_status import destination_status
+from ray_committer.protocol.commit_result import CommitResult
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt, parent
 from ray_committer.protocol.staging import is_staged
+from ray_committer.protocol.whole import ByFile
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.registry import destination_url, open_store
 from ray_committer.testing import (
@@ -250,6 +253,34 @@ def test_what_has_ended_is_not_there_any_more(place: Place):
     assert visible() == ["1", "4", "5"]
     assert len(visible_files(store, place.directory)) == 9
     check_over(5)
+
+
+@pytest.mark.parametrize("place", on("adls", "hdfs", "webhdfs"), indirect=True)
+def test_of_two_appends_into_new_partitions_each_goes_whole_once_and_nothing_is_lost(place: Place):
+    """Both have seen that the partitions are not there. Whose rename comes second moves file by file."""
+    store, files, found = place.opened(), dict[str, bytes](), list[CommitResult]()
+    jobs = [new_job_attempt(place.directory, f"job_{number}", 0) for number in range(2)]
+    for job in jobs:
+        names = [
+            [staged_name(f"{p}/{job.job_id}", task) for p in ("p=1 ö%", "p=2")] for task in range(2)
+        ]
+        tasks = {task: dict.fromkeys(some, job.job_id.encode()) for task, some in enumerate(names)}
+        harness.write_job(store, job, tasks)
+        files |= {name: data for some in tasks.values() for name, data in some.items()}
+    both = Barrier(2)
+
+    def meet(call: StoreCall) -> None:
+        if call.operation == "move_whole" and call.paths[-1] == f"{place.directory}/p=1 ö%":
+            both.wait()
+
+    def commit(job: JobAttempt) -> None:
+        found.append(run_commit(WrappedStore(open_store(place.spec), before=meet), job))
+
+    at_once([partial(commit, job) for job in jobs])
+    assert visible_files(store, place.directory) == files
+    assert [(result.moved, result.directories) for result in found] == [(4, 2)] * 2
+    assert sum(result.whole for result in found) == 2
+    assert {reason for result in found for reason in result.by_file} == {ByFile.THERE.value}
 
 
 @pytest.mark.parametrize("place", on("adls", "gcs", "hdfs", "moto"), indirect=True)

@@ -18,11 +18,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants import contents, decisions, endings, freezing, moves, replacing, tables
+from tests.mutants import contents, decisions, endings, freezing, moves, replacing, tables, whole
 from tests.mutants.swap import Mutant
 
 ROOT = Path(__file__).parents[2]
-MODULES = (decisions, contents, moves, replacing, endings, tables, freezing)
+MODULES = (decisions, contents, moves, replacing, endings, tables, freezing, whole)
 VARIABLE = "RAY_COMMITTER_TEST_MUTANT"
 
 _ROW = re.compile(r"^\| ([DLR]\d+) \| (.+?) \| `(\S+)` \| (?:`(\w+)`)? *\|$", re.MULTILINE)

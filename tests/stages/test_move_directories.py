@@ -26,7 +26,8 @@ from tests.stages.whole import FILES, TASKS, move_of, with_source
 
 pytestmark = pytest.mark.usefixtures("no_pauses")
 MOST = 3 * 7
-RECORD = record_of([pack_of(MOST, 6 * 7)])
+RECORD = record_of([pack_of(MOST + 2, 50)])
+"""Of a job with two files more, which are moved one by one."""
 
 
 def with_sources(number: int = 7) -> tuple[MemoryStore, WholePlan]:
@@ -60,6 +61,7 @@ def test_each_directory_is_moved_by_one_request_and_its_files_are_counted():
     (renamed,) = done
     assert (renamed.moved, renamed.bytes, renamed.whole_files) == (MOST, 6 * 7, MOST)
     assert renamed.in_place == {one.source for one in plan.moves}
+    assert renamed.directories == 7
     assert renamed.by_file == {ByFile.OWN_NAMES: 2}
     assert store.files() == {f"/table/p={n}/{name}": FILES[name] for n in range(7) for name in FILES}
 
@@ -79,7 +81,7 @@ def test_the_last_event_reports_that_all_is_done():
     events: list[Event] = []
     move(of_job(store, emit=events.append), plan)
     assert [one for one in events if isinstance(one, FilesRenamed)][-1] == FilesRenamed(
-        MOST, MOST, bytes_done=42, bytes_total=42
+        MOST, MOST + 2, bytes_done=42, bytes_total=50
     )
     assert sum(one.files for one in events if isinstance(one, ShardRenamed)) == MOST
 

@@ -28,6 +28,7 @@ from ray_committer.stages.freeze_tasks import take_over
 from ray_committer.stages.load_again import load_again, load_ahead
 from ray_committer.stages.load_manifests import LoadedManifests, load_manifests, load_unchanged
 from ray_committer.stages.load_packs import collect_packs, load_packs
+from ray_committer.stages.plan_moves import plan_again
 from ray_committer.stages.preflight import preflight
 from ray_committer.stages.remove_replaced_files import Removal
 from ray_committer.stages.rename_files import Renamed
@@ -90,6 +91,8 @@ class CommitProgress:
             files=record.files if record else 0,
             bytes=record.bytes if record else 0,
             directories=self.directories,
+            whole=renamed.directories,
+            by_file={reason.value: number for reason, number in renamed.by_file.items()},
             moved=renamed.moved,
             proved=dict(renamed.proved),
             replaced=self.removal.removed,
@@ -160,7 +163,7 @@ class CommitRun:
     there: frozenset[str] | None = None
     """The directories that exist, as this run has seen before its record; None if it wrote none."""
     missing: frozenset[str] = frozenset()
-    """The directories right above new ones that this run has seen to be missing, too."""
+    """The directories right above some that go whole that this run has seen to be missing, too."""
     plan: WholePlan = field(default_factory=WholePlan)
     """Which directories go whole, as this run has seen the files of its tasks."""
     publishing: ExitStack = field(default_factory=ExitStack)
@@ -244,7 +247,7 @@ class RecordedJob:
     """A job with a commit record, as the stages that publish it need it. `context` is what the record
     promises; `reload` loads the manifests again, if the coordinator was lost with them. `there` are the
     directories that this run has seen; None if another run has recorded the job. Those `missing` are
-    right above new ones. The `plan` says what goes whole."""
+    right above some of the `plan`, which says what goes whole."""
 
     context: JobContext
     record: CommitRecord
@@ -301,6 +304,7 @@ def open_recorded_job(run: CommitRun, current: Seen) -> RecordedJob:
         with context.stage(names.LOAD_MANIFESTS):
             loaded = load_with_coordinator(context, reload)
         run.note_loaded(record, loaded)
+        run.plan = with_coordinator(context, partial(plan_again, context, loaded), reload)
     # Only what this run has frozen: by its old name another process could reach it.
     plan = run.plan if context.job.staging != TASKS else replace(run.plan, moves=())
     turn, there, missing = run.turn, run.there, run.missing

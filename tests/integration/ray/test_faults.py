@@ -21,9 +21,14 @@ from ray_committer.errors import LeaseLostError
 from ray_committer.events import Event, FilesRenamed, StageEnded, StageStarted
 from ray_committer.limits.ratelimit import LEASE_SECONDS
 from ray_committer.protocol import statistic_names as names
+from ray_committer.protocol.paths import new_job_attempt
+from ray_committer.stores.base import StoreSpec
+from ray_committer.stores.local import LocalStore
+from ray_committer.testing import write_job
 from tests.conftest import visible_files
 from tests.integration.ray.jobs import commit_workers, processes, write_files
 from tests.raylets import add_node, start_cluster
+from tests.stages.support import staged_name
 
 pytestmark = [
     pytest.mark.ray,
@@ -117,6 +122,20 @@ def test_a_worker_and_then_a_node_are_lost(cluster: Cluster, dest: Path):
     assert sum(row.files for row in report.worker_rows) == len(written)
     assert {row.worker for row in report.worker_rows if row.lost} <= {one.worker for one in lost}
     cluster.wait_for_nodes()  # until Ray has noticed, it starts the next test's workers there, too
+
+
+def test_workers_are_lost_while_directories_go_whole(cluster: Cluster, dest: Path):
+    """What a lost worker has moved is moved again by another one, whose request misses and is proved."""
+    tasks = {
+        task: {f"p={n}/{staged_name('f', task)}": f"{task} {n}".encode() for n in range(1_000)}
+        for task in range(3)
+    }
+    write_job(LocalStore(StoreSpec("file")), new_job_attempt(str(dest), "job_1", 0), tasks)
+    written = {name: data.decode() for files in tasks.values() for name, data in files.items()}
+    report = commit(dest, at(0.1, kill_a_worker), at(0.5, kill_a_worker), workers=3)
+    check(report, dest, written)
+    assert (report.whole, report.by_file) == (1_000, {})
+    assert len(report.lost_workers) >= 1
 
 
 @pytest.mark.wide

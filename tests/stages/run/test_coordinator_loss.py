@@ -21,7 +21,7 @@ from ray_committer.stages.run.coordinator_loss import (
 from ray_committer.testing import MemoryStore, run_commit, visible_files, write_job
 from ray_committer.testing.harness import load_ahead, put_file
 from ray_committer.work.worker import Worker
-from tests.stages.support import JOB, context, loaded
+from tests.stages.support import JOB, context, loaded, staged_name
 
 
 class Mortal(DirectoryCoordinator):
@@ -127,9 +127,10 @@ def test_a_whole_commit_ends_whichever_call_of_the_coordinator_is_lost(mode: Con
 
 
 def commit(coordinator: Any, mode: ConflictMode, *, ahead: bool) -> None:
-    """Commit a job, of which a task may have been loaded ahead, and look at what is there; one that
-    replaces data takes two old files' places."""
-    store, tasks = MemoryStore(), {task: {f"p={task}/a": b"new"} for task in range(3)}
+    """Commit a job, of which a task may have been loaded ahead, and look at what is there: two of three
+    directories go whole. One that replaces data takes two old files' places."""
+    names = ["p=0/a", *(f"p={task}/{staged_name('a', task)}" for task in (1, 2))]
+    store, tasks = MemoryStore(), {task: {name: b"new"} for task, name in enumerate(names)}
     if mode is ConflictMode.OVERWRITE:
         put_file(store, "/table/p=0/a", b"old and longer")
         put_file(store, "/table/p=9/b", b"old")
@@ -141,8 +142,8 @@ def commit(coordinator: Any, mode: ConflictMode, *, ahead: bool) -> None:
         options = options.changed(committed_tasks=tuple(results))
     loaded = load_ahead(store, JOB, results[:1]) if ahead else None
     report = run_commit(store, JOB, options, executor=executor, ahead=loaded)
-    assert (report.moved, report.proved) == (3, {})
-    assert visible_files(store, JOB.destination) == {f"p={task}/a": b"new" for task in range(3)}
+    assert (report.moved, report.proved, report.whole) == (3, {}, 2)
+    assert visible_files(store, JOB.destination) == dict.fromkeys(names, b"new")
 
 
 def test_any_other_error_of_a_step_passes_at_once():
