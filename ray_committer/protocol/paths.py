@@ -20,6 +20,8 @@ PACKS = "packs"
 TASKS = "tasks"
 FROZEN_TASKS = "frozen-tasks-"
 """The prefix of the name that `TASKS` gets when nothing more is to come into it."""
+FROZEN_BYTES = len("undone/0123456789abcdef/frozen-tasks-0123456789abcdef") - len(TASKS)
+"""By so many bytes the path of a task's file gets longer while its job is committed, or undone."""
 MARK = "set-up-"
 """The prefix of the directory in `STAGED` by which a job knows its own `TASKS`."""
 STAGED = "in"

@@ -12,7 +12,7 @@ from ray_committer.errors import PreflightError, mark
 from ray_committer.protocol.actions import LEAST_PART_BYTES, CompleteUpload, Rename
 from ray_committer.protocol.manifest import TaskManifest, stamp_of
 from ray_committer.protocol.pack import Entry
-from ray_committer.protocol.paths import JobAttempt, is_inside, join, parent
+from ray_committer.protocol.paths import FROZEN_BYTES, JobAttempt, is_inside, join, parent
 from ray_committer.protocol.recovery import Expectation
 from ray_committer.protocol.staging import is_staged, token_in
 from ray_committer.protocol.table_paths import is_in_log
@@ -117,6 +117,7 @@ def _check_rename(
             f"{mark(entry.source)}: is a file to be renamed, and S3 has no rename",
             "write it as an upload: with attempt.open(), a writer of this package, or a magic committer",
         )
+    _check_source_length(entry.source, store)
     directory, _, name = entry.dest.rpartition("/")
     # Names that a commit needs begin with an underline, and are in the destination itself.
     is_own = name[:1] == "_" and (directory or "/") == job.destination
@@ -215,6 +216,19 @@ def _check_length(path: str, store: StoreOperations) -> None:
         raise PreflightError(
             f"{mark(path)}: is longer than the store allows ({limits.max_path_length} bytes, a name "
             f"{limits.max_name_length})",
+            "use shorter partition values or file names",
+        )
+
+
+def _check_source_length(path: str, store: StoreOperations) -> None:
+    """Refuse a source that would be too long once the files of tasks have another directory."""
+    longest = store.capabilities.max_path_length - FROZEN_BYTES
+    if len(path) * 4 <= longest or not store.has(StoreOperations.move_whole):
+        return
+    if len(path.encode()) > longest:
+        raise PreflightError(
+            f"{mark(path)}: is longer than {longest} bytes: the store allows {FROZEN_BYTES} more, "
+            "which a commit needs",
             "use shorter partition values or file names",
         )
 

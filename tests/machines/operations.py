@@ -154,6 +154,9 @@ FINISHING = Job("finishing", {"p=1/f": b"f1", "p=4/f": b"f4"}, unfinished="finis
 OF_ATTEMPT, OF_LATE = "0" * 16, f"{1:016x}"
 STAGED = Job("staged", {f"p=1/t-{OF_ATTEMPT}": b"t1", f"p=6/t-{OF_ATTEMPT}": b"t6"})
 """Its files lie beside those of the late attempt, by the tokens in their names."""
+STAGED_NEW = Job("staged new", {f"p=7/n-{OF_ATTEMPT}": b"n7", f"p=8/n-{OF_ATTEMPT}": b"n8"})
+"""It fills two partitions that are not there yet."""
+STAGED_RIVAL = Job("staged rival", {f"p=7/r-{OF_ATTEMPT}": b"r7"})
 AGAIN = Job("append again", {"p=1/g": b"g1", "p=3/g": b"g3"}, id="append")
 SECOND = Job("append 1", {"p=1/s": b"s1", "p=3/s": b"s3"}, id="append", number=1)
 OLD: Files = {"p=1/old": b"old1", "p=1/same": b"old-same", "p=2/old": b"old2"}
@@ -328,6 +331,8 @@ def pairs() -> list[tuple[Operation, Operation]]:
         others = [commit(other) for other in (*KINDS, OTHER_APPEND) if other is not job]
         found += each_with([abort(job), late_task(job)], others)
     found += each_with([commit(STAGED)], [*_of_job(STAGED), commit(OVERWRITE)])
+    found += each_with([commit(STAGED_NEW)], [*_of_job(STAGED_NEW), commit(STAGED_RIVAL)])
+    found += each_with([undo(STAGED_NEW)], [commit(STAGED_NEW), undo(STAGED_NEW), commit(STAGED_RIVAL)])
     for job in (HALF, HALF_OVERWRITE):
         found += each_with([undo(job)], [*_of_job(job), *map(commit, KINDS), SET_UP])
     for job in (SUPERSEDING, FINISHING):

@@ -16,6 +16,7 @@ from ray_committer.errors import (
     CommitterBusyError,
     IncompleteJobError,
     ManifestError,
+    PreflightError,
     RayCommitterError,
 )
 from ray_committer.job_files import owners
@@ -24,7 +25,15 @@ from ray_committer.jobs.plan_abort import plan_abort
 from ray_committer.jobs.survey_jobs import survey_exactly
 from ray_committer.places.base import tasks_of
 from ray_committer.protocol.commit_result import Outcome
-from ray_committer.protocol.paths import FROZEN_TASKS, MARK, TASKS, JobAttempt, join, new_job_attempt
+from ray_committer.protocol.paths import (
+    FROZEN_BYTES,
+    FROZEN_TASKS,
+    MARK,
+    TASKS,
+    JobAttempt,
+    join,
+    new_job_attempt,
+)
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.freeze_tasks import find_staging, freeze_tasks, holds_tasks, take_over
@@ -401,6 +410,25 @@ def test_a_link_in_the_place_of_the_files_is_not_taken_over(tmp_path: Path):
 
 
 # Undo
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_path_that_would_be_too_long_once_it_is_taken_away_is_refused_first(tmp_path: Path, more: int):
+    job = new_job_attempt(str(tmp_path / "table"), "job_1", 0)
+    store = LocalStore(StoreSpec("file"))
+    attempt = job.task_attempt("attempt_job_1_m_000000_0")
+    left = store.capabilities.max_path_length - FROZEN_BYTES - len(attempt) + more
+    name = "/".join("d" * 99 for _ in range(left // 100 - 1))
+    name += "/" + "f" * (left - len(name) - 2)
+    write_job(store, job, {0: {name: b"1", "b": b"2"}})
+    if more:
+        with pytest.raises(PreflightError, match="which a commit needs"):
+            run_commit(store, job)
+        assert stagings(store, job) == [TASKS]
+        return
+    died(store, lambda one: run_commit(one, job), "rename", "/b")
+    assert run_undo(store, job)
+    assert visible_files(store, job.destination) == {}
 
 
 def test_an_undo_takes_the_files_of_tasks_away_at_once():
