@@ -150,7 +150,8 @@ class CommitOptions(Table):
     of this process removes the directory."""
     validate: bool | None = option(
         None, _AUTO,
-        "Compare each directory with the manifests before the job is committed; default: where a "
+        "Compare each directory, but those that went whole, with the manifests before the job is "
+        "committed; default: where a "
         "listing is cheap.",
         group=Group.SAFETY,
     )

@@ -89,7 +89,8 @@ HADOOP_KEYS = (
         "false",
         "validate",
         _only_if_true,
-        "`validate`: true always compares all files before the job is committed; false compares them "
+        "`validate`: true always compares all files that were moved one by one before the job is "
+        "committed; false compares them "
         "where listings are cheap",
     ),
     _honoured(
