@@ -30,10 +30,15 @@ def compiled() -> Path:
     """The Java classes of these tests, compiled once per process; their directory ends with it."""
     directory = Path(tempfile.mkdtemp(prefix="classes-"))
     atexit.register(shutil.rmtree, directory)
-    jars = Path(pyspark.__file__).parent / "jars"
-    command = ["javac", "-nowarn", "-cp", f"{jars}/*", "-d", str(directory), *map(str, _SOURCES)]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    compile_java(directory, *_SOURCES)
     return directory
+
+
+def compile_java(directory: Path, *sources: Path) -> None:
+    """Compile classes that need Spark's into a directory."""
+    jars = Path(pyspark.__file__).parent / "jars"
+    command = ["javac", "-nowarn", "-cp", f"{jars}/*", "-d", str(directory), *map(str, sources)]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
 
 
 def reset_counts(spark: SparkSession, *, millis: int = 0) -> None:

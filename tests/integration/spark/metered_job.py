@@ -9,7 +9,7 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,14 +28,17 @@ from tests.integration.spark.metered import (
     written,
 )
 
-_MANIFEST = ("spark.sql.parquet.output.committer.class", "ManifestBinding")
+_SETTINGS = {
+    "v2": {"mapreduce.fileoutputcommitter.algorithm.version": "2"},
+    "manifest": {"spark.sql.parquet.output.committer.class": "ManifestBinding"},
+}
 
 
 @dataclass(frozen=True, slots=True)
 class MeteredJob:
     """What is written: `files` in each of `partitions`; `job` is append, overwrite or dynamic.
 
-    committer: "ours", "ours on Ray", "v1", which is Spark's own, or "manifest", Hadoop's.
+    committer: "ours", "ours on Ray", "v1", which is Spark's own, "v2", or "manifest", Hadoop's.
     """
 
     committer: str
@@ -49,21 +52,22 @@ def run(
     directory: Path, jobs: Iterable[MeteredJob], pool: CommitPool | None = None
 ) -> Iterator[dict[str, Any]]:
     """Run jobs one after another in one session; `pool` is for those on Ray."""
-    spark = _session()
+    spark = session()
     try:
         for number, job in enumerate(jobs):
-            with _committer(spark, job, pool):
+            with by_committer(spark, job, pool):
                 yield _measure(spark, directory / str(number), job)
             shutil.rmtree(directory / str(number))
     finally:
         spark.stop()
 
 
-def _session() -> SparkSession:
+def session(settings: Mapping[str, str] = {}) -> SparkSession:
+    """A session with the file system that counts, and these settings."""
     builder = SparkSession.builder.master("local[4]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.ui.showConsoleProgress", "false")
     builder = builder.config("spark.sql.adaptive.enabled", "false")
-    for key, value in metered_conf().items():
+    for key, value in {**metered_conf(), **settings}.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
@@ -71,28 +75,30 @@ def _session() -> SparkSession:
 
 
 @contextmanager
-def _committer(spark: SparkSession, job: MeteredJob, pool: CommitPool | None) -> Iterator[None]:
+def by_committer(spark: SparkSession, job: MeteredJob, pool: CommitPool | None = None) -> Iterator[None]:
+    """What is written here is committed as the job says."""
     if job.committer.startswith("ours"):
         install(spark, executor="auto" if job.committer == "ours" else pool)
-    elif job.committer == "manifest":
-        spark.conf.set(*_MANIFEST)
+    settings = _SETTINGS.get(job.committer, {})
+    for key, value in settings.items():
+        spark.conf.set(key, value)
     yield
     if job.committer.startswith("ours"):
         uninstall(spark)
-    elif job.committer == "manifest":
-        spark.conf.unset(_MANIFEST[0])
+    for key in settings:
+        spark.conf.unset(key)
 
 
 def _measure(spark: SparkSession, directory: Path, job: MeteredJob) -> dict[str, Any]:
     """Write a table, measured; a small one before, so that what starts once has started."""
     dest = str(directory / "table")
-    frame = _rows(spark, job.partitions, job.files)
-    _write(_rows(spark, 4, 4), f"{dest}-before", "append", job)
+    frame = rows_of(spark, job.partitions, job.files)
+    write(rows_of(spark, 4, 4), f"{dest}-before", "append", job)
     if job.job != "append":
-        _write(frame, dest, "append", job)
+        write(frame, dest, "append", job)
     reset_counts(spark, millis=job.millis)
     started = time.time()
-    _write(frame, dest, "append" if job.job == "append" else "overwrite", job)
+    write(frame, dest, "append" if job.job == "append" else "overwrite", job)
     ended = time.time()
     found, wrote = counts(spark), written(spark)
     reset_counts(spark)
@@ -106,13 +112,14 @@ def _measure(spark: SparkSession, directory: Path, job: MeteredJob) -> dict[str,
     }
 
 
-def _rows(spark: SparkSession, partitions: int, files: int) -> DataFrame:
+def rows_of(spark: SparkSession, partitions: int, files: int) -> DataFrame:
     """Ten rows for each of `files` in each of `partitions`."""
     rows = spark.range(0, partitions * files * 10, numPartitions=files)
     return rows.selectExpr("id", f"id % {partitions} AS p")
 
 
-def _write(frame: DataFrame, dest: str, mode: str, job: MeteredJob) -> None:
+def write(frame: DataFrame, dest: str, mode: str, job: MeteredJob) -> None:
+    """Write rows as the job does, to a partition for each value of `p`."""
     writer = frame.write.mode(mode).partitionBy("p")
     if job.job == "dynamic":
         writer = writer.option("partitionOverwriteMode", "dynamic")

@@ -17,12 +17,13 @@ import org.apache.hadoop.util.Progressable;
  * Local files as on a store behind a network: each request takes as long as {@link #reset} was told
  * and is counted, by the driver and by tasks, which in local mode share a process.
  */
-public final class MeteredFileSystem extends RawLocalFileSystem {
+public class MeteredFileSystem extends RawLocalFileSystem {
     private static final Map<String, LongAdder> COUNTS = new ConcurrentSkipListMap<>();
     private static volatile int millis;
     private static final ThreadLocal<Integer> DEPTH = ThreadLocal.withInitial(() -> 0);
 
-    private interface Request<T> {
+    /** What a request does. */
+    protected interface Request<T> {
         T make() throws IOException;
     }
 
@@ -127,13 +128,19 @@ public final class MeteredFileSystem extends RawLocalFileSystem {
         }
         DEPTH.set(DEPTH.get() + 1);
         try {
-            return request.make();
+            return isOutermost ? make(request) : request.make();
         } finally {
             DEPTH.set(DEPTH.get() - 1);
         }
     }
 
-    private static String who() {
+    /** Makes a request that is not part of another. */
+    protected <T> T make(Request<T> request) throws IOException {
+        return request.make();
+    }
+
+    /** Whose request this thread makes: {@code task} or {@code driver}. */
+    protected static String who() {
         return Thread.currentThread().getName().startsWith("Executor task") ? "task" : "driver";
     }
 
