@@ -49,7 +49,7 @@ from tests.integration.spark.metered_job import MeteredJob
 from tests.servers.hdfs import hdfs_server
 from tests.servers.s3a import S3AJvm
 
-ROUNDS = 3
+ROUNDS, MORE_ROUNDS = 3, 5
 ONCE: tuple[str, ...] = (COLD,)
 """The start of workers takes most of its time, and hardly differs from round to round."""
 SLOW_ONCE = (COLD, ALONE, MANIFEST)
@@ -171,11 +171,14 @@ def local_files(bench: Bench) -> dict[str, Any]:
 
 
 def on_hdfs(bench: Bench) -> dict[str, Any]:
+    def rounds_of(shape: Shape) -> int:  # a file's end that comes too early costs half a second there
+        return MORE_ROUNDS if shape is LARGE else ROUNDS
+
     one_by_one: list[Committer] = [FileOutput(bench.jvm, 1), Moves()]
     with hdfs_place() as place:  # to write a job there takes longer than to commit it
         found = {
             str(shape): {
-                **alternate(place, shape, bench.at_once(IN_FLIGHT), once=(COLD, WARM)),
+                **alternate(place, shape, bench.at_once(IN_FLIGHT), rounds_of(shape), (COLD, WARM)),
                 **alternate(place, shape, one_by_one, 1),
             }
             for shape in SHAPES
