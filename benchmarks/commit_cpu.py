@@ -46,13 +46,14 @@ def commit(root: Path, shape: Shape) -> dict[str, float]:
     committer.write(place, shape)
     gc.collect()  # what the tasks have left is not the commit's to collect
     used, begun = time.process_time(), time.monotonic()
-    requests = committer.commit(place)["requests"]
+    counted = committer.commit(place)
     used, seconds = time.process_time() - used, time.monotonic() - begun
     place.check(shape)
     return {
         "microseconds_a_file": used / shape.all_files * 1e6,
         "seconds": seconds,
-        "requests_a_file": requests / shape.all_files,
+        "requests_a_file": counted["requests"] / shape.all_files,
+        "whole": counted["whole"],
     }
 
 

@@ -58,10 +58,18 @@ def bars(found: Mapping[str, Any]) -> Bars:
         f"requests, {shape}, {place}": (_median(found, place, shape, "requests"), "<=", bar)
         for (place, shape), bar in REQUESTS.items()
     }
+    whole: Bars = {
+        f"directories that went whole, {shape}, {place}": (
+            _median(found, place, shape, "whole"), ">=", shape.new_directories,
+        )
+        for place, shape in OF_HADOOP
+        if shape.new_directories
+    }  # fmt: skip
     small = _median(found, LOCAL, SMALL)
     return {
         **of_hadoop,
         **requests,
+        **whole,
         f"seconds, {SMALL}, {LOCAL}": (small, "<=", 0.01),
         **_on_s3(found),
         **_in_spark(found),

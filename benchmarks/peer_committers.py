@@ -149,7 +149,7 @@ class Ours(WithManifests):
         job = new_job_attempt(place.root, JOB, 0)
         if place.seconds:
             return self._commit_priced(place.seconds, job)
-        run_commit_at(
+        result = run_commit_at(
             place.url,
             JOB,
             executor=self._pool or ("ray" if self._options.workers else "threads"),
@@ -158,7 +158,7 @@ class Ours(WithManifests):
             on_event=ignore,
             ahead=self._ahead,
         )
-        return {}
+        return {"whole": result.whole}
 
     def where(self, job: JobAttempt, task: int, own: str) -> tuple[str, str]:
         """Beside the files of other tasks for the same directory."""
@@ -184,10 +184,13 @@ class Ours(WithManifests):
         assert known is not None, "another process has set it up"
         try:
             state = as_set_up(store, *known)
-            run_commit(store, job, self._exactly(), executor=executor, state=state, ahead=self._ahead)
+            result = run_commit(
+                store, job, self._exactly(), executor=executor, state=state, ahead=self._ahead
+            )
         finally:
             executor.close()
-        return {} if self._options.workers else {"requests": requests_of(store)}
+        counted = {} if self._options.workers else {"requests": requests_of(store)}
+        return {"whole": result.whole, **counted}
 
     def _exactly(self) -> CommitOptions:
         return self._options.changed(

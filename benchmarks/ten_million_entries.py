@@ -194,6 +194,7 @@ def commit(
     return {
         "files": report.files,
         "manifests": report.manifests,
+        "whole": report.whole,
         "seconds": round(seconds, 2),
         "driver_cpu_seconds": round(resource.getrusage(resource.RUSAGE_SELF).ru_utime, 2),
         "peak_mb": round(peak() / 1e6, 1),
@@ -273,6 +274,7 @@ def main() -> None:
         {
             "driver peak resident MB": (large["peak_mb"], "<=", 250),
             "driver peak resident MB, new partitions": (new_partitions["peak_mb"], "<=", 250),
+            "new partitions that went whole": (new_partitions["whole"], ">=", many),
             "driver bytes a manifest": (
                 round(
                     (large["peak_mb"] - small["peak_mb"])
