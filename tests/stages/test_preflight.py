@@ -23,6 +23,7 @@ from ray_committer.errors import (
 from ray_committer.protocol.iostatistics import IOStatistics
 from ray_committer.protocol.manifest import ManifestRef, digest
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
+from ray_committer.stages import preflight as preflight_module
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stages.old_data.mode_roots import ModeRoots, roots_of_mode
@@ -196,8 +197,17 @@ def test_an_append_to_new_directories_costs_one_request(is_cheap: bool):
         {task: {f"p={task}/a": b"x"} for task in range(50)},
         store=MemoryStore(listing_is_cheap=is_cheap),
     )
-    assert check(context(store)) == NOTHING
+    assert check(context(store)) == OldFiles(missing=frozenset(f"/table/p={n}" for n in range(50)))
     assert cost(CommitOptions(), store=store) == Counter(find_names=1)
+
+
+def test_of_too_many_new_directories_only_those_above_others_are_told(monkeypatch: pytest.MonkeyPatch):
+    store = with_job({0: {f"a={n}/b={n}/f": b"x" for n in range(3)}})
+    monkeypatch.setattr(preflight_module, "MOST_NOTED", 5)
+    assert check(context(store)).missing == {f"/table/a={n}" for n in range(3)}
+    monkeypatch.setattr(preflight_module, "MOST_NOTED", 6)
+    below = {f"/table/a={n}/b={n}" for n in range(3)}
+    assert check(context(store)).missing == below | {f"/table/a={n}" for n in range(3)}
 
 
 @pytest.mark.parametrize("tasks", [1, 50])
