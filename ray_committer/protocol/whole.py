@@ -19,7 +19,7 @@ BY_SIZE, BY_TIME, BY_ETAG = 1, 2, 4
 """What identifies a file in a `Tally`, beside its name and its size."""
 TOTALS = 1 << 128
 """Sums of numbers of files have 16 bytes, too."""
-ODD = b"odd".ljust(16, b"\0")
+SEVERAL = b"several".ljust(16, b"\0")
 """The goal of files that go to several directories, or under other names."""
 
 
@@ -48,7 +48,7 @@ class ByFile(StrEnum):
 class Tally(NamedTuple):
     """How many files a source has and their size, the sum of their numbers of 16 bytes, and by what the
     packs identify them. `others` are names in a listing that no task commits, or that are no files.
-    `goal` stands for the one directory to which all go under their own names, or is `ODD`."""
+    `goal` stands for the one directory to which all go under their own names, or is `SEVERAL`."""
 
     files: int = 0
     size: int = 0
@@ -81,7 +81,7 @@ NOTHING = Tally()
 
 def one_goal(goal: bytes, other: bytes) -> bytes:
     """The goal of files of which some have this `goal`, and some the `other`."""
-    return goal or other if goal == other or not (goal and other) else ODD
+    return goal or other if goal == other or not (goal and other) else SEVERAL
 
 
 def goal_of(directory: str) -> bytes:
@@ -250,7 +250,7 @@ def plan_whole(
             apart.add(goal)
         else:
             shared[goal] = None if goal in shared else source
-    may_be_filled = ODD in apart or ODD in shared
+    may_be_filled = SEVERAL in apart or SEVERAL in shared
     moves, by_file = Moves(sources, verdicts), Counter[ByFile]()
     for dest in sorted(set(directories) - _above(directories)):
         goal = goal_of(dest)

@@ -17,7 +17,16 @@ from ray_committer.protocol.hidden_names import is_passed_over
 from ray_committer.protocol.pack import Entry, Pack, Section
 from ray_committer.protocol.paths import STAGED, join
 from ray_committer.protocol.staging import is_shared, is_staged_source
-from ray_committer.protocol.whole import BY_ETAG, BY_SIZE, BY_TIME, ODD, TOTALS, Tally, goal_of, one_goal
+from ray_committer.protocol.whole import (
+    BY_ETAG,
+    BY_SIZE,
+    BY_TIME,
+    SEVERAL,
+    TOTALS,
+    Tally,
+    goal_of,
+    one_goal,
+)
 from ray_committer.stores.base import FileStatus, Versions
 from ray_committer.work.sources import list_directory
 from ray_committer.work.worker import Worker
@@ -73,7 +82,7 @@ class _Sums:
             yield source, goals[dest]
         if section.source_names:
             renamed = zip(section.source_of, section.names, section.source_names, strict=True)
-            yield from ((source, ODD) for source, new, old in renamed if new != old)
+            yield from ((source, SEVERAL) for source, new, old in renamed if new != old)
 
     def tallies(self) -> dict[str, Tally]:
         """The tally of each source."""

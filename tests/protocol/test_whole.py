@@ -13,7 +13,7 @@ from ray_committer.protocol.whole import (
     BY_ETAG,
     BY_SIZE,
     BY_TIME,
-    ODD,
+    SEVERAL,
     ByFile,
     Moves,
     Sources,
@@ -89,7 +89,7 @@ BY_FILE = {
     "the destination's files": (ByFile.OWN_NAMES, {"sources": {"root/03": going_to(P)}}),
     "other names": (
         ByFile.OWN_NAMES,
-        {"sources": {source_of(P): going_to(P)._replace(goal=ODD)}},
+        {"sources": {source_of(P): going_to(P)._replace(goal=SEVERAL)}},
     ),
     "two spellings": (ByFile.TWO_SOURCES, {"sources": OURS | {ANOTHER: going_to(P)}}),
     "not only files": (ByFile.ODD, {"verdicts": {source_of(P): Verdict(is_odd=True)}}),
@@ -147,7 +147,7 @@ def test_a_source_that_is_gone_may_be_in_place():
 
 
 def test_files_of_attempts_own_directories_follow_one_by_one():
-    plan = planned(OURS | {"attempt_1/p=1": going_to(P), "attempt_1/x": Tally(1, goal=ODD)})
+    plan = planned(OURS | {"attempt_1/p=1": going_to(P), "attempt_1/x": Tally(1, goal=SEVERAL)})
     assert [move.dest for move in plan.moves] == [P]
 
 
@@ -160,13 +160,13 @@ def test_a_directory_above_another_one_is_no_leaf():
 
 
 def test_where_a_file_may_go_anywhere_no_directory_is_said_to_be_empty():
-    assert planned({"attempt_1": Tally(2, goal=ODD)}).by_file == {ByFile.OWN_NAMES: 1}
+    assert planned({"attempt_1": Tally(2, goal=SEVERAL)}).by_file == {ByFile.OWN_NAMES: 1}
 
 
-@pytest.mark.parametrize("first", [b"", b"x", ODD])
+@pytest.mark.parametrize("first", [b"", b"x", SEVERAL])
 def test_the_goal_of_files_is_that_of_all_of_them(first: bytes):
     assert one_goal(first, b"") == one_goal(b"", first) == one_goal(first, first) == first
-    assert one_goal(first, b"y") == (ODD if first else b"y")
+    assert one_goal(first, b"y") == (SEVERAL if first else b"y")
 
 
 def test_tallies_add_up():
