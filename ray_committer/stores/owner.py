@@ -3,6 +3,7 @@ principal, a token or a key."""
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,6 +24,7 @@ class Owner:
         self._look = look
         self._name = ""
         self._written: deque[str] = deque(maxlen=_REMEMBERED)
+        self._learning = threading.Lock()
 
     def wrote(self, path: str) -> None:
         """Remember a file that was written."""
@@ -32,7 +34,11 @@ class Owner:
     def rights_below(self, path: str, mode: str) -> str | None:
         """Return the rights of a new directory, with `mode` and the group of the directory `path`."""
         above = self._look(path)
-        with suppress(IndexError):  # until the name is known, or nothing was written
-            while above and not self._name:
+        return rights_of(self._learned(), above[1], mode) if above else None
+
+    def _learned(self) -> str:
+        """The name of the user, perhaps empty: other threads wait for the answers that one waits for."""
+        with self._learning, suppress(IndexError):  # until it is known, or nothing was written
+            while not self._name:
                 self._name = (self._look(self._written.pop()) or ("",))[0]
-        return rights_of(self._name, above[1], mode) if above else None
+        return self._name
