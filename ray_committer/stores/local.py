@@ -353,13 +353,12 @@ def _status(path: str, stated: os.stat_result) -> FileStatus:
         modified_milliseconds=stated.st_mtime_ns // 1_000_000,
         file_id=f"{stated.st_dev}:{stated.st_ino}",
         is_special=kind not in _USUAL,
-        rights=_rights_of(path, stated) if kind == stat.S_IFDIR and not is_link else None,
+        rights=_rights_of(stated) if kind == stat.S_IFDIR and not is_link else None,
     )
 
 
-def _rights_of(path: str, stated: os.stat_result) -> str | None:
-    if has_access_list(path):
-        return None
+def _rights_of(stated: os.stat_result) -> str:
+    # Access lists are not looked for: that would be one more call, or request, for each directory.
     return _rights(stated.st_uid, stated.st_gid, stat.S_IMODE(stated.st_mode))
 
 
