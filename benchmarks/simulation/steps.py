@@ -139,7 +139,7 @@ def _move(job: Job, setup: Setup, moved: float) -> Step:
 
 
 def _move_whole(job: Job, setup: Setup) -> Step:
-    """One rename for each partition."""
+    """One rename for each partition; the files of tasks were frozen and listed, and rights compared."""
     cost = costs.LOCAL_RENAME if setup.store.is_local else costs.RENAME
     return Step(
         MOVES,
@@ -147,6 +147,7 @@ def _move_whole(job: Job, setup: Setup) -> Step:
         items=job.partitions,
         each={MOVE: 1},
         processor=cost.value + setup.store.client,
+        beside={LIST: 3, OTHER: 2},
     )
 
 
