@@ -239,18 +239,21 @@ def _warn_of_network(context: JobContext, claim: Claim) -> None:
 
 def _freeze_and_declare(decision: _Decision, last: Seen) -> Seen:
     context, run, claim = decision.context, decision.run, decision.claim
-    freeze = partial(freeze_manifests, context, decision.loaded)
 
-    def freeze_at_once() -> None:
-        # All tasks that count had saved their manifests before. Otherwise a task can write its last file
-        # and save while both are renamed: then its manifest would count, and its file would be left.
-        if decision.loaded.listing.is_named and context.job.staging == TASKS:
-            run.frozen = freeze_tasks(context, last.state)
+    def freeze() -> JobContext | None:
+        # In this order: a task that ran again can write its last file and save while both are renamed.
+        # Then its manifest would count, and its file would be left.
+        freeze_manifests(context, decision.loaded)
+        # All tasks that count had saved before: none must be looked for in what is frozen (R1).
+        is_known = decision.loaded.listing.is_named and context.job.staging == TASKS
+        return freeze_tasks(context, last.state) if is_known else None
 
     prepared, run.prepared = run.prepared, None  # no nonce is used twice
     declare = partial(declare_job, context, last, claim, run.name, decision.run_id, prepared=prepared)
     # The freeze can fail although the declaration stands: withdrawn again, it has decided nothing.
-    *_, declared = context.do_at_once(freeze, freeze_at_once, declare)
+    frozen, declared = context.do_at_once(freeze, declare)
+    if frozen is not None:
+        run.context, run.held = cast("JobContext", frozen), cast("Seen", declared).state.nonce
     return cast("Seen", declared)
 
 
@@ -260,12 +263,11 @@ def _hold_tasks(decision: _Decision, current: Seen) -> None:
     run, state, listing = decision.run, current.state, decision.loaded.listing
     if run.held == state.nonce:
         return
-    frozen, run.frozen = run.frozen, None
-    if frozen is None and not (listing.is_named or listing.is_frozen):
-        frozen = freeze_tasks(run.context, state)
-        if frozen is None:  # attempts without a manifest must be looked for where the files are (R1)
-            raise ManifestsChangedError
-    run.context, run.held = frozen or take_over(run.context, state), state.nonce
+    is_known = listing.is_named or listing.is_frozen
+    held = (take_over if is_known else freeze_tasks)(run.context, state)
+    if held is None:  # attempts without a manifest must be looked for where the files are (R1)
+        raise ManifestsChangedError
+    run.context, run.held = held, state.nonce
 
 
 def _save(decision: _Decision, planned: LoadedManifests) -> LoadedManifests:

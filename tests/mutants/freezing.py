@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from ray_committer.places.base import tasks_of
 from ray_committer.protocol.paths import MARK, STAGED, TASKS, join
+from ray_committer.stages.freeze_manifests import freeze_manifests
 from ray_committer.stages.freeze_tasks import (
     find_staging,
     freeze_tasks,
@@ -24,6 +25,17 @@ from tests.mutants.swap import Swaps
 def tasks_are_not_frozen() -> Swaps:
     """A task that was taken for dead changes a file that is being moved."""
     yield freeze_tasks, lambda context, state: context
+
+
+def tasks_are_frozen_before_the_manifests() -> Swaps:
+    """A task that runs again writes its files elsewhere, and saves a manifest that counts."""
+
+    def broken(context, loaded):
+        with suppress(FileNotFoundError):
+            context.store.move_whole(context.job.tasks, context.job.with_frozen_tasks("first").tasks)
+        freeze_manifests(context, loaded)
+
+    yield freeze_manifests, broken
 
 
 def a_mark_is_not_asked_for() -> Swaps:

@@ -51,11 +51,13 @@ from ray_committer.testing import (
 from ray_committer.testing.faults import LinkingStore
 from ray_committer.testing.harness import (
     all_files,
+    commit_attempt,
     load_ahead,
     put_file,
     run_abort,
     run_undo,
     set_up_attempt,
+    write_attempt,
 )
 from tests.stages.support import (
     JOB,
@@ -137,7 +139,7 @@ def test_files_of_tasks_are_frozen_before_the_record(is_named: bool):
 
 
 @pytest.mark.parametrize("is_named", [True, False])
-def test_without_results_the_manifests_are_frozen_first(is_named: bool):
+def test_the_manifests_are_frozen_first(is_named: bool):
     """Otherwise a task could write its last file and save its manifest between the two."""
     store, calls = MemoryStore(), list[StoreCall]()
     commit = named(store) if is_named else lambda one: run_commit(one, JOB)
@@ -148,6 +150,23 @@ def test_without_results_the_manifests_are_frozen_first(is_named: bool):
     assert order[:2] == (["move_whole", "advance"] if is_named else ["advance", "move_whole"])
     frozen = next(n for n, call in enumerate(calls) if call.paths[-1] == JOB.frozen)
     assert frozen < next(n for n, call in enumerate(calls) if call.operation == "move_whole")
+
+
+def test_a_task_that_runs_again_while_the_files_are_frozen_replaces_no_manifest_that_counts():
+    store, told = MemoryStore(), list[object]()
+    commit = named(store)
+
+    def run_again() -> None:
+        try:
+            attempt = set_up_attempt(store, JOB, 0, 1)
+            write_attempt(store, JOB, attempt, {"c": b"c"})
+            told.append(commit_attempt(store, JOB, 0, attempt))
+        except RayCommitterError as e:
+            told.append(e)
+
+    commit(WrappedStore(store, after=do_at("move_whole", run_again)))
+    assert isinstance(told[0], RayCommitterError)
+    assert visible_files(store, "/table") == FILES
 
 
 @pytest.mark.parametrize("when", ["declared", "recorded", "committed"])

@@ -151,9 +151,6 @@ class CommitRun:
     """What this run has loaded of the manifests, which can have changed since; by the job's stamp."""
     loads: int = 0
     """How often the manifests have changed while this run loaded them."""
-    frozen: JobContext | None = None
-    """The context with the files of tasks as this run has frozen them, until it knows that they are the
-    job's."""
     held: str | None = None
     """The nonce of the declaration under which this run has frozen the files of tasks."""
     has_taken_over: bool = False
