@@ -38,6 +38,11 @@ from ray_committer.report.amounts import seconds_text
     is_flag=True,
     help="The commit is by a process without the results of the tasks, as by `ray-committer commit`.",
 )
+@click.option(
+    "--existing",
+    is_flag=True,
+    help="The partitions exist, so that files are moved one by one, and no partition whole.",
+)
 @shared.option(
     "--latency-ms",
     group=Group.TUNING,
@@ -59,6 +64,7 @@ def estimate(
     partitions: int,
     tasks: int | None,
     reads_manifests: bool,
+    existing: bool,
     latency_ms: float | None,
     output: str,
     **_settings: Any,
@@ -85,6 +91,10 @@ def estimate(
     # Files of the destination itself are in so many directories.
     sources = partitions if partitions > 1 else min(tasks, ROOTS)
     job = Job(files, tasks, partitions, sources, has_results=not reads_manifests)
+    if existing or partitions == 1:  # one that is not named is the destination itself
+        job = replace(job, existing=partitions)
+    elif kind.makes_directories:
+        job = replace(job, whole=partitions, whole_files=files)
     value = _value(job, setup)
     print_result(output, value, _lines(job, setup, value, is_assumed=latency_ms is None))
 
@@ -129,6 +139,8 @@ def _lines(job: Job, setup: Setup, value: Mapping[str, Any], *, is_assumed: bool
     yield f"  the commit takes about {_seconds(value['seconds'])}; it waits mostly for"
     yield f"    {value['waits_for']}"
     requests = value["requests"]
+    if job.whole:
+        yield "  each partition is new, and is moved whole"
     yield f"  and makes {count_text(sum(requests.values()), 'request', about=True)}"
     for kind in sorted(filter(requests.get, requests), key=lambda kind: -requests[kind]):
         yield f"    {kind:<32}{requests[kind]:>14,}"

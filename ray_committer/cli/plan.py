@@ -12,6 +12,7 @@ from ray_committer.jobs.plan import plan_job
 from ray_committer.options import CommitOptions
 from ray_committer.protocol.paths import is_inside
 from ray_committer.report.amounts import seconds_text
+from ray_committer.report.whole import whole_texts
 
 
 def print_plan(
@@ -57,6 +58,10 @@ def plan_lines(plan: JobPlan, requests_per_second: float | None) -> Iterator[str
         named = _first(plan.first_directories, plan.directories)
         yield f"  into {plan.directories:,} leaf {directories}{named}"
         yield from (f"    {_below(path, plan.destination)}" for path in plan.first_directories)
+    if plan.whole or plan.by_file:
+        text, *reasons = whole_texts(plan.whole, plan.whole_files, plan.by_file, verb="would go")
+        yield f"  {text}"
+        yield from (f"    by file: {reason}" for reason in reasons)
     if plan.first_renames:
         yield f"  by these renames{_first(plan.first_renames, plan.files - plan.moved)}"
     for rename in plan.first_renames:

@@ -32,6 +32,8 @@ MOST_WORKERS, NEAR = 1024, 1.05
 _ONCE = {READ: 2, LIST: 5, WRITE: 3, OTHER: 10}
 _FREEZE = 2
 """The rename of the directory with the files of tasks, and a look whether it is the job's."""
+_RIGHTS = 2
+"""The rights of the directory of the tasks' files, and of the one in which new directories are made."""
 _ROUNDS = 12
 """Requests of the driver that follow one another."""
 _PAGE = 1000
@@ -98,13 +100,21 @@ class Job:
     """The output of a job: `files` of `tasks`, each with its files in one of the leaf `directories`.
     Before they are moved, they are in `sources` directories that tasks share, or, by default, in one of
     each task; none is looked at if there are 0. Manifests are read unless the driver `has_results` of
-    its tasks."""
+    its tasks. Of the directories, some are `existing`; others go `whole`, with `whole_files` files."""
 
     files: int
     tasks: int
     directories: int = 1
     sources: int | None = None
     has_results: bool = False
+    existing: int = 0
+    whole: int = 0
+    whole_files: int = 0
+
+    @property
+    def moves(self) -> int:
+        """The renames: of whole directories, and of files."""
+        return self.whole + self.files - self.whole_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +139,13 @@ class Estimate:
 def count_requests(
     store: Store, job: Job, *, validates: bool | None = None, above: int = ABOVE
 ) -> dict[str, int]:
-    """The requests of a commit to new directories by kind."""
+    """The requests of a commit by kind."""
     looks = store.listing_is_cheap if validates is None else validates
-    # One page of the parent shows that all are new. One directory alone is asked for by its path.
+    # One page of the parent shows which are new. One directory alone is asked for by its path.
     checks = int(job.directories == 1 and store.makes_directories and not store.listing_is_cheap)
+    # If some are known to be new, the record has a note of them, for an undo.
+    notes = bool(job.whole) and (job.directories > 1 or not store.listing_is_cheap)
+    listed = (job.directories - job.whole) * looks + job.existing * (job.directories > 1 or checks)
     pages = -(-job.files // _PAGE)
     sources = job.tasks if job.sources is None else job.sources and job.sources + _FIND_SHARED
     if not store.listing_is_cheap:
@@ -140,16 +153,14 @@ def count_requests(
         sources = (
             pages + shared if _lists_pages(job, store) else sources
         ) + pages * store.lists_versions
-    # New directories are noted, if a page shows that they are new.
-    notes = store.makes_directories and (job.directories > 1 or checks) and bool(job.sources)
-    listings = job.directories * looks + 1 - checks + (pages if store.lists_uploads else sources)
+    listings = listed + 1 - checks + (pages if store.lists_uploads else sources)
     return {
-        MOVE: job.files,
+        MOVE: job.moves,
         READ: job.tasks * (not job.has_results) + _ONCE[READ],
         LIST: listings + above + _ONCE[LIST] - job.has_results,
-        WRITE: -(-job.files // MOST_ENTRIES) + _ONCE[WRITE] + bool(notes),
-        MKDIRS: job.directories * store.makes_directories,
-        OTHER: _ONCE[OTHER] + checks + _FREEZE * store.makes_directories,
+        WRITE: -(-job.files // MOST_ENTRIES) + _ONCE[WRITE] + notes,
+        MKDIRS: (job.directories - job.existing - job.whole) * store.makes_directories,
+        OTHER: _ONCE[OTHER] + checks + _FREEZE * store.makes_directories + _RIGHTS * bool(job.whole),
     }
 
 
@@ -175,7 +186,7 @@ def estimate(job: Job, setup: Setup) -> Estimate:
     alone = request * (_ROUNDS - job.has_results + pages + int(job.tasks * store.serial_a_task))
     alone += START_SECONDS if setup.workers else 0.0
     waits, lanes = {_FLIGHT: 0.0, _DRIVER: 0.0}, setup.in_flight * (setup.workers or 1)
-    for items, computes in _steps(job, store):
+    for items, computes, is_of_files in _steps(job, store):
         at_once = min(setup.in_flight, -(-items // (setup.workers or 1)))
         each = request + turn(at_once, request, computes)
         alone += each + (STAGE_SECONDS if setup.workers else 0.0)
@@ -183,7 +194,7 @@ def estimate(job: Job, setup: Setup) -> Estimate:
         waits[_FLIGHT] += each * (math.ceil(items / lanes) - 1)
         if setup.workers:
             calls = items / LARGEST_BATCH + _LAST_BATCHES * setup.workers
-            if items == job.files:
+            if is_of_files:
                 size = shard_size(threads=setup.in_flight, seconds_a_file=each)
                 calls = items / size + _LAST_SHARDS * setup.workers
             waits[_DRIVER] += CALL_SECONDS * min(items, calls)
@@ -206,20 +217,27 @@ def enough_workers(job: Job, setup: Setup) -> tuple[int, Estimate]:
     return number, replace(best, seconds=estimates[number - 1].seconds)
 
 
-def _steps(job: Job, store: Store) -> Iterator[tuple[int, float]]:
-    """What workers share: numbers of items of which each takes a request, and its processor time."""
+def _steps(job: Job, store: Store) -> Iterator[tuple[int, float, bool]]:
+    """What workers share: numbers of items of which each takes a request, and its processor time; and
+    whether they are given as shards of files."""
     rename = LOCAL_RENAME_SECONDS if store.is_local else RENAME_SECONDS + store.client
-    yield job.files, rename + FILE_SECONDS
+    files, directories = job.files - job.whole_files, job.directories - job.whole
+    if job.whole:
+        yield job.whole, rename, False
+    if files:
+        yield files, rename + FILE_SECONDS, True
     if not job.has_results:
-        yield job.tasks, MANIFEST_SECONDS + FILE_SECONDS * job.files / job.tasks
+        yield job.tasks, MANIFEST_SECONDS + FILE_SECONDS * job.files / job.tasks, False
     if store.lists_versions:
-        yield job.tasks, 0.0
-    if store.makes_directories:
-        yield job.directories, 0.0
-    if store.listing_is_cheap:
-        yield job.tasks if job.sources is None else job.sources, LISTING_SECONDS
-        yield -(-job.files // MOST_ENTRIES), PACK_SECONDS * min(job.files, MOST_ENTRIES)
-        yield job.directories, LISTING_SECONDS + FILE_SECONDS * job.files / job.directories
+        yield job.tasks, 0.0, False
+    if store.makes_directories and directories > job.existing:
+        yield directories - job.existing, 0.0, False
+    sources = job.tasks if job.sources is None else job.sources
+    if sources and store.makes_directories and not _lists_pages(job, store):
+        yield sources, LISTING_SECONDS + FILE_SECONDS * job.files / sources, False
+    if store.listing_is_cheap and files:
+        yield -(-files // MOST_ENTRIES), PACK_SECONDS * min(files, MOST_ENTRIES), False
+        yield directories, LISTING_SECONDS + FILE_SECONDS * files / directories, False
 
 
 def turn(threads: int, waits: float, computes: float) -> float:

@@ -35,8 +35,9 @@ class JobPlan:
         that a part is done already; "committed" if only clean-up is left, "cleaned up" if nothing is.
     files, bytes: of the whole job; of these, the files and bytes that are `moved` already.
     directories: leaf directories of the files that are left; `first_directories` are the first by name.
-    whole: so many of them would go whole, by one rename each; `by_file` counts the others by the reason
-        for which their files would be moved one by one. Both are empty once a commit has begun.
+    whole: so many of them would go whole, by one rename each, with `whole_files` files; `by_file` counts
+        the others by the reason for which their files would be moved one by one. All of this is empty
+        once a commit has begun.
     replaced: old files that are removed.
     first_renames: the first of those that are left, in the order of the manifests.
     unfinished: a sentence for each job in the way that has stopped: how it would be ended first, or why
@@ -56,6 +57,7 @@ class JobPlan:
     directories: int = 0
     replaced: int = 0
     whole: int = 0
+    whole_files: int = 0
     by_file: dict[str, int] = field(default_factory=dict)
     first_directories: tuple[str, ...] = ()
     first_renames: tuple[PlannedRename, ...] = ()

@@ -220,7 +220,15 @@ def _plan_renames(job: OpenJob, current: Seen | None, first: int) -> JobPlan:
     removed = len(old.replaced)
     directories = context.executor.directories.plan()
     first_directories = context.executor.directories.claim(first)
-    job_size = Job(loaded.files, loaded.tasks, directories, shared_sources(context, loaded.packs))
+    job_size = Job(
+        loaded.files,
+        loaded.tasks,
+        directories,
+        shared_sources(context, loaded.packs),
+        existing=len(old.there),
+        whole=len(whole.moves),
+        whole_files=whole.files,
+    )
     requests = planned_requests(context, job_size, removed)
     return replace(
         new_plan(
@@ -228,6 +236,7 @@ def _plan_renames(job: OpenJob, current: Seen | None, first: int) -> JobPlan:
         ),
         directories=directories,
         whole=len(whole.moves),
+        whole_files=whole.files,
         by_file={why.value: number for why, number in sorted(whole.by_file.items())},
         replaced=removed,
         first_directories=tuple(shown_url(context.store.spec, path) for path in first_directories),

@@ -27,8 +27,9 @@ class CommitResult(msgspec.Struct, frozen=True, kw_only=True):
 
     `destination` is a URL, or a local path. `files` counts the files of the whole job. This run moved
     `moved` of them, and proved that `proved` of them, by kind of proof, had been moved before. Of the
-    `directories` of the output that hold no other one, `whole` were put in place by one rename each; the
-    files of the others were moved one by one, for the reasons that `by_file` counts.
+    `directories` of the output that hold no other one, `whole` were put in place by one rename each,
+    with `whole_files` files. All other files were moved one by one: `by_file` counts the other ones of
+    the `directories`, by the reason. Both are empty in a run that failed before all were tried.
     `resumed` shows that an earlier run had begun the commit. The old files `changed` were to be replaced
     but are kept, because they have changed since they were listed. If the destination is a table with a
     log, `table_version` is the version of the table with this job's files. `run_id` is the job's run id;
@@ -56,6 +57,7 @@ class CommitResult(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int = 0
     directories: int = 0
     whole: int = 0
+    whole_files: int = 0
     by_file: dict[str, int] = {}
     moved: int = 0
     proved: dict[str, int] = {}

@@ -12,6 +12,7 @@ from statistics import median
 from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.recovery import Proof
 from ray_committer.protocol.statistic_names import COMMIT_JOB, RENAME_FILES
+from ray_committer.protocol.whole import ByFile
 from ray_committer.report.amounts import counted
 from ray_committer.report.progress import stage_name
 from ray_committer.report.run_data import RunData, ThrottledRow, WorkerRow
@@ -47,6 +48,7 @@ def findings(report: RunData) -> list[str]:
         *_lost(report),
         *_throttled(report),
         *_stragglers(report),
+        *_other_rights(report),
         *_recovered(report),
         *_retries(report),
     ]
@@ -169,6 +171,15 @@ def _stragglers(report: RunData) -> Iterator[str]:
     if len(slow_workers) > SHOWN:
         number = len(slow_workers) - SHOWN
         yield f"{number:,} more {'worker was' if number == 1 else 'workers were'} also slow."
+
+
+def _other_rights(report: RunData) -> Iterator[str]:
+    if number := report.by_file.get(ByFile.RIGHTS):
+        yield (
+            f"The files of {'a directory' if number == 1 else f'{number:,} directories'} were moved one "
+            f"by one, because tasks make directories with another owner, group or mode than the commit: "
+            f"run both as one user with one umask."
+        )
 
 
 def _recovered(report: RunData) -> Iterator[str]:

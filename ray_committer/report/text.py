@@ -12,6 +12,7 @@ from ray_committer.protocol.statistic_names import COMMIT_JOB
 from ray_committer.report.amounts import bytes_text, counted, short_seconds
 from ray_committer.report.progress import stage_name
 from ray_committer.report.run_data import RunData
+from ray_committer.report.whole import whole_texts
 
 WIDTH = 80
 UNKNOWN = "-"
@@ -111,7 +112,7 @@ def six_numbers(report: RunData) -> list[tuple[str, str, str]]:
         ("files", f"{report.files:,}", f"{proved:,} proved" if proved else ""),
         ("bytes", bytes_text(report.bytes), ""),
         ("time", short_seconds(report.seconds) if report.seconds else UNKNOWN, ""),
-        ("renames per second", f"{rate:,.0f}" if rate else UNKNOWN, ""),
+        ("files per second", f"{rate:,.0f}" if rate else UNKNOWN, ""),
         (
             "workers",
             f"{report.workers:,}" if report.workers else UNKNOWN,
@@ -129,9 +130,12 @@ def detail_texts(report: RunData) -> Iterator[str]:
     """What belongs to the six numbers, if there is something to say."""
     if report.manifests:
         yield (
-            f"{report.files:,} files, {report.bytes:,} bytes, from {report.manifests:,} task "
-            f"manifests, into {report.directories:,} leaf directories"
+            f"{report.files:,} files, {report.bytes:,} bytes, from {report.manifests:,} task manifests"
+            + (f", into {report.directories:,} leaf directories" if report.directories else "")
         )
+    if report.whole or report.by_file:
+        text, *reasons = whole_texts(report.whole, report.whole_files, report.by_file)
+        yield f"{text}; by file: {', '.join(reasons)}" if reasons else text
     if report.executor_reason and report.outcome is not Outcome.RECORDED:
         yield f"{report.moved:,} moved now, on {report.executor}: {report.executor_reason}"
     if report.dashboard:

@@ -55,7 +55,6 @@ def move_directories(
     and then the error is raised."""
     failures: list[RayCommitterError] = []
     throttling, spans, left = ThrottlingWatch(context), list[tuple[int, int]](), dict[str, Left]()
-    renamed.by_file.update(plan.by_file)
     items = (shard for shard in _shards(context, plan.moves) if not failures)
     for result in context.run(partial(_move_shard, tasks=context.job.tasks), items):
         spans.append(result.span)
@@ -81,7 +80,7 @@ def move_directories(
     renamed.directories = len(plan.moves) - len(left)
     if renamed.whole_files != record.files:  # others follow, and pass these over
         renamed.in_place = frozenset(move.source for move in plan.moves if move.source not in left)
-    renamed.by_file.update(stays.reason for stays in left.values())
+    renamed.by_file = plan.by_file + Counter(stays.reason for stays in left.values())
     _tell_of_refusals(context, [stays for stays in left.values() if stays.reason is ByFile.REFUSED])
 
 

@@ -35,6 +35,10 @@ class Commit(Document):
     manifests: int
     files: int
     bytes: int
+    directories: int
+    whole: int
+    whole_files: int
+    by_file: dict[str, int]
     moved: int
     replaced: int
     changed: list[str]
@@ -62,6 +66,7 @@ class Plan(Document):
     bytes: int
     directories: int
     whole: int
+    whole_files: int
     by_file: dict[str, int]
     replaced: int
     moved: int

@@ -250,7 +250,7 @@ REPLACED = [
     (r"\d+\.\d{3} s\b( +#+$)?", "0.000 s"),
     (r"frozen-tasks-[0-9a-f]{16}", "frozen-tasks-NONCE"),
     (r"(bytes +time\n  \d+ +\d+ bytes +)[\d.]+ s", r"\1TIME"),
-    (r"(renames per second .*\n  )[\d,]+ +", r"\1RATE  "),
+    (r"(files per second .*\n  )[\d,]+ +", r"\1RATE  "),
     (r"( on )\S+, 20[\d:.TZ-]+(\[Etc/UTC\])?", r"\1HOST, TIME"),
     (r"nonce: \S+", "nonce: NONCE"),
     (r"stamp: \S+", "stamp: STAMP"),

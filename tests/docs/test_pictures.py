@@ -19,7 +19,7 @@ BLOCKS = all_blocks()
 SVG = "{http://www.w3.org/2000/svg}"
 STEADY = re.compile(
     r"\$ |job |committed: |[A-Z]"
-    r"| +(undecided|recorded|finish it|or give it up|files|renames per second|an earlier)"
+    r"| +(undecided|recorded|finish it|or give it up|files|files per second|an earlier)"
 )
 
 

@@ -40,11 +40,13 @@ from ray_committer.testing import (
     run_commit,
     write_job,
 )
+from ray_committer.testing.harness import put_file
 from tests.results import results_of
 from tests.servers.fake_s3 import FakeS3, direct_store
 
 KIND_OF = {
     "rename": MOVE,
+    "move_whole": MOVE,
     "publish": MOVE,
     "read": READ,
     "read_state": READ,
@@ -56,6 +58,7 @@ KIND_OF = {
 OFF = {"hdfs": 0, "abfs": 0, "gs": 4, "s3": 7}
 """How many requests, whatever the size of the job, are of another number or kind than in the formula."""
 SHAPES = [(1, 1, 1), (5, 40, 4), (20, 20, 10), (40, 2, 2)]
+WAYS = ["new", "existing", "of a command"]
 
 
 def memory(identity: Identity, *, real: bool, cheap: bool = False) -> Callable[[], StoreOperations]:
@@ -75,57 +78,64 @@ def requests(job: Job, store: Store) -> dict[str, int]:
 
 
 def real_requests(
-    store: StoreOperations, tasks: int, files: int, directories: int, *, has_results: bool = False
+    store: StoreOperations, tasks: int, files: int, directories: int, *, way: str
 ) -> Counter[str]:
-    """The requests of a commit by a driver that `has_results`, of files in directories that tasks share;
-    or by a command, of files in the directories of their tasks."""
+    """The requests of a commit by a driver that has the results of tasks, of files in directories that
+    these share, to new directories or `existing` ones; or by a command, of files in the directories of
+    their tasks."""
     job = new_job_attempt("/bucket/table", "job_1", 0)
+    has_results = way != "of a command"
     tokens = {task: f"-{task:08x}{0:08x}" if has_results else "" for task in range(tasks)}
+    for number in range(directories if way == "existing" else 0):
+        put_file(store, f"/bucket/table/p={number}/old", b"")
     written = {
         task: {f"p={task % directories}/f-{task}-{n}{tokens[task]}": b"x" for n in range(files)}
         for task in range(tasks)
     }
     write_job(store, job, written)
-    if isinstance(store, MemoryStore):
-        store.rights[job.temporary] = "of others"  # so files are moved one by one
     results = tuple(results_of(store, job)) if has_results else None
     calls: list[StoreCall] = []
     wrapped = WrappedStore(store, before=calls.append)
     wrapped.capabilities = replace(wrapped.capabilities, deletes_trees=True)  # the double deletes names
     run_commit(wrapped, job, CommitOptions(expected_tasks=tasks, committed_tasks=results))
-    operations = [call.operation for call in calls if call.operation != "rights_below"]
-    lists = ("list", "find_names")
-    return Counter(LIST if one.startswith(lists) else KIND_OF.get(one, OTHER) for one in operations)
+    return Counter(map(kind_of, calls))
 
 
-@pytest.mark.parametrize("name", REAL)
-@pytest.mark.parametrize(("tasks", "files", "directories"), SHAPES)
-def test_an_estimate_names_the_requests_of_a_driver_that_has_the_results_of_its_tasks(
-    name: str, tasks: int, files: int, directories: int
-):
-    real = real_requests(REAL[name](), tasks, files, directories, has_results=True)
-    job = Job(tasks * files, tasks, directories, sources=directories, has_results=True)
-    found = requests(job, STORES[name])
-    off = {kind: found[kind] - real[kind] for kind in found}
-    assert sum(map(abs, off.values())) == OFF[name], (off, real)
+def kind_of(call: StoreCall) -> str:
+    if call.operation.startswith(("list", "find_names")):
+        return LIST
+    is_freeze = call.operation == "move_whole" and "/_temporary/" in call.paths[-1]
+    return OTHER if is_freeze else KIND_OF.get(call.operation, OTHER)
 
 
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", REAL)
 @pytest.mark.parametrize(("tasks", "files", "directories"), SHAPES)
 def test_an_estimate_names_the_requests_of_a_real_commit(
-    name: str, tasks: int, files: int, directories: int
+    name: str, tasks: int, files: int, directories: int, way: str
 ):
-    real = real_requests(REAL[name](), tasks, files, directories)
-    found = requests(Job(tasks * files, tasks, directories), STORES[name])
+    real, store = real_requests(REAL[name](), tasks, files, directories, way=way), STORES[name]
+    job = Job(tasks * files, tasks, directories)
+    if way != "of a command":
+        job = replace(job, sources=directories, has_results=True)
+    if way == "existing":
+        job = replace(job, existing=directories)
+    elif way == "new" and store.makes_directories:
+        job = replace(job, whole=directories, whole_files=job.files)
+    found = requests(job, store)
     off = {kind: found[kind] - real[kind] for kind in found}
     assert sum(map(abs, off.values())) == OFF[name], (off, real)
 
 
+WHOLE = Job(1_000_000, 1_000, 1_000, sources=1_000, has_results=True, whole=1_000, whole_files=1_000_000)
 POINTS = [
     ("file", Job(1_000_000, 10_000, 100), None, None),
     ("hdfs", Job(2_000, 2_000, 1), None, None),
     ("hdfs", Job(1_000_000, 1_000, 1_000), 8, None),
     ("hdfs", Job(1_000_000, 1_000, 1_000), 64, None),
+    ("file", WHOLE, None, None),
+    ("hdfs", WHOLE, 8, None),
+    ("abfs", WHOLE, None, None),
     ("abfs", Job(94_499, 94_499, 1), 16, 0.043),
     ("abfs", Job(1_000_000, 1_000, 1_000), 1_024, None),
     ("gs", Job(2_000, 20, 10), None, None),
@@ -152,8 +162,8 @@ def test_formulas_are_near_the_simulation(
     if store.is_local:
         setup = replace(setup, in_flight=1)
     simulated = simulate(
-        inputs.Job(job.files, job.tasks, job.directories),
-        inputs.Setup(SIMULATED[name], setup.latency, in_flight, workers),
+        inputs.Job(job.files, job.tasks, job.directories, go_whole=bool(job.whole)),
+        inputs.Setup(SIMULATED[name], setup.latency, in_flight, workers, is_driver=job.has_results),
     )
     assert estimate(job, setup).seconds == pytest.approx(simulated.seconds, rel=0.20)
     total = sum(requests(job, store).values())

@@ -175,3 +175,11 @@ def test_a_worker_that_did_nothing_is_no_straggler():
     rows = [worker(number, 1000, 10.0) for number in range(4)]
     idle = WorkerRow(worker="worker 8", node="n", process=1)
     assert found(worker_rows=[idle, *rows]) == []
+
+
+def test_rights_that_keep_directories_from_going_whole_are_a_finding():
+    assert found(by_file={"it is there": 3, "other rights": 9}) == [
+        "The files of 9 directories were moved one by one, because tasks make directories with another "
+        "owner, group or mode than the commit: run both as one user with one umask."
+    ]
+    assert found(by_file={"it is there": 3, "not here": 9}) == []

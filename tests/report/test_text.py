@@ -30,7 +30,7 @@ job job_202401011200_0007 is committed: /warehouse/table
 
   files                 bytes                 time
   1,000                 5.4 GB                9.20 s
-  renames per second    workers               requests
+  files per second      workers               requests
   196                   4 (on ray)            1,092
   1,000 files, 5,368,709,120 bytes, from 40 task manifests, into 12 leaf
   directories
@@ -146,7 +146,7 @@ def test_what_is_not_known_is_not_a_zero():
         "files": "3",
         "bytes": "0 bytes",
         "time": "-",
-        "renames per second": "-",
+        "files per second": "-",
         "workers": "-",
         "requests": "-",
     }

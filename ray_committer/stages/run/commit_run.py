@@ -92,6 +92,7 @@ class CommitProgress:
             bytes=record.bytes if record else 0,
             directories=self.directories,
             whole=renamed.directories,
+            whole_files=renamed.whole_files,
             by_file={reason.value: number for reason, number in renamed.by_file.items()},
             moved=renamed.moved,
             proved=dict(renamed.proved),
