@@ -74,8 +74,9 @@ def test_an_interrupted_commit_is_finished(executor, write_job, dest: Path, tree
     tasks = many(4, 50)
     job = write_job(tasks)
     ray_committer.record_job(str(dest), executor=executor)
-    for source in sorted(Path(job.tasks).rglob("f-*"))[:77]:
-        relative = Path(*source.relative_to(job.tasks).parts[1:])
+    (frozen,) = Path(job.directory).glob("frozen-tasks-*")
+    for source in sorted(frozen.rglob("f-*"))[:77]:
+        relative = Path(*source.relative_to(frozen).parts[1:])
         (dest / relative).parent.mkdir(parents=True, exist_ok=True)
         source.rename(dest / relative)
     report = ray_committer.commit_job(str(dest), executor=executor)
@@ -152,7 +153,8 @@ def test_a_conflict_stops_new_shards_and_keeps_everything(executor, write_job, d
     assert blocked.read_text() == "foreign"
     moved = len(tree()) - 1
     assert moved < 300
-    assert len(list(Path(job.tasks).rglob("f-*"))) == 400 - moved
+    (frozen,) = Path(job.directory).glob("frozen-tasks-*")
+    assert len(list(frozen.rglob("f-*"))) == 400 - moved
     blocked.unlink()
     ray_committer.commit_job(str(dest), executor=executor)
     assert tree() == contents(tasks)
