@@ -29,6 +29,8 @@ pytestmark = [
     pytest.mark.timeout(300),
 ]
 
+FILES = 16
+"""Of eight tasks in two partitions."""
 HOME = Path(pyspark.__file__).parent
 
 
@@ -71,6 +73,8 @@ def found(cluster: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Writt
         f"spark.executor.extraClassPath={classes}",
         "spark.hadoop.fs.file.impl=HaltingFileSystem",
         f"spark.hadoop.halting.marker={marker}",
+        f"spark.hadoop.halting.slow={slow}",
+        f"spark.hadoop.halting.seconds={SLOW_SECONDS}",
     )
     script = str(Path(__file__).with_name("cluster_job.py"))
     result = subprocess.run(
@@ -106,6 +110,13 @@ def test_spark_39195_an_attempt_whose_executor_is_gone_after_its_task_commit_cou
     assert_exact(shuffled)
 
 
+def test_partitions_go_whole_without_what_other_attempts_have_left(found: tuple[Written, Written]):
+    """An executor that halts takes nothing away, and an attempt that does not end has begun a file."""
+    for written in found:
+        assert written.told["staged"] > FILES
+        assert_exact(written)
+
+
 def test_spark_26682_a_stage_that_ran_twice_counts_once(found: tuple[Written, Written]):
     """Also SPARK-24552: both attempts of a stage had task attempts of the same numbers.
 
@@ -118,7 +129,8 @@ def test_spark_26682_a_stage_that_ran_twice_counts_once(found: tuple[Written, Wr
 
 def assert_exact(written: Written) -> None:
     assert (written.told["rows"], written.told["distinct"]) == (80, 80)
-    assert len(data_files(written.dest)) == 16
+    assert len(data_files(written.dest)) == FILES
+    assert (written.told["whole"], written.told["by_file"]) == (2, {})
     assert (written.dest / "_SUCCESS").is_file()
     assert not (written.dest / "_temporary").exists()
 

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 import ray_committer
 from ray_committer import CommitOptions
+from ray_committer.protocol.whole import ByFile
 from ray_committer.version import jar_path
 from tests.integration.spark.conftest import data_files
 from tests.integration.spark.metered import compiled
@@ -76,7 +77,11 @@ def test_a_task_that_may_not_write_where_others_do_writes_to_its_own_directory(
     own = job.directory / "tasks" / ATTEMPT
     assert [path.name.partition("-")[0] for path in own.glob("[0-9]*-part-*")] == ["0"]
     assert len(list((job.directory / "tasks" / "in").rglob("part-00004-*"))) == 2
-    ray_committer.commit_job(str(job.dest), options=CommitOptions(expected_tasks=2))
+    result = ray_committer.commit_job(str(job.dest), options=CommitOptions(expected_tasks=2))
+    # The files of `p=1` and `p=3` lie in directories with another mode, or of another owner.
+    assert (result.whole, result.by_file) == (1, {ByFile.RIGHTS: 2})
+    for partition in job.dest.glob("p=*"):
+        assert (partition.stat().st_uid, partition.stat().st_mode & 0o777) == (os.getuid(), 0o777)
     assert sorted(name.partition("/")[0] for name in data_files(job.dest)) == [
         "p=1",
         "p=1",

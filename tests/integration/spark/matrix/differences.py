@@ -34,10 +34,9 @@ class Difference:
 
 
 def _only(whose: Whose, pattern: str = ".*") -> tuple[tuple[str, Whose, str], ...]:
-    """Files, and the directories and rows that go with them."""
-    return tuple(
-        (what, whose, pattern) for what in ("files", "directories", "empty directories", "rows")
-    )
+    """Files, and the checksums, directories and rows that go with them."""
+    kinds = ("files", "checksums", "directories", "empty directories", "rows")
+    return tuple((what, whose, pattern) for what in kinds)
 
 
 OLD_DATA_STAYS = Difference(
@@ -96,7 +95,7 @@ NO_FILE_DELETED = Difference(
     ),
 )
 NO_CHECKSUMS = Difference(
-    "a checksum would be a second rename per file, and programs other than Hadoop do not know it",
+    "a checksum would be a second rename of each file that is moved alone, and only Hadoop knows it",
     (("checksums", "theirs", ".*"),),
 )
 NO_SUMMARIES = Difference(

@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
+from ray_committer.protocol.whole import ByFile
 from ray_committer.version import PROTOCOL_KEY
 from tests.integration.spark.matrix.differences import Difference
 
@@ -142,14 +143,15 @@ Write = Callable[[Place], DataFrame | None]
 class Case:
     """One kind of write, with its differences.
 
-    Our handler is asked for a commit unless `commits` says that it is not. A case that needs Hive's
-    catalog is `hive`.
+    Our handler is asked for a commit unless `commits` says that it is not. Directories that are not
+    there go whole, but for the reasons `by_file`. A case that needs Hive's catalog is `hive`.
     """
 
     name: str
     write: Write
     differs: tuple[Difference, ...] = ()
     commits: bool = True
+    by_file: tuple[ByFile, ...] = ()
     least_spark: int = 3
     hive: bool = False
 
