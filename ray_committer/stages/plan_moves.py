@@ -43,7 +43,9 @@ def with_same_rights(
 ) -> WholePlan:
     """This plan without directories that would have other rights if they were made, or rights that are
     not known; these may be equal in a dry run, which has written nothing by which a store shows its
-    user. Some directories above them are seen to be `missing`. The driver asks, since it has written."""
+    user, unless the kernel knows that. Some directories above them are seen to be `missing`. The driver
+    asks, since it has written."""
+    may_be_equal = is_dry_run and not context.store.capabilities.renames_are_local
     above: dict[str, str] = {}
     for move in plan.moves:
         path = place = parent(move.dest)
@@ -56,11 +58,11 @@ def with_same_rights(
     answers = context.at_once(lambda path: _rights_below(context.store, path), places)
     made = dict(zip(places, answers, strict=True))
     # A listing may not show the access lists of sources, which they have got from above.
-    is_known = answers[0] is not None or is_dry_run
+    is_known = answers[0] is not None or may_be_equal
 
     def is_like(source: str, dest: str) -> bool:
         here = made[above[parent(dest)]]
-        return is_dry_run if here is None else is_known and plan.rights_of(source) == here
+        return may_be_equal if here is None else is_known and plan.rights_of(source) == here
 
     return plan.without({move.dest for move in plan.moves if not is_like(move.source, move.dest)})
 

@@ -17,20 +17,24 @@ from ray_committer.errors import (
     IncompleteJobError,
     RayCommitterError,
     RecordGoneError,
+    StoreUnavailableError,
 )
 from ray_committer.job_files.job_state import adopt_state, advance
 from ray_committer.protocol.paths import new_job_attempt
 from ray_committer.protocol.state import Phase
-from ray_committer.stores.base import Versions
+from ray_committer.stores.base import StoreOperations, StoreSpec, Versions
+from ray_committer.stores.local import LocalStore
+from ray_committer.stores.network_files import Mounts
 from ray_committer.testing import (
     Identity,
+    LinkingStore,
     MemoryStore,
     StoreCall,
 )
 from ray_committer.testing import write_job as write_to
 from ray_committer.testing.harness import all_files, put_file
 from tests.opening import dying, moves_a_file, opening
-from tests.stages.support import JOB, KINDS, staged_name, stamp_manifest
+from tests.stages.support import JOB, KINDS, at, staged_name, stamp_manifest
 
 FILES = {0: {"p=2/b": "yy", "p=1/a": "x"}, 1: {"p=1/c": "zzz"}, 2: {}}
 
@@ -118,6 +122,51 @@ def test_it_says_how_many_directories_would_go_whole_and_why_the_others_would_no
     plan = plan_beside(store, lambda _: None)
     assert (plan.directories, plan.whole) == (3, 1)
     assert plan.by_file == {"it is there": 1, "names of their own": 1}
+
+
+STORES: dict[str, tuple[Callable[[], StoreOperations], dict[str, int]]] = {
+    "moves directories": (lambda: on("ext4"), {"it is there": 1}),
+    "another type": (lambda: on("exfat"), {"not here": 2}),
+    "in user space": (lambda: on("fuse.fuse-overlayfs"), {"not here": 2}),
+    "renames by links": (lambda: LinkingStore(StoreSpec("file")), {"not here": 2}),
+}
+
+
+def on(kind: str) -> LocalStore:
+    """Files on a disk of a type."""
+    return LocalStore(StoreSpec("file"), mounts=Mounts(lambda _: kind))
+
+
+@pytest.mark.parametrize("name", STORES)
+@pytest.mark.parametrize("is_frozen", [False, True])
+def test_of_each_file_system_it_says_what_the_commit_does(
+    write_job, dest: Path, name: str, *, is_frozen: bool
+):
+    opens, by_file = STORES[name]
+    (dest / "p=2").mkdir(parents=True)
+    write_job({task: {staged_name(f"p={task}/a", task): "x"} for task in (1, 2)})
+    if is_frozen:
+        with dying(lambda call: call.operation == "advance", 2, opens()):
+            ray_committer.commit_job(str(dest), executor="inline")
+    assert any(dest.rglob("frozen-tasks-*")) == (is_frozen and "not here" not in by_file)
+    with opening(opens()):
+        plan = ray_committer.plan_job(str(dest))
+        report = ray_committer.commit_job(str(dest), executor="inline")
+    assert (
+        (plan.whole, plan.by_file)
+        == (report.whole, report.by_file)
+        == (2 - sum(by_file.values()), by_file)
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "whole"),
+    [(StoreUnavailableError("/table", "simulated"), 1), (PermissionError("simulated"), 0)],
+)
+def test_no_answer_about_moves_is_no_reason_to_expect_none(error: OSError, whole: int):
+    store = MemoryStore()
+    write_to(store, JOB, {0: {f"p=1/{staged_name('a')}": b"x"}})
+    assert plan_beside(store, at("move_whole", error)).whole == whole
 
 
 def test_it_says_that_no_directory_would_go_whole_in_a_job_that_hadoop_has_set_up():

@@ -20,6 +20,7 @@ from urllib.parse import quote, urlencode, urljoin
 import msgspec
 
 from ray_committer.limits.waiting import RETRY_SECONDS
+from ray_committer.protocol.paths import parent
 from ray_committer.protocol.prepared import prepare
 from ray_committer.stores.addresses import server_address
 from ray_committer.stores.answers import HttpAnswer, bad_field, decoded, foreign_answer, read_field
@@ -143,15 +144,15 @@ class WebHdfsStore(NameNodeStore):
 
     def move_whole(self, source: str, dest: str) -> None:
         if not self._is_namenode:
-            self._is_namenode = self._renames_as_asked(source)
+            self._is_namenode = self._renames_as_asked(parent(source))
         if not self._is_namenode:
             raise unsupported("move_whole", source)
         super().move_whole(source, dest)
 
     def _renames_as_asked(self, directory: str) -> bool:
         """Return whether a NameNode answers. HttpFS ignores ``renameoptions``: it would move a directory
-        into one that is there. Few of its versions number files, and to the rename of a missing name,
-        which does nothing, it answers without an error."""
+        into one that is there. Few of its versions number files, and to the rename of a missing name in
+        a `directory`, which does nothing, it answers without an error."""
         if not self._ask(_File, "GET", "GETFILESTATUS", directory).file_status.file_id:
             return False
         missing = f"{directory}/.missing-{uuid.uuid4().hex}"
