@@ -249,7 +249,7 @@ def _plan_renames(job: OpenJob, current: Seen | None, first: int) -> JobPlan:
 
 def _moves_whole(context: JobContext, current: Seen | None) -> bool:
     """Whether the commit would freeze the files of tasks and move directories whole: the store is asked
-    to move a directory that is not there, beside that of the files, which changes nothing."""
+    to move a directory that is not there, beside the directory of these files, which changes nothing."""
     if current is None or not can_freeze(context.store, current.state):
         return False
     missing = f"{context.job.tasks}-{new_nonce()}"
