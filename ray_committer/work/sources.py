@@ -13,20 +13,26 @@ from ray_committer.protocol.pack import Entry
 from ray_committer.protocol.recovery import prove
 from ray_committer.stores.base import FileStatus, StoreOperations
 
+CHANGED = "was changed after its task committed"
+"""Of a file that has the right size, and another etag or time."""
+
 
 @dataclass(frozen=True, slots=True)
 class WrongSources:
-    """The number of `files` that are missing or changed, and some of them in words."""
+    """The number of `files` that are missing or changed, some of them `named` in words, and of those
+    that have only `other_etags`."""
 
     files: int
     named: tuple[str, ...]
+    other_etags: int = 0
 
 
 def wrong_sources(described: Sequence[tuple[Entry, str | None]]) -> WrongSources | None:
     """What is wrong with some files, each `described` if it is; or None."""
     wrong = [(entry, what) for entry, what in described if what is not None]
     named = tuple(f"{mark(entry.source)}: {what}" for entry, what in wrong[:SHOWN])
-    return WrongSources(len(wrong), named) if wrong else None
+    etags = sum(what == CHANGED and bool(entry.expected.etag) for entry, what in wrong)
+    return WrongSources(len(wrong), named, etags) if wrong else None
 
 
 def has_another_size(entry: Entry, status: FileStatus | None) -> str | None:
@@ -47,9 +53,7 @@ def what_is_wrong(entry: Entry, status: FileStatus | None) -> str | None:
     what = has_another_size(entry, status)
     if what is not None or status is None:
         return what
-    return (
-        None if prove(entry.expected, status.observation()) else "was changed after its task committed"
-    )
+    return None if prove(entry.expected, status.observation()) else CHANGED
 
 
 def list_directory(store: StoreOperations, directory: str, *, anew: bool = False) -> list[FileStatus]:

@@ -23,7 +23,7 @@ from ray_committer.errors import (
     some_of,
 )
 from ray_committer.protocol.pack import Pack
-from ray_committer.protocol.paths import STAGED, STAGED_ROOT, JobAttempt, join, parent
+from ray_committer.protocol.paths import STAGED, STAGED_ROOT, TASKS, JobAttempt, join, parent
 from ray_committer.protocol.staging import is_shared, is_staged, is_staged_source, token_in, token_of
 from ray_committer.protocol.whole import NOTHING, Sources, Tally, Verdict
 from ray_committer.stages.context import JobContext
@@ -59,6 +59,17 @@ def sources_error(job: JobAttempt, wrong: Sequence[WrongSources]) -> ManifestErr
     return ManifestError(
         f"{mark(job.manifests)}: names {files} files that are missing or changed",
         f"abort the job and run it again: {named}",
+    )
+
+
+def _etags_error(job: JobAttempt, wrong: Sequence[WrongSources]) -> ManifestError:
+    """The error if each file has its size and not its etag, since their directory was renamed."""
+    files = sum(each.files for each in wrong)
+    return ManifestError(
+        f"{mark(job.tasks)}: all {files} files have their sizes and other etags than before, so this "
+        "store changes etags when it renames a directory, and no job can be committed there",
+        "run ray-committer doctor; if it does not find this, abort the job and run it again, because "
+        "another program has written all its files again",
     )
 
 
@@ -200,7 +211,11 @@ def _compare(
             fits = held + len(verdict.leftovers) <= MOST_LEFTOVERS
             verdicts[path] = verdict if fits else Verdict(is_odd=True)
             held += len(verdicts[path].leftovers)
-    errors: list[RayCommitterError] = [sources_error(context.job, wrong)] if wrong else []
+    errors: list[RayCommitterError] = []
+    if wrong:
+        is_frozen = context.job.staging != TASKS
+        all_changed = is_frozen and sum(each.other_etags for each in wrong) == loaded.files
+        errors.append((_etags_error if all_changed else sources_error)(context.job, wrong))
     return [*errors, *([_unnamed_error(unnamed)] if unnamed else [])], verdicts
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import ray_committer
 from ray_committer import CommitOptions, Outcome
-from ray_committer.errors import StoreUnavailableError
+from ray_committer.errors import ManifestError, StoreUnavailableError
 from ray_committer.promises.lines import Verdict
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.recovery import Proof
@@ -21,7 +21,7 @@ from ray_committer.testing import (
     visible_files,
     write_job,
 )
-from ray_committer.testing.harness import put_file
+from ray_committer.testing.harness import all_files, put_file
 from tests.integration.adls.conftest import CONTAINER, opened
 from tests.integration.adls.jobs import all_of, files_of, write_as_hadoop
 from tests.servers.dfs import DfsServer
@@ -169,6 +169,18 @@ def test_an_account_that_changes_etags_with_a_directory_is_found_by_the_doctor(
     failed = {line.name: line.advice for line in lines if line.verdict is Verdict.FAILED}
     assert failed.keys() == {"move a directory", "move a directory whole"}
     assert all(advice.startswith("do not commit to this store") for advice in failed.values())
+
+
+def test_a_commit_names_an_account_that_changes_etags_with_a_directory_and_leaves_all_files(
+    dfs: DfsServer, store: StoreOperations, job: JobAttempt, url: str, options: dict[str, Any]
+):
+    write_job(store, job, files_of(3, 30))
+    dfs.containers[CONTAINER].keeps_etags = False
+    with pytest.raises(ManifestError, match="all 30 files have their sizes and other etags") as caught:
+        ray_committer.commit_job(url, "job_1", storage_options=options)
+    assert "no job can be committed there; run ray-committer doctor" in str(caught.value)
+    assert len(all_files(store, job.directory)) >= 30
+    assert visible_files(store, job.destination) == {}
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from ray_committer.testing import (
     visible_files,
     write_job,
 )
-from ray_committer.testing.harness import put_file, source_of
+from ray_committer.testing.harness import all_files, put_file, source_of
 from ray_committer.work.worker import Worker
 from tests.opening import moves_a_file
 from tests.stages.support import (
@@ -139,6 +139,28 @@ def test_those_of_all_manifests_are_reported_at_once(kind: str, called: Callable
 
 
 @of_each_size
+@of_each_size
+@of_each_layout
+@pytest.mark.parametrize("kept", [0, 1])
+def test_a_store_that_changes_etags_when_it_renames_a_directory_is_named(
+    kept: int, called: Callable[..., str]
+):
+    store = MemoryStore(identity=Identity.ETAG)
+    written(store, *({called(name, task): b"1"} for task, name in enumerate("abc")))
+
+    def change(call: StoreCall) -> None:
+        if call.operation == "move_whole":
+            for path, data in sorted(all_files(store, call.paths[1]).items())[kept:]:
+                store.write(path, data)
+
+    with pytest.raises(ManifestError) as caught:
+        run_commit(WrappedStore(store, after=change), JOB)
+    is_named = "this store changes etags when it renames a directory" in str(caught.value)
+    assert is_named == (kept == 0)
+    assert ("names 2 files that are missing or changed" in str(caught.value)) == (kept == 1)
+    assert state_of(store).phase is Phase.OPEN
+
+
 def test_once_they_are_put_back_the_same_commit_succeeds():
     store = written(MemoryStore(identity=Identity.SIZE_ONLY), {"a": b"1"}, {"b": b"2"})
     for task, name in ((0, "a"), (1, "b")):
