@@ -132,8 +132,8 @@ class Places:
 
     @property
     def moves_whole(self) -> bool:
-        """Whether the store has a request that moves a directory whole; it may refuse some."""
-        return self.store.has(StoreOperations.move_whole)
+        """Whether the files of tasks can be frozen, and go whole, if the store does not refuse it."""
+        return False
 
     @property
     def needs_sync(self) -> bool:

@@ -31,7 +31,7 @@ class MovedDirectories(Places):
     def make_job(self, job: JobAttempt, stamp: str) -> None:
         # The mark is there before the state: no commit of this job can begin without it. The stamp is in
         # its name, so one that a set-up of an earlier job makes when it wakes up is not taken for it.
-        marks = [job.mark(stamp)] if self.store.has(StoreOperations.move_whole) else []
+        marks = [job.mark(stamp)] if self.moves_whole else []
         for directory in (job.packs, *marks):
             self._make(directory)
 
@@ -111,6 +111,10 @@ class MovedDirectories(Places):
                 lambda: store.get_status(gone.directory) is None,
             )
         return None
+
+    @property
+    def moves_whole(self) -> bool:
+        return self.store.has(StoreOperations.move_whole)
 
     @property
     def deletes_versions(self) -> bool:

@@ -272,6 +272,43 @@ def test_a_run_that_was_overtaken_never_says_that_files_are_lost_or_to_be_given_
     assert visible_files(store, "/table") == FILES
 
 
+def overtaken(store: MemoryStore, then: Callable[[], object]) -> WrappedStore:
+    """The store of a run that sleeps before it moves a file. Another run takes the commit over and dies;
+    `then` something happens while the first one asks who has the files."""
+    is_overtaken = list[object]()
+
+    def overtake() -> None:
+        is_overtaken.append(died(store, lambda one: run_commit(one, JOB), "rename", A))
+
+    sleeps, asks = do_at("rename", overtake, A), do_at("get_status", then, MARK + stamp_of_job(store))
+
+    def hook(call: StoreCall) -> None:
+        sleeps(call)
+        if is_overtaken:
+            asks(call)
+
+    return WrappedStore(store, before=hook)
+
+
+def test_a_run_that_was_overtaken_looks_at_the_job_also_if_it_has_waited_for_others_before():
+    store = staged()
+    sleeping = overtaken(store, lambda: run_commit(store, JOB))
+    assert run_commit(sleeping, JOB, NO_WAIT).outcome is Outcome.ALREADY_COMMITTED
+    assert visible_files(store, "/table") == FILES
+
+
+def test_no_file_is_said_to_be_lost_while_it_is_not_known_who_has_the_files():
+    store = staged()
+
+    def fail() -> None:
+        raise PermissionError(13, "Permission denied", JOB.directory)
+
+    with pytest.raises(CommitStateUnknownError, match="not known whether another process has continued"):
+        run_commit(overtaken(store, fail), JOB, NO_WAIT)
+    assert run_commit(store, JOB).outcome is Outcome.COMMITTED
+    assert visible_files(store, "/table") == FILES
+
+
 def test_an_overtaken_run_takes_no_commit_over_again():
     """Two that did so at each miss could go on for ever and move nothing."""
     store, calls = half(staged()), list[StoreCall]()
@@ -379,6 +416,25 @@ class Refusing(MemoryStore):
 
     def move_whole(self, source: str, dest: str) -> None:
         raise OSError(95, "not here", source)
+
+
+class MovesOnlyWhole(MemoryStore):
+    """A store whose jobs are not renamed, although it could move a directory whole."""
+
+    def has(self, operation: Callable[..., object]) -> bool:
+        return operation is StoreOperations.move_whole or super().has(operation)
+
+    def move_whole(self, source: str, dest: str) -> None:
+        for path in [path for path in self.files() if path.startswith(f"{source}/")]:
+            self.rename(path, join(dest, path.removeprefix(f"{source}/")))
+
+
+def test_where_jobs_get_no_mark_nothing_is_frozen():
+    store, seen = staged(MovesOnlyWhole(real_directories=False)), list[list[str]]()
+    look = do_at("rename", lambda: seen.append(stagings(store)), A)
+    run_commit(WrappedStore(store, before=look), JOB)
+    assert seen == [[TASKS]]
+    assert visible_files(store, "/table") == FILES
 
 
 def test_a_store_that_refuses_commits_as_before():

@@ -4,7 +4,7 @@ caller, who must learn whether files are visible."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import NoReturn
 
 from ray_committer.errors import (
@@ -23,9 +23,9 @@ from ray_committer.job_files.job_state import Seen, StateChangedError, read_stat
 from ray_committer.job_files.owners import at_work
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.commit_result import CommitResult, Outcome
-from ray_committer.protocol.paths import TASKS
 from ray_committer.protocol.state import UNDECIDED, Phase
 from ray_committer.stages.context import JobContext
+from ray_committer.stages.declare_job import Patience
 from ray_committer.stages.freeze_tasks import holds_tasks
 from ray_committer.stages.load_manifests import LOADS, ManifestsChangedError, changed_too_often
 from ray_committer.stages.run.commit_run import CommitRun
@@ -96,10 +96,11 @@ def looking_again(run: CommitRun, known: Seen) -> Iterator[None]:
 
 def _is_overtaken(run: CommitRun, known: Seen) -> bool:
     """Whether another run has taken the files of tasks from this one, which now reaches none of them."""
-    is_frozen = run.context.job.staging != TASKS
-    with suppress(OSError):
-        return is_frozen and not holds_tasks(run.context, known.state)
-    return False
+    has_had_them = run.held is not None or run.has_taken_over
+    try:
+        return has_had_them and not holds_tasks(run.context, known.state)
+    except OSError as e:
+        raise _not_known(run.context, e) from e  # what has failed is perhaps no error at all
 
 
 def _give_way(run: CommitRun, known: Seen) -> NoReturn:
@@ -107,11 +108,11 @@ def _give_way(run: CommitRun, known: Seen) -> NoReturn:
     with it. `CommitterBusyError` if that takes too long; no run takes a commit over twice."""
     context, run.has_taken_over = run.context, True
     run.stop_beating()  # the sign of life is of the other run from now on
-    while not run.patience.is_over:
-        current = read_state(context.store, context.job)
-        if current != known:
-            raise StateChangedError(current, known)
-        run.patience.wait()
+    patience = Patience.of(context)  # the other run begins only now
+    while (current := read_state(context.store, context.job)) == known and not patience.is_over:
+        patience.wait()
+    if current != known:
+        raise StateChangedError(current, known)
     raise CommitterBusyError(
         f"{mark(context.job.directory)}: another process has taken over the commit of this job",
         "everything was kept: wait for it, then run the same command, which finishes the commit",
@@ -126,14 +127,18 @@ def look_again(context: JobContext, known: Seen, error: Exception) -> bool:
     except OSError as e:
         if isinstance(error, CommitStateUnknownError):
             return False
-        raise CommitStateUnknownError(
-            f"{failed_request(e, context.job.directory)}, so it is not known whether "
-            f"another process has continued the job",
-            "everything was kept: fix only that, and run the same command",
-        ) from error
+        raise _not_known(context, e) from error
     if current is None or (current.phase not in UNDECIDED and current != known):
         raise StateChangedError(current, known) from error
     return True
+
+
+def _not_known(context: JobContext, error: OSError) -> CommitStateUnknownError:
+    return CommitStateUnknownError(
+        f"{failed_request(error, context.job.directory)}, so it is not known whether "
+        f"another process has continued the job",
+        "everything was kept: fix only that, and run the same command",
+    )
 
 
 _STOPPED: dict[Promise, tuple[type[RayCommitterError], str]] = {
