@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from ray_committer import CommitOptions, ConflictMode
 from ray_committer.errors import CommitConflictError, CommitStateUnknownError, StoreUnavailableError
+from ray_committer.job_files.job_state import advance, read_state
 from ray_committer.protocol.commit_result import CommitResult, Outcome
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import Phase
@@ -29,7 +30,14 @@ from ray_committer.testing import (
     visible_files,
     write_job,
 )
-from ray_committer.testing.harness import put_file, run_undo, set_up_attempt, write_attempt
+from ray_committer.testing.harness import (
+    commit_attempt,
+    load_ahead,
+    put_file,
+    run_undo,
+    set_up_attempt,
+    write_attempt,
+)
 from tests.commits.tables import data_of_log
 from tests.stages.support import JOB, OTHER_JOB, at, died, do_at, phase_of, staged_name
 from tests.tables.support import table_on
@@ -150,6 +158,34 @@ def test_leftovers_stay_until_the_job_is_recorded():
     recorded, committed = do_at("advance", look, "recorded"), do_at("advance", look, "committed")
     commit(WrappedStore(store, before=recorded), before=committed)
     assert is_there == [True, False]
+    assert visible_files(store, "/table") == files
+
+
+def test_who_loses_the_record_deletes_nothing_that_it_names():
+    """This run knows one attempt of a task, as the driver does, and the other one has recorded another:
+    what that names was a leftover when this one looked."""
+    store = MemoryStore()
+    results = write_job(store, JOB, tasks_of("p=1", "p=2"))
+    ahead = load_ahead(store, JOB, results)
+    files = files_in(tasks_of("p=1", "p=2", tasks=1)) | {
+        f"{directory}/{staged_name('f', 1, 1)}": b"yy" for directory in ("p=1", "p=2")
+    }
+    again = {name: data for name, data in files.items() if data == b"yy"}
+    attempt = set_up_attempt(store, JOB, 1, 1)
+    write_attempt(store, JOB, attempt, again)
+    commit_attempt(store, JOB, 1, attempt, files=again)
+
+    def overtake() -> None:
+        current = read_state(store, JOB)
+        assert current is not None
+        assert advance(store, JOB, current, Phase.OPEN).phase is Phase.OPEN
+        options = CommitOptions(ignore_other_attempts=True)
+        died(store, lambda one: run_commit(one, JOB, options), "move_whole", "p=1")
+
+    options = CommitOptions(committed_tasks=tuple(results), expected_tasks=2)
+    hooked = WrappedStore(store, before=do_at("advance", overtake, "recorded"))
+    result = run_commit(hooked, JOB, options, ahead=ahead)
+    assert result.resumed
     assert visible_files(store, "/table") == files
 
 

@@ -8,9 +8,9 @@ from contextlib import suppress
 from ray_committer.protocol.pack import Pack
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.recovery import Proof
-from ray_committer.protocol.whole import Tally
+from ray_committer.protocol.whole import Tally, WholePlan
 from ray_committer.stages.note_new_directories import remove_new_directories
-from ray_committer.stages.plan_moves import plan_moves
+from ray_committer.stages.plan_moves import plan_again, plan_moves
 from ray_committer.stages.publish_job import move_files
 from ray_committer.stages.rename_files import Pass, Renamed, are_all, rename_files
 from ray_committer.stages.take_back import take_back
@@ -68,6 +68,18 @@ def leftovers_go_before_the_record() -> Swaps:
         return plan
 
     yield plan_moves, broken
+
+
+def a_record_of_another_run_is_moved_by_the_own_plan() -> Swaps:
+    """Of two committers that know different attempts, one moves those that do not count."""
+    plans: list[WholePlan] = []
+
+    def noted(context, look, there=(), *, moves_here):
+        plans.append(plan_moves(context, look, there, moves_here=moves_here))
+        return plans[-1]
+
+    yield plan_moves, noted
+    yield plan_again, lambda context, loaded: plans[0]
 
 
 def a_shard_of_directories_counts_twice() -> Swaps:

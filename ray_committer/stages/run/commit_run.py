@@ -288,7 +288,8 @@ def open_recorded_job(run: CommitRun, current: Seen) -> RecordedJob:
     loaded = run.loaded
     if loaded is None:
         refuse_foreign_paths(context, record, (*run.replaced_roots, *run.allowed_roots))
-        progress.resumed = True
+        # What this run has planned is of its own packs, and these may name other attempts.
+        progress.resumed, run.plan = True, WholePlan()
         # Once in a run: two that did it at each miss could go on for ever and move nothing.
         if not run.has_taken_over:
             run.context, run.has_taken_over = take_over(run.context, current.state), True
