@@ -25,6 +25,7 @@ from ray_committer.stages.rename_files import Renamed, are_all
 from ray_committer.stages.run.throttling import ThrottlingWatch
 from ray_committer.stores.registry import shown_url
 from ray_committer.work.batches import batches
+from ray_committer.work.directory import make_directory
 from ray_committer.work.move_whole import Left, delete_leftovers, move_whole
 from ray_committer.work.worker import Worker
 
@@ -101,7 +102,10 @@ def _move_shard(worker: Worker, shard: Moves, *, tasks: str) -> Moved:
         if failed or worker.cancelled.is_set():
             return None
         try:
-            return move, stuck.get(move.source) or move_whole(worker.store, tasks, move)
+            left = stuck.get(move.source)
+            if left is not None:  # as the move does, for the files that follow
+                make_directory(worker.store, move.dest)
+            return move, left or move_whole(worker.store, tasks, move)
         except RayCommitterError as e:
             failed.append(e)
             return None

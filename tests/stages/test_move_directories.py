@@ -118,14 +118,23 @@ def test_leftovers_go_before_their_directory_is_seen_and_no_others():
 def test_a_directory_whose_leftover_stays_is_left_to_be_moved_by_file():
     store, _ = with_sources(2)
     store.write(join(TASKS, _source(1), "left"), b"rows of nobody")
+    store.write(join(TASKS, _source(1), "left too"), b"rows of nobody")
     moves = (
         move_of(store, "/table/p=0", _source(0)),
-        move_of(store, "/table/p=1", _source(1), ("left",)),
+        move_of(store, "/table/p=1", _source(1), ("left", "left too")),
     )
-    denied = at("delete_file", PermissionError(13, "denied"), "left")
-    renamed = move(of_job(WrappedStore(store, before=denied)), WholePlan(moves))
+    made: list[str] = []
+
+    def deny(call: StoreCall) -> None:
+        if call.operation == "delete_file":
+            raise PermissionError(13, "denied")
+        if call.operation == "mkdirs":
+            made.append(call.paths[0])
+
+    renamed = move(of_job(WrappedStore(store, before=deny)), WholePlan(moves))
     assert renamed.in_place == {_source(0)}
-    assert store.get_status("/table/p=1") is None
+    assert made == ["/table/p=1"], "the directory is made once, not at each file that misses it"
+    assert store.list_status("/table/p=1") == []
 
 
 def test_after_an_error_nothing_is_begun_and_the_next_run_moves_the_rest():
