@@ -143,7 +143,7 @@ def rename_files(
         which=which,
         overwritten={file.path: file for file in record.overwritten},
         stays=frozenset(renamed.held),
-        without=frozenset() if which is Pass.NAMESAKES else renamed.in_place,
+        without=renamed.in_place,
         tasks=context.job.tasks,
     )
     shards = plan_shards(loaded.packs, shard_files=sizes.next, sample=MAX_FILENAMES)
@@ -263,7 +263,8 @@ def _rename_shard(
     failure = failed[0][0] if failed else None
     if failure is not None:
         failure.locate(shown_url(worker.store.spec, ""))
-    passed_over = shard.files - len(shard_entries)
+    # Namesakes come second: what is in place with its directory was counted in the first pass.
+    passed_over = 0 if which is Pass.NAMESAKES else shard.files - len(shard_entries)
     done = len(outcomes) + passed_over
     return ShardResult(
         event=_event(place, busy_seconds, outcomes, statistics, failure),

@@ -366,6 +366,21 @@ def test_files_that_take_the_names_of_old_ones_are_moved_after_the_whole_partiti
     assert visible_files(store, "/table") == files
 
 
+@pytest.mark.parametrize("old", [NEW[:1], NEW])
+def test_old_namesakes_that_are_gone_with_their_partitions_are_counted_once(old: tuple[str, ...]):
+    """The run that goes on asks for each directory again, and finds nothing in the place of some."""
+    namesakes = {f"{directory}/{staged_name('f')}": b"old" for directory in old}
+    mode = ConflictMode.OVERWRITE_PARTITIONS
+    options = CommitOptions(mode=mode, validate=True)
+    store, files = with_job(old=namesakes | {"q=1/r=1/other": b"old"}, mode=mode)
+    died(store, lambda one: run_commit(one, JOB, options), "move_whole" if old == NEW[:1] else "rename")
+    store.delete_file(f"/table/p=1/{staged_name('f')}")
+    store.remove_empty_directory("/table/p=1")
+    result, _ = commit(store, options)
+    assert (result.moved, result.files) == (6, 6)
+    assert visible_files(store, "/table") == files
+
+
 @pytest.mark.parametrize("mode", [ConflictMode.ERROR, ConflictMode.ERROR_PARTITIONS])
 def test_a_job_that_wants_no_data_moves_new_partitions_whole_and_is_refused_beside_data(
     mode: ConflictMode,
