@@ -93,7 +93,7 @@ class ShardRequeued(Event):
 
 @dataclass(frozen=True, slots=True)
 class ShardRenamed(Event):
-    """A worker ended one shard of renames.
+    """A worker ended one shard of renames: of files, or of so many whole `directories`.
 
     `moved` files were moved now; `proved` files, by kind of proof, had been moved before. `seconds` is
     the time that the worker was busy since its last report: it counts once, however many shards the
@@ -111,6 +111,7 @@ class ShardRenamed(Event):
     retries: int = 0
     throttled: int = 0
     error: str | None = None
+    directories: int = 0
 
     @property
     def files(self) -> int:

@@ -137,6 +137,8 @@ def check_table(spark: SparkSession, source: Path, destination: Path, report: Co
     }
     directories = {path.parent for path in listed}
     print(f"{len(listed):,} files in {len(directories):,} directories, as planned and as listed")
+    by_file = ", ".join(f"{number:,} {reason}" for reason, number in report.by_file.items()) or "none"
+    print(f"{report.whole:,} of {report.directories:,} partitions went whole; by file: {by_file}")
     return [problem for problem, good in checks.items() if not good]
 
 

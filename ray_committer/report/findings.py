@@ -56,14 +56,14 @@ def findings(report: RunData) -> list[str]:
 
 def stragglers(report: RunData) -> list[Straggler]:
     """The workers that were much slower than the others and delayed the renames, costliest first."""
-    rows = [row for row in report.worker_rows if row.busy > 0 and row.files > 0]
+    rows = [row for row in report.worker_rows if row.busy > 0 and row.moves > 0]
     # Of two workers nobody can say which one is the usual one.
     if len(rows) < 3:
         return []
-    usual = median(row.files_per_second for row in rows)
-    slow = [row for row in rows if row.files_per_second < SLOW * usual]
+    usual = median(row.moves_per_second for row in rows)
+    slow = [row for row in rows if row.moves_per_second < SLOW * usual]
     slow_workers = [
-        Straggler(row, row.files_per_second / usual, _cost(report, rows, row, usual)) for row in slow
+        Straggler(row, row.moves_per_second / usual, _cost(report, rows, row, usual)) for row in slow
     ]
     worth = max(WORTH_SECONDS, WORTH_SHARE * report.stage_seconds.get(RENAME_FILES, 0.0))
     slow_workers = [straggler for straggler in slow_workers if straggler.cost >= worth]
@@ -73,17 +73,17 @@ def stragglers(report: RunData) -> list[Straggler]:
 def _cost(report: RunData, rows: list[WorkerRow], slow: WorkerRow, usual: float) -> float:
     """How much earlier the renames would have ended if `slow` had worked at the `usual` rate.
 
-    For the time in which all worked: what the same files would have saved at the higher rate of all. For
-    the time in which only `slow` worked: that time, less what all together needed for these files.
+    For the time in which all worked: what the same renames would have saved at the higher rate of all.
+    For the time in which only `slow` worked: that time, less what all together needed for these.
     """
     began = min((at for at, _ in report.files_at), default=0.0)
     others_ended = max(row.last for row in rows if row is not slow)
     together = max(0.0, min(slow.last, others_ended) - began)
     alone = max(0.0, slow.last - others_ended)
-    rate = sum(row.files_per_second for row in rows)
+    rate = sum(row.moves_per_second for row in rows)
     # What all would do together if this one were as fast as the median.
-    better = rate - slow.files_per_second + usual
-    return together * (1 - rate / better) + alone * (1 - slow.files_per_second / better)
+    better = rate - slow.moves_per_second + usual
+    return together * (1 - rate / better) + alone * (1 - slow.moves_per_second / better)
 
 
 def _failure(report: RunData) -> Iterator[str]:
@@ -165,7 +165,7 @@ def _stragglers(report: RunData) -> Iterator[str]:
         place = _place(straggler.row.worker, straggler.row.node)
         yield (
             f"{place[:1].upper()}{place[1:]} ran at {straggler.share:.1g}x the median "
-            f"({straggler.row.files_per_second:,.0f} files per second); at the median the renames "
+            f"({straggler.row.moves_per_second:,.0f} renames per second); at the median the renames "
             f"would have ended about {_seconds(straggler.cost)} earlier."
         )
     if len(slow_workers) > SHOWN:

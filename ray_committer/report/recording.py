@@ -119,6 +119,7 @@ class Recording:
             row,
             shards=row.shards + 1,
             files=row.files + event.files,
+            moves=row.moves + (event.directories or event.files),
             bytes=row.bytes + event.bytes,
             busy=row.busy + event.seconds,
             last=now,

@@ -31,6 +31,13 @@ class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
     retries: int = 0
     throttled: int = 0
     lost: bool = False
+    moves: int = 0
+    """Renames: of files, and of whole directories, whose files are among `files`."""
+
+    @property
+    def moves_per_second(self) -> float:
+        """Renames per busy second; 0 if the worker was never busy."""
+        return self.moves / self.busy if self.busy else 0.0
 
     @property
     def files_per_second(self) -> float:

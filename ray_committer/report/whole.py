@@ -11,7 +11,7 @@ _WHY = {
     ByFile.NOT_HERE: "on a store, or in a job set up by Hadoop, where none can",
     ByFile.NO_FILES: "without files",
     ByFile.THERE: "there before",
-    ByFile.OWN_NAMES: "with files that a format or a program has named",
+    ByFile.OWN_NAMES: "with files in directories of task attempts",
     ByFile.TWO_SOURCES: "with files under two spellings of its path",
     ByFile.ODD: "with too many leftovers of tasks, or what is no file",
     ByFile.NO_PROOF: "with files without a time and an etag",

@@ -134,6 +134,7 @@ def _move_shard(worker: Worker, shard: Moves, *, tasks: str) -> Moved:
         retries=statistics.counters.get(names.STORE_IO_RETRY, 0),
         throttled=statistics.counters.get(names.STORE_IO_THROTTLED, 0),
         error=str(failed[0]) if failed else None,
+        directories=len(done),
     )
     left = tuple(answer for _, answer in ended if isinstance(answer, Left))
     span = shard.start, shard.start + len(ended)

@@ -148,6 +148,7 @@ def worker(
         process=4000 + number,
         shards=files // 100,
         files=files,
+        moves=files,
         bytes=files << 20,
         busy=busy,
         last=last,

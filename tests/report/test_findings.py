@@ -5,10 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from ray_committer.protocol.commit_result import Outcome
+from ray_committer.events import ShardRenamed
+from ray_committer.protocol.commit_result import CommitResult, Outcome
 from ray_committer.protocol.statistic_names import COMMIT_JOB, RENAME_FILES
 from ray_committer.report.commit_report import CommitReport
 from ray_committer.report.findings import findings, stragglers
+from ray_committer.report.recording import Recording
 from ray_committer.report.run_data import LostWorkerRow, StageRow, WorkerRow
 from tests.report.cases import hard, quiet, throttled, worker
 
@@ -58,8 +60,8 @@ def straggling(rate: float, last: float, *, others: int = 4) -> CommitReport:
 
 def test_a_straggler_is_named_with_its_place_its_rate_and_its_cost():
     assert findings(straggling(30, 25.0)) == [
-        "Worker 9 on 10.4.2.14 ran at 0.3x the median (30 files per second); at the median the renames "
-        "would have ended about 13 s earlier."
+        "Worker 9 on 10.4.2.14 ran at 0.3x the median (30 renames per second); at the median the "
+        "renames would have ended about 13 s earlier."
     ]
 
 
@@ -175,6 +177,17 @@ def test_a_worker_that_did_nothing_is_no_straggler():
     rows = [worker(number, 1000, 10.0) for number in range(4)]
     idle = WorkerRow(worker="worker 8", node="n", process=1)
     assert found(worker_rows=[idle, *rows]) == []
+
+
+def test_who_moves_directories_with_few_files_is_no_straggler():
+    """Each has made as many renames as the others, of directories with more files or with fewer."""
+    recording = Recording()
+    for number, files in enumerate((100_000, 100_000, 100_000, 1_000)):
+        event = ShardRenamed(f"worker {number}", "n", 7, 50.0, files, files, directories=1_000)
+        recording.event(event)
+    report = recording.report(CommitResult(destination="/t", job_id="j", outcome=Outcome.COMMITTED))
+    assert {row.moves for row in report.worker_rows} == {1_000}
+    assert report.findings == []
 
 
 def test_rights_that_keep_directories_from_going_whole_are_a_finding():
