@@ -17,6 +17,7 @@ from ray_committer.job_files.job_state import advance, read_state
 from ray_committer.protocol.commit_result import CommitResult, Outcome
 from ray_committer.protocol.paths import JobAttempt
 from ray_committer.protocol.state import Phase
+from ray_committer.protocol.whole import ByFile
 from ray_committer.stores.base import FileStatus
 from ray_committer.stores.forwarding import ForwardingStore
 from ray_committer.testing import (
@@ -39,7 +40,8 @@ from ray_committer.testing.harness import (
     write_attempt,
 )
 from tests.commits.tables import data_of_log
-from tests.stages.support import JOB, OTHER_JOB, at, died, do_at, phase_of, staged_name
+from tests.opening import is_of_task
+from tests.stages.support import JOB, OTHER_JOB, at, calls_of, died, do_at, phase_of, staged_name
 from tests.tables.support import table_on
 from tests.threads import at_once
 
@@ -132,15 +134,16 @@ def test_partitions_that_exist_are_filled_by_file_and_their_files_stay():
     assert visible_files(store, "/table") == {**old, **files}
 
 
-def test_files_without_a_token_follow_their_partition_by_file():
-    """The partition is moved first: made by the others, it would be in the way of its own files."""
-    tasks = tasks_of("p=1")
+def test_a_partition_with_files_without_a_token_is_moved_by_file():
+    """Only what is complete at once goes whole."""
+    tasks = tasks_of("p=1", "p=2")
     tasks[0]["p=1/named by its format"] = b"own"
     tasks[1]["p=3/alone"] = b"alone"
     store = MemoryStore()
     write_job(store, JOB, tasks)
-    _, calls = commit(store)
-    assert [call.operation for call in calls] == ["move_whole", "rename", "rename"]
+    result, calls = commit(store)
+    assert kinds(calls) == Counter(move_whole=1, rename=4)
+    assert (result.whole, result.whole_files, result.by_file) == (1, 2, {ByFile.OWN_NAMES.value: 2})
     assert visible_files(store, "/table") == files_in(tasks)
 
 
@@ -407,6 +410,17 @@ def test_a_table_with_a_log_names_the_files_of_whole_partitions():
     assert data_of_log(store) == {name: len(data) for name, data in files.items()}
 
 
+def test_a_run_that_moves_nothing_any_more_looks_at_no_source():
+    """The files of a sealed job with a log are in place, and nothing is moved again."""
+    store = MemoryStore()
+    table_on(store)
+    write_job(store, JOB, tasks_of(*NEW))
+    died(store, lambda one: run_commit(one, JOB), "advance", "sealed", "after")
+    calls = calls_of(store, lambda one: run_commit(one, JOB))
+    sources = [path for call in calls for path in call.paths[:1] if is_of_task(f"{path}/")]
+    assert {path.split("/")[-1][:6] for path in sources} == {"frozen", "set-up"}
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_work_that_is_lost_and_done_twice_moves_each_directory_once(seed: int):
     store, files = with_job(old={"p=2/old": b"old"})
@@ -428,14 +442,29 @@ def test_a_worker_that_dies_between_a_move_and_its_answer_leaves_it_to_be_proved
     assert visible_files(store, "/table") == files
 
 
-def test_a_run_that_goes_on_lists_the_sources_and_proves_what_is_in_place():
+@pytest.mark.parametrize("listing_is_cheap", [True, False])
+def test_a_run_that_goes_on_lists_the_sources_and_proves_what_is_in_place(listing_is_cheap: bool):
     """Three requests for a directory that is in place, whatever its number of files: a move that
     misses, a look at its source, and a listing."""
-    store, _ = with_job()
+    store, _ = with_job(store=MemoryStore(identity=Identity.ETAG, listing_is_cheap=listing_is_cheap))
     died(store, lambda one: run_commit(one, JOB), "advance", "committed")
     result, calls = commit(store)
     assert kinds(calls) == Counter(move_whole=3)
     assert (result.moved, sum(result.proved.values())) == (0, 6)
+
+
+@pytest.mark.parametrize("listing_is_cheap", [True, False])
+def test_a_source_that_was_emptied_by_file_is_not_moved_for_its_files(listing_is_cheap: bool):
+    store, _ = with_job("p=1", "p=2", store=MemoryStore(listing_is_cheap=listing_is_cheap))
+    refuse = at("move_whole", PermissionError(errno.EACCES, "denied"), "p=1")
+    with pytest.raises(SimulatedCrash):
+        commit(WrappedStore(store, before=refuse), before=at("advance", SimulatedCrash(), "committed"))
+    for path in store.files("/table/p=1"):
+        store.delete_file(path)
+    store.remove_empty_directory("/table/p=1")
+    with pytest.raises(CommitStateUnknownError):
+        commit(store)
+    assert phase_of(store) is Phase.RECORDED
 
 
 @pytest.mark.parametrize("number", range(3))

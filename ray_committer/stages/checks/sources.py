@@ -111,6 +111,9 @@ def look_at_sources(
     if not by_pages:
         unnamed = [(path, NOTHING) for path in shared.names() if path not in packed]
         listed += _compare_listings(context, unnamed, len(unnamed))
+    elif may_be_missing and is_listed:  # pages show no directory that is empty, or gone
+        there = {*shared.names()}
+        listed = [(path, tally if tally != NOTHING or path in there else None) for path, tally in listed]
     suspects, verdicts = dict[str, int](), dict[str, Verdict]()
     for directory, tally in listed:
         named, listing = packed.get(directory), tally or NOTHING

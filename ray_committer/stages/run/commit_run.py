@@ -303,7 +303,8 @@ def open_recorded_job(run: CommitRun, current: Seen) -> RecordedJob:
         with context.stage(names.LOAD_MANIFESTS):
             loaded = load_with_coordinator(context, reload)
         run.note_loaded(record, loaded)
-        run.plan = with_coordinator(context, partial(plan_again, context, loaded), reload)
+        if current.phase is Phase.RECORDED or not run.turn.ends_with_its_commit:  # else all is moved
+            run.plan = with_coordinator(context, partial(plan_again, context, loaded), reload)
     # Only what this run has frozen: by its old name another process could reach it.
     plan = run.plan if context.job.staging != TASKS else replace(run.plan, moves=())
     turn, there, missing = run.turn, run.there, run.missing
