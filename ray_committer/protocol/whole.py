@@ -33,7 +33,8 @@ class ByFile(StrEnum):
     THERE = "it is there"
     """The directory was in place before."""
     OWN_NAMES = "names of their own"
-    """Its files lie in directories of task attempts, as formats or programs have named them."""
+    """Some of its files can lie in directories of task attempts, as formats or programs have named them.
+    They would follow when readers see the others."""
     TWO_SOURCES = "two sources"
     ODD = "odd files"
     """Its source holds something that is no file, or as many leftovers of attempts as files."""
@@ -250,7 +251,7 @@ def plan_whole(
             apart.add(goal)
         else:
             shared[goal] = None if goal in shared else source
-    may_be_filled = SEVERAL in apart or SEVERAL in shared
+    may_be_filled = SEVERAL in apart or SEVERAL in shared  # each of them can get a file from there
     moves, by_file = Moves(sources, verdicts), Counter[ByFile]()
     for dest in sorted(set(directories) - _above(directories)):
         goal = goal_of(dest)
@@ -259,8 +260,10 @@ def plan_whole(
             by_file[ByFile.NO_FILES] += 1
         elif dest in there:
             by_file[ByFile.THERE] += 1
+        elif may_be_filled or goal in apart:
+            by_file[ByFile.OWN_NAMES] += 1
         elif key is None:
-            by_file[ByFile.TWO_SOURCES if goal in shared else ByFile.OWN_NAMES] += 1
+            by_file[ByFile.TWO_SOURCES] += 1
         elif why := _why_by_file(sources, verdicts, _source(key)):
             by_file[why] += 1
         else:

@@ -8,11 +8,11 @@ from contextlib import suppress
 from ray_committer.protocol.pack import Pack
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.recovery import Proof
-from ray_committer.protocol.whole import Tally, WholePlan
+from ray_committer.protocol.staging import is_shared
+from ray_committer.protocol.whole import Sources, Tally, WholePlan, plan_whole
 from ray_committer.stages.note_new_directories import remove_new_directories
 from ray_committer.stages.plan_moves import plan_again, plan_moves
-from ray_committer.stages.publish_job import move_files
-from ray_committer.stages.rename_files import Pass, Renamed, are_all, rename_files
+from ray_committer.stages.rename_files import are_all
 from ray_committer.stages.take_back import take_back
 from ray_committer.stores.local import LocalStore
 from ray_committer.work.move_whole import delete_leftovers, move_whole
@@ -87,16 +87,17 @@ def a_shard_of_directories_counts_twice() -> Swaps:
     yield are_all, lambda spans, files: True
 
 
-def own_names_go_first() -> Swaps:
-    """Readers see a partition with the few files that its tasks could not name."""
+def own_names_follow() -> Swaps:
+    """Readers see a partition without the few files that its tasks could not name."""
 
-    def broken(job, which):
-        if which is not Pass.NAMESAKES:
-            first = Renamed(in_place=frozenset(move.source for move in job.plan.moves))
-            rename_files(job.context, job.record, job.loaded, first, which)
-        move_files(job, which)
+    def broken(sources, verdicts, directories, there=()):
+        shared = Sources()
+        for source, tally in sources.items():
+            if is_shared(source):
+                shared.add(source, tally)
+        return plan_whole(shared, verdicts, directories, there)
 
-    yield move_files, broken
+    yield plan_whole, broken
 
 
 def an_undo_moves_directories_back() -> Swaps:

@@ -146,9 +146,12 @@ def test_a_source_that_is_gone_may_be_in_place():
     assert move.dest == P
 
 
-def test_files_of_attempts_own_directories_follow_one_by_one():
-    plan = planned(OURS | {"attempt_1/p=1": going_to(P), "attempt_1/x": Tally(1, goal=SEVERAL)})
-    assert [move.dest for move in plan.moves] == [P]
+@pytest.mark.parametrize("apart", [going_to(P), Tally(1, goal=SEVERAL)])
+def test_a_directory_with_files_of_attempts_own_directories_is_never_complete_at_once(apart: Tally):
+    plan = planned(OURS | {"attempt_1/x": apart})
+    assert (len(plan.moves), plan.by_file) == (0, {ByFile.OWN_NAMES: 1})
+    plan = planned(OURS | {"attempt_1/x": going_to(Q)}, {}, (P, Q))
+    assert ([move.dest for move in plan.moves], plan.by_file) == ([P], {ByFile.OWN_NAMES: 1})
 
 
 def test_a_directory_above_another_one_is_no_leaf():
