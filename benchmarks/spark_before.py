@@ -2,11 +2,9 @@
 
 The same append, with its tasks, at 20 ms a request, by this checkout and by another one, in pairs: each
 in a driver of its own, each pair begun by the other one. The ratio is that of a pair, which had the same
-load. To make the other checkout:
+load. Each jar is built from its checkout. To make the other one:
 
     git worktree add DIRECTORY COMMIT
-    cd DIRECTORY
-    python hatch_build.py
 """
 
 from __future__ import annotations
@@ -23,7 +21,6 @@ from spark_jobs import ROOT
 
 from tests.integration.spark.metered_job import MeteredJob
 
-JAR = "ray_committer/spark/jars/ray-committer.jar"
 PYTHON = ROOT / ".venv-spark4" / "bin" / "python"
 MILLIS = 20
 JOBS = {
@@ -64,9 +61,8 @@ def main() -> None:
     parser.add_argument("--only", choices=JOBS, help="measure one job; nothing is saved")
     given = parser.parse_args()
     before = given.before.resolve()
-    for checkout in (ROOT, before):
-        if not (checkout / JAR).is_file():
-            raise SystemExit(f"{checkout / JAR}: is not there. Run `python hatch_build.py` there first.")
+    for checkout in (ROOT, before):  # so that each has its own jar
+        subprocess.run([PYTHON, "hatch_build.py"], cwd=checkout, check=True)
     described = subprocess.run(
         ["git", "describe", "--always"], cwd=before, capture_output=True, text=True, check=True
     )
