@@ -191,6 +191,8 @@ class WebHdfsStore(NameNodeStore):
         answer = self._call("PUT", "RENAME", source, destination=dest, renameoptions=how)
         # HttpFS answers with a body, also to a rename that it did not make.
         if answer.body and not decoded(answer, _Done, source).boolean:  # the NameNode's body is empty
+            if self.get_status(source) is None:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source, None, dest)
             raise OSError(errno.EIO, "the server did not rename it", source, None, dest)
 
     def _delete(self, path: str, *, recursive: bool) -> bool:

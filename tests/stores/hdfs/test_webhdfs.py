@@ -50,13 +50,20 @@ def test_a_redirection_is_followed_wherever_it_leads(location: str, url: str):
     assert client.urls[1] == url
 
 
-def test_a_gateway_that_says_that_it_renamed_nothing_is_believed():
-    class Gateway:
-        def request(self, *_: Any, **__: Any) -> HttpAnswer:
-            return HttpAnswer(200, {}, b'{"boolean": false}')
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_gateway_that_says_that_it_renamed_nothing_is_believed(is_there: bool):
+    """It does not say why, also if the source is gone: an undo takes what was moved from its place."""
 
-    with pytest.raises(OSError, match="did not rename it") as caught:
+    class Gateway(NameNode):
+        def request(self, method: str, url: str, **more: Any) -> HttpAnswer:
+            if "op=GETFILESTATUS" in url and not is_there:
+                missing = {"exception": "FileNotFoundException", "message": "/a"}
+                return HttpAnswer(404, {}, msgspec.json.encode({"RemoteException": missing}))
+            return super().request(method, url, **more)
+
+    with pytest.raises(OSError, match="did not rename it" if is_there else "No such file") as caught:
         store(Gateway()).rename("/a", "/b")
+    assert caught.value.errno == (errno.EIO if is_there else errno.ENOENT)
     assert (caught.value.filename, caught.value.filename2) == ("/a", "/b")
 
 
