@@ -22,7 +22,7 @@ from ray_committer.places.choose import needed, old_files_of
 from ray_committer.places.old_files import can_have_two_names, return_stranger
 from ray_committer.protocol.actions import CompleteUpload, Rename
 from ray_committer.protocol.pack import Entry, Pack, PackRange
-from ray_committer.protocol.paths import TAKEN_BACK_SUFFIX, join, parent
+from ray_committer.protocol.paths import TAKEN_BACK_SUFFIX, TASKS, join, parent
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.recovery import Proof, prove
 from ray_committer.protocol.state import new_nonce
@@ -96,6 +96,14 @@ def take_tasks(context: JobContext, current: Seen, place: str) -> str | None:
         except OSError as e:
             if e.errno != errno.ENOTSUP:
                 raise
+            if source is not None and source.staging != TASKS:
+                # By name alone is not enough: a committer can give them another name meanwhile.
+                raise CommitStateUnknownError(
+                    f"{mark(source.tasks)}: holds the files of tasks, since another client has "
+                    "renamed it, and this one cannot: so a process may still move them",
+                    "nothing was taken back: run the same command where the commit has run, or with its "
+                    "address and options",
+                ) from e
             return None
     if (latest := read_state(store, job)) != current:
         raise StateChangedError(latest, current)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -547,6 +548,21 @@ def test_an_undo_does_not_go_on_while_the_files_of_tasks_are_under_no_name():
     assert phase_of(store) is Phase.UNDOING
     assert set(visible_files(store, "/table")) == {A}
     store.move_directory(away, there)
+    assert run_undo(store, JOB)
+    assert visible_files(store, "/table") == {}
+
+
+def test_an_undo_stops_where_this_client_cannot_take_what_another_has_frozen():
+    """Such as by a gateway, or on another mount: the committer that is thought dead may go on."""
+    store = half(staged())
+
+    def refuse(call: StoreCall) -> None:
+        if call.operation == "move_whole":
+            raise OSError(errno.ENOTSUP, "not here")
+
+    with pytest.raises(CommitStateUnknownError, match="run the same command where the commit has run"):
+        run_undo(WrappedStore(store, before=refuse), JOB)
+    assert set(visible_files(store, "/table")) == {A}
     assert run_undo(store, JOB)
     assert visible_files(store, "/table") == {}
 
