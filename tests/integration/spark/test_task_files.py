@@ -243,24 +243,26 @@ def test_what_lies_beside_a_file_among_too_many_to_list_stops_the_commit(
     assert task.commit().keys() == {str(begun)}
     with pytest.raises(ray_committer.errors.IncompleteJobError, match=beside.name):
         ray_committer.commit_job(str(task.dest), options=CommitOptions(expected_tasks=1))
-    assert beside.exists()
+    assert [path.read_text() for path in (task.dest / "_temporary").rglob(beside.name)] == ["its index"]
     assert not (task.dest / "p=1").exists()
 
 
-def test_many_directories_of_a_jvm_that_makes_each_in_a_process_are_flat(task: Task):
-    begun = [task.begin_file(f"p={number}") for number in range(34)]
-    for path in begun:
-        path.write_text("x")
-    assert [path.parent == task.attempt for path in begun] == [False] * 8 + [True] * 26
-    assert [path.name.partition("-")[0] for path in begun[8:10]] == ["0", "1"]
-    beside = begun[33].with_name(begun[33].name + ".idx")
-    beside.write_text("its index")
-    name = begun[0].name
-    expected = {str(path): f"{task.dest}/p={number}/{name}" for number, path in enumerate(begun)}
-    assert task.commit() == expected | {str(beside): f"{task.dest}/p=33/{name}.idx"}
-    assert len(task.directories()) == 34
-    report = ray_committer.commit_job(str(task.dest), options=CommitOptions(expected_tasks=1))
-    assert report.files == 35
+@pytest.mark.parametrize("umask", ["022", "027"])
+@pytest.mark.parametrize("above", [0o755, 0o2755])
+def test_a_task_makes_a_local_directory_with_the_mode_that_hadoop_gives_it(
+    installation, spark: SparkSession, tmp_path: Path, umask: str, above: int
+):
+    jvm: Any = spark._jvm
+    settings = {"fs.permissions.umask-mode": umask}
+    configuration = configuration_with(spark, FILE_SYSTEMS[0], settings)
+    task = set_up(spark, tmp_path / "table", configuration=configuration).task()
+    shared = staged(task, task.dest / "p=1").parent
+    shared.chmod(above)
+    begun = task.begin_file("p=1")
+    other = shared / "by-hadoop"
+    path = jvm.org.apache.hadoop.fs.Path(str(other))
+    assert path.getFileSystem(configuration).mkdirs(path)
+    assert oct(begun.parent.stat().st_mode) == oct(other.stat().st_mode)
 
 
 def test_at_most_4096_directories_are_shared(installation, spark: SparkSession, tmp_path: Path):

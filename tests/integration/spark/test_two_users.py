@@ -70,7 +70,8 @@ def test_a_task_that_may_not_write_where_others_do_writes_to_its_own_directory(
     for file in files:
         file.write_text("x")
     task.save()
-    files[0].parent.chmod(0o555)
+    for file, mode in zip(files, (0o555, 0o777), strict=True):
+        file.parent.chmod(mode)
     for name in ("manifests", "tasks", "tasks/in"):
         (job.directory / name).chmod(0o777)
     run_task_of_another(job, shared, "p=1", "p=2", "p=3")

@@ -3,6 +3,8 @@ package io.raycommitter;
 import java.io.File;
 import java.io.FileNotFoundException;
 import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Paths;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
@@ -13,11 +15,17 @@ import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RemoteIterator;
+import org.apache.hadoop.fs.permission.FsPermission;
+import org.apache.hadoop.io.nativeio.NativeIO;
 
 /** What one task attempt has in a directory that all tasks of its job share. */
 final class StagedDirectory {
     /** Names in one answer of a store. */
     private static final int PAGE = 1000;
+    private static final String MODE = "unix:mode";
+    /** The bits of the type of a file, and of what everybody may do. */
+    private static final int TYPE = 0170000;
+    private static final int ALL = 0777;
 
     private final FileSystem fs;
     final Path source;
@@ -34,6 +42,28 @@ final class StagedDirectory {
         this.source = source;
         this.target = target;
         this.token = token;
+    }
+
+    /**
+     * Makes a directory on a local disk with the mode that Hadoop gives it. Without its native library
+     * Hadoop starts a process (chmod) for each; what is there it leaves as it is.
+     */
+    void makeLocal() {
+        if (!(fs instanceof LocalFileSystem) || NativeIO.isAvailable()) {
+            return;
+        }
+        FsPermission umask = FsPermission.getUMask(fs.getConf());
+        int wanted = FsPermission.getDirDefault().applyUMask(umask).toShort();
+        java.nio.file.Path directory = Paths.get(source.toUri().getPath());
+        try {
+            Files.createDirectory(directory);
+            int mode = (Integer) Files.getAttribute(directory, MODE) & ~TYPE;
+            if ((mode & ALL) != wanted) {
+                Files.setAttribute(directory, MODE, (mode & ~ALL) | wanted);
+            }
+        } catch (IOException | UnsupportedOperationException e) {
+            // It is there, or Hadoop makes it with the first file and says why it cannot.
+        }
     }
 
     /** Finds all files of the attempt by a listing, or returns false: then each needs a request. */

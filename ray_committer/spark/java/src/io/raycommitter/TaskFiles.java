@@ -12,9 +12,7 @@ import java.util.Map;
 import java.util.TreeSet;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
-import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.Path;
-import org.apache.hadoop.io.nativeio.NativeIO;
 import org.apache.hadoop.mapreduce.TaskAttemptID;
 
 /**
@@ -26,8 +24,6 @@ import org.apache.hadoop.mapreduce.TaskAttemptID;
  */
 final class TaskFiles implements TaskOutput {
     private static final int MOST_DIRECTORIES = 4096;
-    /** Without its native library, Hadoop starts a process for each new local directory. */
-    private static final int MOST_LOCAL = 8;
 
     private final FileSystem fs;
     private final JobDirectory job;
@@ -44,15 +40,7 @@ final class TaskFiles implements TaskOutput {
         this.attempt = attempt;
         this.ownDir = job.taskAttemptDir(attempt.toString());
         this.token = Staging.tokenOf(attempt);
-        this.mostDirectories = mostDirectories();
-    }
-
-    private int mostDirectories() {
-        if (!Staging.hasToken(attempt.toString())) {
-            return 0;
-        }
-        boolean isSlow = fs instanceof LocalFileSystem && !NativeIO.isAvailable();
-        return isSlow ? MOST_LOCAL : MOST_DIRECTORIES;
+        this.mostDirectories = Staging.hasToken(attempt.toString()) ? MOST_DIRECTORIES : 0;
     }
 
     @Override
@@ -70,6 +58,7 @@ final class TaskFiles implements TaskOutput {
         StagedDirectory place = staged.get(source);
         if (place == null && staged.size() < mostDirectories && isWritable(source)) {
             place = new StagedDirectory(fs, source, directory, token);
+            place.makeLocal();
             staged.put(source, place);
         }
         // The files of two partitions in one directory can have one name, which the commit refuses.
