@@ -13,9 +13,9 @@ from ray_committer.job_files.abort_uploads import abort_uploads
 from ray_committer.job_files.job_state import Seen, delete_state, read_state
 from ray_committer.job_files.others import list_gone, state_inside
 from ray_committer.job_files.spark_uploads import end_spark_uploads
-from ray_committer.places.base import listed_in
+from ray_committer.places.base import listed_in, tasks_of
 from ray_committer.places.choose import places_of
-from ray_committer.protocol.paths import CONTENT_SUFFIX, UNDONE, JobAttempt, join
+from ray_committer.protocol.paths import CONTENT_SUFFIX, MARK, STAGED, TASKS, UNDONE, JobAttempt, join
 from ray_committer.protocol.state import Phase
 from ray_committer.stores.base import StoreOperations
 
@@ -56,8 +56,15 @@ def remove_husk(store: StoreOperations, job: JobAttempt) -> None:
     undone = join(job.directory, UNDONE)
     entries = [*listed_in(store, job.state), *listed_in(store, undone)]
     packs = listed_in(store, job.packs)
+    frozen = [
+        place
+        for place in tasks_of(store, job)
+        if place.staging != TASKS and not _is_marked(store, place)
+    ]
     if read_state(store, job) is not None:
         return
+    for place in frozen:  # a committer that slept has frozen what a late task wrote
+        store.delete_directory(place.tasks)
     for status in entries:
         if status.is_directory:  # for old files that were to be put aside, or for an undo
             store.delete_directory(status.path)
@@ -67,6 +74,12 @@ def remove_husk(store: StoreOperations, job: JobAttempt) -> None:
         store.delete_file(status.path)
     for directory in (job.state, undone, job.packs, job.directory):
         store.remove_empty_directory(directory)
+
+
+def _is_marked(store: StoreOperations, place: JobAttempt) -> bool:
+    """Whether these files of tasks belong to a job that is set up, though it may have no state yet."""
+    names = (status.name for status in listed_in(store, join(place.tasks, STAGED)))
+    return any(name.startswith(MARK) for name in names)
 
 
 def sweep_all_gone(store: StoreOperations, job: JobAttempt) -> bool:

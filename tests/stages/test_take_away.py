@@ -408,9 +408,34 @@ def test_a_directory_with_anything_of_a_task_is_no_husk():
     assert not read_job(store, JOB).is_husk
 
 
+@pytest.mark.parametrize("names", [["tasks"], ["frozen"], ["frozen", "tasks"], ["frozen", "state"]])
+def test_what_a_late_task_wrote_goes_with_an_abort_also_if_a_late_committer_has_frozen_it(
+    names: list[str],
+):
+    store = MakesParentsOfWrites()
+    remove(store, ended(store))
+    places = {"tasks": JOB, "frozen": JOB.with_frozen_tasks("1" * 16)}
+    for place in (places[name] for name in names if name in places):
+        store.write(join(place.staged("0" * 32), "part-0"), b"rows")
+    if "state" in names:
+        store.write(JOB.content("nonce"), b"a declaration")
+    assert run_abort(store, JOB) is False
+    assert below(store, JOB) == {}
+    assert not read_job(store, JOB).exists
+
+
+def test_who_removes_a_husk_leaves_files_of_tasks_that_a_set_up_has_marked():
+    store = MakesParentsOfWrites()
+    remove(store, ended(store))
+    marked = JOB.with_frozen_tasks("1" * 16).mark("of a job without a state yet")
+    store.mkdirs(marked)
+    assert run_abort(store, JOB) is False
+    assert store.get_status(marked) is not None
+
+
 def test_who_removes_a_husk_leaves_a_job_that_is_set_up_and_recorded_meanwhile():
     """It sleeps before any of its requests, while the id is set up again."""
-    for number in range(1, 12):
+    for number in range(1, 15):
         store = MakesParentsOfWrites()
         remove(store, ended(store))
         store.write(JOB.content("of_the_removed_job"), b"a declaration")
