@@ -25,7 +25,7 @@ from ray_committer.stages.commit_task import commit_task
 from ray_committer.stages.setup_task import setup_task
 from ray_committer.stores.base import StoreOperations
 from ray_committer.stores.output import open_output, writable_url
-from ray_committer.work.entries import check_dest
+from ray_committer.work.entries import check_dest, longest_source
 from ray_committer.work.upload_file import TaskUploads
 
 
@@ -119,10 +119,10 @@ class TaskAttempt:
         return path
 
     def _check_length(self, path: str) -> None:
-        if len(path.encode()) > self.store.capabilities.max_path_length:
+        if len(path.encode()) > (longest := longest_source(self.store)):
             raise PathError(
                 f"{mark(path)}: is where the task writes, and longer than the store allows "
-                f"({self.store.capabilities.max_path_length} bytes)",
+                f"({longest} bytes before a commit)",
                 "use a shorter destination, partition values or file name",
             )
 

@@ -24,11 +24,12 @@ from ray_committer.promises.states import CHANGES_ONCE
 from ray_committer.promises.uploads import ONE_COMPLETES
 from ray_committer.protocol.actions import Answer, CompleteUpload
 from ray_committer.protocol.commit_result import Outcome
-from ray_committer.protocol.paths import FROZEN_BYTES, join, new_job_attempt, parent
+from ray_committer.protocol.paths import join, new_job_attempt, parent
 from ray_committer.stores.base import StoreOperations, missing_operations
 from ray_committer.stores.uploads import pending_uploads
 from ray_committer.testing.faults import SimulatedCrash, StoreCall, WrappedStore, crash_at
 from ray_committer.testing.harness import put_file, run_commit, visible_files, write_job
+from ray_committer.work.entries import longest_source
 
 NAMES = (
     "plain",
@@ -134,8 +135,7 @@ class StoreContract:
         limits = store.capabilities
         job = new_job_attempt(join(root, "t"), "j", 0)
         attempt = job.task_attempt("attempt_j_m_000000_0")
-        more = FROZEN_BYTES if store.has(StoreOperations.move_whole) else 0
-        longest = _name_of(limits.max_path_length - more - len(attempt) - 1, limits.max_name_length)
+        longest = _name_of(longest_source(store) - len(attempt) - 1, limits.max_name_length)
         write_job(store, job, {0: {longest: b"1"}})
         assert run_commit(store, job).outcome is Outcome.COMMITTED
         assert visible_files(store, job.destination) == {longest: b"1"}

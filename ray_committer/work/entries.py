@@ -220,15 +220,19 @@ def _check_length(path: str, store: StoreOperations) -> None:
         )
 
 
+def longest_source(store: StoreOperations) -> int:
+    """The bytes that the path of a task's file may have: it gets longer where the files of tasks get
+    another directory."""
+    more = FROZEN_BYTES if store.has(StoreOperations.move_whole) else 0
+    return store.capabilities.max_path_length - more
+
+
 def _check_source_length(path: str, store: StoreOperations) -> None:
-    """Refuse a source that would be too long once the files of tasks have another directory."""
-    longest = store.capabilities.max_path_length - FROZEN_BYTES
-    if len(path) * 4 <= longest or not store.has(StoreOperations.move_whole):
-        return
-    if len(path.encode()) > longest:
+    longest = longest_source(store)
+    if len(path) * 4 > longest and len(path.encode()) > longest:
         raise PreflightError(
-            f"{mark(path)}: is longer than {longest} bytes: the store allows {FROZEN_BYTES} more, "
-            "which a commit needs",
+            f"{mark(path)}: is longer than {longest} bytes: the store allows "
+            f"{store.capabilities.max_path_length}, of which a commit needs the rest",
             "use shorter partition values or file names",
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from ray_committer.errors import (
     CommitterBusyError,
     IncompleteJobError,
     ManifestError,
+    PathError,
     PreflightError,
     RayCommitterError,
 )
@@ -60,6 +61,7 @@ from ray_committer.testing.harness import (
     set_up_attempt,
     write_attempt,
 )
+from ray_committer.work.entries import longest_source
 from tests.stages.support import (
     JOB,
     NOW,
@@ -498,13 +500,29 @@ def test_a_path_that_would_be_too_long_once_it_is_taken_away_is_refused_first(tm
     name += "/" + "f" * (left - len(name) - 2)
     write_job(store, job, {0: {name: b"1", "b": b"2"}})
     if more:
-        with pytest.raises(PreflightError, match="which a commit needs"):
+        with pytest.raises(PreflightError, match="of which a commit needs"):
             run_commit(store, job)
         assert stagings(store, job) == [TASKS]
         return
     died(store, lambda one: run_commit(one, job), "rename", "/b")
     assert run_undo(store, job)
     assert visible_files(store, job.destination) == {}
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_task_is_not_let_to_write_what_a_commit_refuses(tmp_path: Path, more: int):
+    destination = str(tmp_path / "table")
+    ray_committer.setup_job(destination, "j")
+    with (
+        pytest.raises(PathError, match="where the task writes") if more else nullcontext(),
+        ray_committer.task_attempt(destination, "j", 0) as attempt,
+    ):
+        left = longest_source(LocalStore(StoreSpec("file"))) - len(attempt.directory) - 1 + more
+        name = "d" * (left % 100 + 50) + "/" + "/".join("d" * 99 for _ in range(left // 100 - 1))
+        with attempt.open(f"{name}{'f' * (left - len(name))}") as file:
+            file.write(b"x")
+    if not more:
+        assert ray_committer.commit_job(destination, "j").files == 1
 
 
 def test_an_undo_takes_the_files_of_tasks_away_at_once():
