@@ -62,7 +62,7 @@ def validate_renamed_files(
     names the first differences. The coordinator must know the directories."""
     compared, differences, missing = 0, list[str](), set[bytes]()
     in_place = renamed.in_place if renamed is not None else frozenset[str]()
-    others = len(held) if renamed is None else renamed.whole_files + renamed.held_by_pack.total()
+    left_out = len(held) if renamed is None else renamed.whole_files + renamed.held_by_pack.total()
     for share in _compare(context, packs, frozenset(held), in_place):
         compared += share.files
         differences += share.differences
@@ -73,7 +73,7 @@ def validate_renamed_files(
     if differences:
         shown = " | ".join(sorted(differences)[:SHOWN])
         raise ValidationError(f"{len(differences)} or more files differ from their manifests: {shown}")
-    files = sum(pack.files for pack in packs) - others
+    files = sum(pack.files for pack in packs) - left_out
     if compared != files:
         raise ValidationError(
             f"{mark(context.job.destination)}: {compared} of {files} files were compared",
