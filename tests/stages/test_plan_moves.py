@@ -19,6 +19,7 @@ from ray_committer.stores.local import LocalStore
 from ray_committer.testing import Identity, MemoryStore, WrappedStore, write_job
 from ray_committer.testing.harness import put_file, source_of
 from tests.stages.support import JOB, KINDS, at, context, loaded, requests, staged_name
+from tests.stores.test_rights import access_list
 
 of_each_size = pytest.mark.usefixtures("small_and_large_jobs")
 
@@ -246,6 +247,16 @@ def test_where_listings_do_not_show_access_lists_those_of_the_sources_are_asked_
     for number in (1, 2):
         store.rights[parent(source(f"p={number}/a"))] = "usual"
     assert planned(store).by_file == {ByFile.RIGHTS: 2}
+
+
+def test_a_dry_run_on_local_files_knows_rights_as_the_commit_does(tmp_path: Path):
+    job = new_job_attempt(str(tmp_path / "table"), "job_1", 0)
+    store = written(LocalStore(StoreSpec("file")), *TASKS, job=job)
+    os.setxattr(job.destination, "system.posix_acl_access", access_list())
+    found = context(store, job=job)
+    plan = plan_moves(found, look_at_sources(found, loaded(found)), moves_here=True)
+    assert len(plan.moves) == 2
+    assert with_same_rights(found, plan, is_dry_run=True).by_file == {ByFile.RIGHTS: 2}
 
 
 def test_a_dry_run_takes_rights_that_are_not_known_for_equal():
