@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import errno
 from dataclasses import replace
+from functools import partial
 
 from ray_committer.errors import CommitterBusyError, StoreUnavailableError, mark
+from ray_committer.job_files.job_state import Seen, StateChangedError, read_state
+from ray_committer.limits import waiting
+from ray_committer.limits.settle import ATTEMPTS
 from ray_committer.places.base import tasks_of
 from ray_committer.places.choose import places_of
-from ray_committer.protocol.paths import TASKS, JobAttempt
+from ray_committer.protocol.paths import MARK, STAGED, TASKS, JobAttempt
 from ray_committer.protocol.state import UNSTAMPED, JobState, new_nonce
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import StoreOperations
@@ -29,25 +33,53 @@ def can_freeze(store: StoreOperations, state: JobState) -> bool:
 
 def freeze_tasks(context: JobContext, state: JobState) -> JobContext | None:
     """Give the directory with the files of tasks a name that was never used; return the context that
-    knows it. None if it is gone, or if there was no answer: then it must be looked for. The same context
-    where nothing can be frozen."""
-    store, job = context.store, context.job.with_frozen_tasks(new_nonce())
+    knows it. None if it is gone: then it must be looked for. The same context where it stays."""
+    place = _renamed(context, state, context.job, context.job)
+    if place is None or place is context.job:
+        return context if place is not None else None
+    refuse_links(context.store, (place.tasks,))
+    return replace(context, job=place)
+
+
+def _renamed(
+    context: JobContext, state: JobState, source: JobAttempt, into: JobAttempt
+) -> JobAttempt | None:
+    """Rename the directory with the files of tasks, as `source` knows it, into the directory of `into`;
+    the attempt that knows it then. None if it is gone. The `source` where it stays."""
+    store = context.store
     if not can_freeze(store, state):
-        return context
-    try:
-        store.move_whole(context.job.tasks, job.tasks)
-    except FileNotFoundError:  # another run has done it
-        return None
-    except StoreUnavailableError:
-        # Not again under this name: the request may still come, and must not get what a late task makes.
-        if not has_mark(replace(context, job=job), state):
+        return source
+    for number in range(1, ATTEMPTS + 1):
+        # Never again under this name: the request may still come, and get what a late task makes.
+        place = into.with_frozen_tasks(new_nonce())
+        try:
+            store.move_whole(source.tasks, place.tasks)
+        except FileNotFoundError:  # another run has done it
             return None
-    except OSError as e:
-        if e.errno != errno.ENOTSUP:
-            raise
-        return context
-    refuse_links(store, (job.tasks,))
-    return replace(context, job=job)
+        except StoreUnavailableError:
+            if store.get_status(place.mark(state.stamp)) is not None:
+                return place
+            if number == ATTEMPTS:
+                raise
+            context.sleep(waiting.REQUEST.after(number))
+        except OSError as e:
+            return _refused(context, source, e)
+        else:
+            return place
+    return None
+
+
+def _refused(context: JobContext, source: JobAttempt, error: OSError) -> JobAttempt:
+    """The `source`, whose rename was refused, if its files can be moved from there."""
+    if error.errno != errno.ENOTSUP:
+        # What another run has frozen must get another name: that run knows the one before.
+        if error.errno is None or source.staging != TASKS:
+            raise error
+        context.notice_once(
+            f"{mark(source.tasks)}: cannot be renamed ({error.strerror}), so its files are moved one by "
+            "one from there; make sure that no task of the job still runs"
+        )
+    return source
 
 
 def find_staging(store: StoreOperations, job: JobAttempt, state: JobState) -> JobAttempt | None:
@@ -62,24 +94,50 @@ def find_staging(store: StoreOperations, job: JobAttempt, state: JobState) -> Jo
     return None
 
 
-def take_over(context: JobContext, state: JobState) -> JobContext:
+def take(context: JobContext, known: Seen, into: JobAttempt) -> JobAttempt | None:
+    """Rename the directory with the files of tasks, wherever it is in the job's, into the directory of
+    `into`; the attempt that knows it. None if it is not found, or if other processes rename it again
+    and again. `StateChangedError` if the job is not as `known`: then it is another run's."""
+    store, job, state = context.store, context.job, known.state
+    for _ in range(TRIES):
+        source, latest = context.do_at_once(
+            partial(find_staging, store, job, state), partial(read_state, store, job)
+        )
+        if latest != known:
+            raise StateChangedError(latest, known)
+        if source is None:
+            return None
+        place = _renamed(context, state, source, into)
+        # What a late task has made again can be there by the old name once the job's own is renamed.
+        if place is source or (place and store.get_status(place.mark(state.stamp)) is not None):
+            return place
+    return None
+
+
+def take_over(context: JobContext, known: Seen) -> JobContext:
     """Freeze the files of tasks wherever they are, under a new name: who knew the one before reaches
     none of them. For a recorded job, or one that this run has declared. `CommitterBusyError` if other
-    runs do the same, or if the files are not found."""
-    for _ in range(TRIES):
-        place = find_staging(context.store, context.job, state)
-        if place is None:
-            break
-        taken = freeze_tasks(replace(context, job=place), state)
-        if taken is not None:
-            return taken
-    path = context.job.with_tasks_in(TASKS).mark(state.stamp)
-    raise CommitterBusyError(
-        f"{mark(context.job.directory)}: its directory with the files of tasks is not found, or gets "
-        "new names: other processes are at work on this job",
-        "nothing was deleted: wait for them, and run the same command; if there are none, and the files "
-        f"are there, make the directory {mark(path)}, which shows that they are the job's",
-    )
+    runs do the same, or if the files are not found. `StateChangedError` as `take`."""
+    place = take(context, known, context.job)
+    if place is None:
+        raise CommitterBusyError(
+            f"{mark(context.job.directory)}: its directory with the files of tasks is not found, or gets"
+            " new names: other processes are at work on this job",
+            "nothing was deleted: wait for them, and run the same command; if there are none, "
+            f"{how_to_mark(context.store, known.state, context.job)}",
+        )
+    refuse_links(context.store, (place.tasks,))
+    return replace(context, job=place)
+
+
+def how_to_mark(store: StoreOperations, state: JobState, *attempts: JobAttempt) -> str:
+    """What to do if no directory shows that its files are the job's: an empty one must never do so."""
+    there = [mark(place.tasks) for attempt in attempts for place in tasks_of(store, attempt)]
+    name = f"{STAGED}/{MARK}{state.stamp}"
+    if there:
+        return f"make {name} in the directory that holds the job's files, of: {', '.join(there)}"
+    tasks = mark(attempts[-1].with_tasks_in().tasks)
+    return f"put the directory with the job's files back as {tasks}, and make {name} in it"
 
 
 def holds_tasks(context: JobContext, state: JobState) -> bool:

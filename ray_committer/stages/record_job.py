@@ -264,7 +264,7 @@ def _hold_tasks(decision: _Decision, current: Seen) -> None:
     if run.held == state.nonce:
         return
     is_known = listing.is_named or listing.is_frozen
-    held = (take_over if is_known else freeze_tasks)(run.context, state)
+    held = take_over(run.context, current) if is_known else freeze_tasks(run.context, state)
     if held is None:  # attempts without a manifest must be looked for where the files are (R1)
         raise ManifestsChangedError
     run.context, run.held = held, state.nonce

@@ -10,24 +10,23 @@ job's is put back: another job has written it between the look and the rename.
 
 from __future__ import annotations
 
-import errno
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from ray_committer.errors import CommitStateUnknownError, StoreUnavailableError, mark
-from ray_committer.job_files.job_state import Seen, StateChangedError, read_state
+from ray_committer.errors import CommitStateUnknownError, mark
+from ray_committer.job_files.job_state import Seen
 from ray_committer.limits.settle import settle
 from ray_committer.places.choose import needed, old_files_of
 from ray_committer.places.old_files import can_have_two_names, return_stranger
 from ray_committer.protocol.actions import CompleteUpload, Rename
 from ray_committer.protocol.pack import Entry, Pack, PackRange
-from ray_committer.protocol.paths import TAKEN_BACK_SUFFIX, TASKS, join, parent
+from ray_committer.protocol.paths import TAKEN_BACK_SUFFIX, TASKS, JobAttempt, join, parent
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.recovery import Proof, prove
 from ray_committer.protocol.state import new_nonce
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.freeze_tasks import TRIES, can_freeze, find_staging
+from ray_committer.stages.freeze_tasks import can_freeze, find_staging, how_to_mark, take
 from ray_committer.stages.sync_to_disk import sync_place, sync_taken_back
 from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.stores.links import refuse_links
@@ -73,57 +72,49 @@ def take_back(context: JobContext, record: CommitRecord, current: Seen, place: s
         pass
 
 
-def take_tasks(context: JobContext, current: Seen, place: str) -> str | None:
+def take_tasks(context: JobContext, current: Seen, place: str) -> JobAttempt:
     """Take the files of tasks away to `place`, so that no committer moves one any more; return where
-    they are then. None where nothing can be frozen: there each file is taken by its name.
-    `CommitStateUnknownError` if they are not found."""
+    they are then: where nothing can be frozen, where they were. `CommitStateUnknownError` if they are
+    not found."""
     store, job, state = context.store, context.job.with_tasks_in(), current.state
-    if not can_freeze(store, state):
-        return None
     places = [replace(job, directory=directory) for directory in (place, place + CLOSED_SUFFIX)]
-    for _ in range(TRIES):
-        # A listing can miss what just gets another name: it ends when the job's own is here (D6).
-        taken = next(filter(None, (find_staging(store, attempt, state) for attempt in places)), None)
-        if taken is not None:
-            context.sync(place, job.directory)
-            return taken.tasks
-        source = find_staging(store, job, state)
-        try:
-            if source is not None:
-                store.move_whole(source.tasks, places[0].with_frozen_tasks(new_nonce()).tasks)
-        except (FileNotFoundError, StoreUnavailableError):
-            pass  # it has another name by now, or another process has taken it, or there is no answer
-        except OSError as e:
-            if e.errno != errno.ENOTSUP:
-                raise
-            if source is not None and source.staging != TASKS:
-                # By name alone is not enough: a committer can give them another name meanwhile.
-                raise CommitStateUnknownError(
-                    f"{mark(source.tasks)}: holds the files of tasks, since another client has "
-                    "renamed it, and this one cannot: so a process may still move them",
-                    "nothing was taken back: run the same command where the commit has run, or with its "
-                    "address and options",
-                ) from e
-            return None
-    if (latest := read_state(store, job)) != current:
-        raise StateChangedError(latest, current)
-    raise CommitStateUnknownError(
-        f"{mark(job.directory)}: its directory with the files of tasks is not found, so it is not known "
-        "whether a process can still move them",
-        "nothing was taken back: run the same command again; if no process is at work on the job, make "
-        f"the directory {mark(job.mark(state.stamp))} before",
-    )
+
+    def find() -> JobAttempt | None:
+        is_taken = can_freeze(store, state)
+        stagings = (find_staging(store, attempt, state) for attempt in places if is_taken)
+        return next(filter(None, stagings), None)
+
+    # A listing can miss what just gets another name: it goes on only when the job's own is here (D6).
+    taken = find() or take(replace(context, job=job), current, places[0]) or find()
+    if taken is None:
+        raise CommitStateUnknownError(
+            f"{mark(job.directory)}: its directory with the files of tasks is not found, so it is not "
+            "known whether a process can still move them",
+            "nothing was taken back: run the same command again; if no process is at work on the job, "
+            f"{how_to_mark(store, state, *places, job)} before",
+        )
+    if taken.directory != job.directory:
+        context.sync(place, job.directory)
+    elif taken.staging != TASKS:
+        # By name alone is not enough: a committer can give them another name meanwhile.
+        raise CommitStateUnknownError(
+            f"{mark(taken.tasks)}: holds the files of tasks, since another client has renamed it, and "
+            "this one cannot: so a process may still move them",
+            "nothing was taken back: run the same command where the commit has run, or with its address "
+            "and options",
+        )
+    return taken
 
 
-def _take_files(context: JobContext, record: CommitRecord, place: str, taken: str | None) -> None:
-    """Take the files from their sources and destinations; `taken` is where all sources are already."""
+def _take_files(context: JobContext, record: CommitRecord, place: str, taken: JobAttempt) -> None:
+    """Take the files from their sources, which `taken` knows, and destinations."""
     overwritten = frozenset(file.path for file in record.overwritten)  # no namesake is replaced yet
     take = partial(
         _take_back_range,
         place=place,
         overwritten=overwritten,
-        tasks=taken or context.job.tasks,
-        is_taken=taken is not None,
+        tasks=taken.tasks,
+        is_taken=taken.directory != context.job.directory,
     )
     packs = tuple(map(Pack, record.packs))
     for stays in context.run(take, ranges(context.executor, packs)):

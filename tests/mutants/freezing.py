@@ -65,8 +65,8 @@ def a_missed_source_is_lost() -> Swaps:
 def a_staging_keeps_its_name() -> Swaps:
     """The run before goes on moving the same files."""
 
-    def broken(context, state):
-        found = find_staging(context.store, context.job, state)
+    def broken(context, known):
+        found = find_staging(context.store, context.job, known.state)
         return context if found is None else replace(context, job=found)
 
     yield take_over, broken
@@ -78,10 +78,10 @@ def an_undo_takes_one_listing() -> Swaps:
     def broken(context, current, place):
         found = find_staging(context.store, context.job.with_tasks_in(TASKS), current.state)
         if found is None or found.staging == TASKS:
-            return None
-        taken = join(place, found.staging)
+            return context.job
+        taken = replace(found, directory=place)
         with suppress(FileNotFoundError):
-            context.store.move_whole(found.tasks, taken)
+            context.store.move_whole(found.tasks, taken.tasks)
         return taken
 
     yield take_tasks, broken

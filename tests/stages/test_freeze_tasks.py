@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,13 +22,15 @@ from ray_committer.errors import (
     PathError,
     PreflightError,
     RayCommitterError,
+    StoreUnavailableError,
 )
 from ray_committer.job_files import owners
 from ray_committer.jobs.abort_report import AbortReport
 from ray_committer.jobs.plan_abort import plan_abort
 from ray_committer.jobs.survey_jobs import survey_exactly
+from ray_committer.limits import waiting
 from ray_committer.places.base import tasks_of
-from ray_committer.protocol.commit_result import Outcome
+from ray_committer.protocol.commit_result import CommitResult, Outcome
 from ray_committer.protocol.paths import (
     FROZEN_BYTES,
     FROZEN_TASKS,
@@ -72,6 +76,7 @@ from tests.stages.support import (
     do_at,
     each_crash,
     phase_of,
+    seen_in,
     source_path,
     staged_name,
     stamp_of_job,
@@ -312,6 +317,92 @@ def test_no_file_is_said_to_be_lost_while_it_is_not_known_who_has_the_files():
     assert visible_files(store, "/table") == FILES
 
 
+@pytest.mark.parametrize("act", [partial(run_commit, options=NO_WAIT), run_undo])
+def test_an_error_for_want_of_a_mark_names_the_directories_that_are_there(act: Callable[..., object]):
+    """A program that removes empty directories takes it. A new `tasks` would be taken for the job's."""
+    store = half(staged())
+    (name,) = stagings(store)
+    made = join(name, "in", MARK + stamp_of_job(store))
+    assert store.remove_empty_directory(join(JOB.directory, made))
+    with pytest.raises(RayCommitterError, match="is not found") as caught:
+        act(store, JOB)
+    there = f"memory://test{join(JOB.directory, name)}"
+    assert f"in the directory that holds the job's files, of: {there}" in str(caught.value)
+    assert TASKS not in stagings(store)
+    store.mkdirs(join(JOB.directory, made))
+    act(store, JOB)
+    assert visible_files(store, "/table") == ({} if act is run_undo else FILES)
+
+
+def unanswered(store: MemoryStore, tries: int) -> tuple[WrappedStore, list[str]]:
+    """A store that answers no `move_whole` at first, and what was asked for, by its new names."""
+    asked = list[str]()
+
+    def hook(call: StoreCall) -> None:
+        if call.operation == "move_whole":
+            asked.append(call.paths[1])
+            if len(asked) <= tries:
+                raise StoreUnavailableError(call.paths[0], "safe mode")
+
+    return WrappedStore(store, before=hook), asked
+
+
+@pytest.mark.parametrize("begins", [staged, lambda: half(staged())])
+@pytest.mark.parametrize("act", [run_commit, run_undo])
+def test_a_store_that_does_not_answer_for_a_while_is_asked_for_a_new_name_each_time(
+    begins: Callable[[], MemoryStore], act: Callable[..., object], no_pauses
+):
+    store = begins()
+    asking, asked = unanswered(store, 3)
+    act(asking, JOB)
+    assert len(asked) == len(set(asked)) == (0 if act is run_undo and begins is staged else 4)
+    assert visible_files(store, "/table") == ({} if act is run_undo else FILES)
+
+
+def test_a_store_that_does_not_answer_is_not_taken_for_other_processes_at_work(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    store, pauses = half(staged()), list[int]()
+
+    class Noted(waiting.Pauses):
+        def after(self, attempt: int, more: float = 0.0) -> float:
+            pauses.append(attempt)
+            return 0.0
+
+    monkeypatch.setattr(waiting, "REQUEST", Noted(0.0, 0.0))
+    asking, asked = unanswered(store, 100)
+    with pytest.raises(CommitStateUnknownError, match="safe mode"):
+        run_commit(asking, JOB)
+    assert pauses == list(range(1, len(asked))) == [*range(1, 8)]
+    assert run_commit(store, JOB).outcome is Outcome.COMMITTED
+
+
+def test_a_run_that_sleeps_before_it_takes_over_leaves_the_files_to_the_run_that_has_the_job():
+    """An earlier run has frozen them, so this one takes them over once it has declared the job."""
+    store = died(staged(), lambda one: run_commit(one, JOB), "advance", "recorded")
+    calls = list[StoreCall]()
+    other = do_at("move_whole", lambda: died(store, lambda one: run_commit(one, JOB), "rename", A))
+    run_commit(WrappedStore(store, before=other, after=calls.append), JOB)
+    # The second comes once it has seen that the job is recorded, and that the other run is dead.
+    assert [call.operation for call in calls].count("move_whole") == 2
+    assert visible_files(store, "/table") == FILES
+
+
+def test_what_a_late_task_makes_while_a_run_takes_the_commit_over_never_counts():
+    """The files are in `tasks` again after a power cut, and two runs take them over."""
+    store = half(staged())
+    (name,) = stagings(store)
+    store.move_directory(join(JOB.directory, name), JOB.tasks)
+
+    def other() -> None:
+        taken = JOB.with_frozen_tasks("other").tasks
+        store.move_whole(JOB.tasks, taken)
+        put_file(store, source_path(0, B), b"late")
+
+    taken = take_over(context(WrappedStore(store, before=do_at("move_whole", other))), seen_in(store))
+    assert store.get_status(taken.job.mark(stamp_of_job(store))) is not None
+
+
 def test_an_overtaken_run_takes_no_commit_over_again():
     """Two that did so at each miss could go on for ever and move nothing."""
     store, calls = half(staged()), list[StoreCall]()
@@ -404,8 +495,8 @@ def test_a_job_whose_files_are_nowhere_is_not_given_up_and_the_error_says_how_it
     store.move_directory(join(JOB.directory, name), "/rescued")
     with pytest.raises(CommitterBusyError, match="is not found, or gets new names") as caught:
         run_commit(store, JOB, NO_WAIT)
-    made = JOB.mark(stamp_of_job(store))
-    assert f"make the directory memory://test{made}" in str(caught.value)
+    made = f"in/{MARK}{stamp_of_job(store)}"
+    assert f"job's files back as memory://test{JOB.tasks}, and make {made} in it" in str(caught.value)
     store.move_directory("/rescued", JOB.tasks)
     assert run_commit(store, JOB).outcome is Outcome.COMMITTED
     assert visible_files(store, "/table") == FILES
@@ -430,6 +521,37 @@ class MovesOnlyWhole(MemoryStore):
     def move_whole(self, source: str, dest: str) -> None:
         for path in [path for path in self.files() if path.startswith(f"{source}/")]:
             self.rename(path, join(dest, path.removeprefix(f"{source}/")))
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EBUSY, errno.EIO])
+def test_a_job_whose_files_cannot_be_renamed_is_committed_from_where_they_are(
+    number: int, is_named: bool
+):
+    """Such as where `tasks` is a mount point."""
+    store = MemoryStore()
+    commit = named(store) if is_named else lambda one: run_commit(staged(one), JOB)
+
+    def refuse(call: StoreCall) -> None:
+        if call.operation == "move_whole":
+            raise OSError(number, os.strerror(number), call.paths[0])
+
+    result = commit(WrappedStore(store, before=refuse))
+    assert isinstance(result, CommitResult)
+    assert [notice for notice in result.notices if "cannot be renamed" in notice] != []
+    assert visible_files(store, "/table") == FILES
+
+
+def test_what_a_run_has_frozen_is_not_moved_from_there_by_another_that_cannot_rename_it():
+    store = half(staged())
+
+    def refuse(call: StoreCall) -> None:
+        if call.operation == "move_whole":
+            raise PermissionError(errno.EACCES, "Permission denied", call.paths[0])
+
+    with pytest.raises(CommitStateUnknownError, match="Permission denied"):
+        run_commit(WrappedStore(store, before=refuse), JOB)
+    assert run_commit(store, JOB).outcome is Outcome.COMMITTED
 
 
 def test_where_jobs_get_no_mark_nothing_is_frozen():
@@ -467,7 +589,7 @@ def test_a_job_that_hadoop_set_up_is_not_frozen():
     seen = bring_to(store, Phase.OPEN)
     found = context(store)
     assert freeze_tasks(found, seen.state) is found
-    assert take_over(found, seen.state).job.tasks == JOB.tasks
+    assert take_over(found, seen).job.tasks == JOB.tasks
     assert holds_tasks(found, seen.state)
     assert stagings(store) == [TASKS]
 
@@ -540,7 +662,7 @@ def test_an_undo_takes_also_what_gets_another_name_meanwhile():
     store, taken = half(staged()), list[JobContext]()
 
     def take() -> None:
-        taken.append(take_over(context(store), state_of(store)))
+        taken.append(take_over(context(store), seen_in(store)))
 
     def move(call: StoreCall) -> None:
         if call.operation == "advance" and call.paths[-1].startswith("aborted"):

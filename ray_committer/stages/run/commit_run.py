@@ -292,7 +292,7 @@ def open_recorded_job(run: CommitRun, current: Seen) -> RecordedJob:
         progress.resumed, run.plan = True, WholePlan()
         # Once in a run: two that did it at each miss could go on for ever and move nothing.
         if not run.has_taken_over:
-            run.context, run.has_taken_over = take_over(run.context, current.state), True
+            run.context, run.has_taken_over = take_over(run.context, current), True
             context = run.context.as_recorded(record)
     # What this run has moved before another one overtook it is proved now.
     if progress.sealed != current:
