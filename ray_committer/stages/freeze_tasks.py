@@ -57,7 +57,7 @@ def _renamed(
         except FileNotFoundError:  # another run has done it
             return None
         except StoreUnavailableError:
-            if store.get_status(place.mark(state.stamp)) is not None:
+            if has_mark(replace(context, job=place), state):
                 return place
             if number == ATTEMPTS:
                 raise
@@ -109,7 +109,7 @@ def take(context: JobContext, known: Seen, into: JobAttempt) -> JobAttempt | Non
             return None
         place = _renamed(context, state, source, into)
         # What a late task has made again can be there by the old name once the job's own is renamed.
-        if place is source or (place and store.get_status(place.mark(state.stamp)) is not None):
+        if place is source or (place and has_mark(replace(context, job=place), state)):
             return place
     return None
 
@@ -147,6 +147,6 @@ def holds_tasks(context: JobContext, state: JobState) -> bool:
 
 
 def has_mark(context: JobContext, state: JobState) -> bool:
-    """Whether what this run has frozen is the job's, and not what a late task has made again."""
+    """Whether what was frozen is the job's, and not what a late task has made again."""
     job = context.job
     return job.staging == TASKS or context.store.get_status(job.mark(state.stamp)) is not None

@@ -78,7 +78,8 @@ def look_at_staged_files(store: StoreOperations, places: Mapping[str, str], dest
 def _staged_entry(store: StoreOperations, path: str, place: str, status: FileStatus | None) -> FileEntry:
     if status is None:
         raise TaskCommitError(
-            f"{mark(path)}: is gone, so this task attempt cannot be committed", "run the task again"
+            f"{mark(path)}: is gone, so this task attempt cannot be committed",
+            "run the task again, unless the commit of its job has begun: then no task can be committed",
         )
     if status.is_directory or status.is_special:
         raise TaskCommitError(f"{mark(path)}: is not a regular file", "run the task again")

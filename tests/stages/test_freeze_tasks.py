@@ -468,8 +468,11 @@ def test_task_attempts_without_a_manifest_are_looked_for_where_the_files_are():
     put_file(store, join(JOB.task_attempt(running), "c"), b"c1")
     died(store, lambda one: run_commit(one, JOB, CommitOptions(expected_tasks=1)), "advance", "recorded")
     assert stagings(store) != [TASKS]
-    with pytest.raises(IncompleteJobError, match="1 task attempts have files, but no manifest"):
+    with pytest.raises(
+        IncompleteJobError, match="1 task attempts have files, but no manifest"
+    ) as caught:
         run_commit(store, JOB)
+    assert "they can no longer be committed" in str(caught.value)
     run_commit(store, JOB, CommitOptions(expected_tasks=1))
     assert visible_files(store, "/table") == FILES
 

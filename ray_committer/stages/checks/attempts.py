@@ -18,6 +18,7 @@ from ray_committer.job_files.commands import commit_command
 from ray_committer.job_files.listing import task_directories
 from ray_committer.protocol.hidden_names import is_passed_over
 from ray_committer.protocol.manifest import ManifestRef
+from ray_committer.protocol.paths import TASKS
 from ray_committer.protocol.staging import numbers_of, task_of, token_in, token_of
 from ray_committer.protocol.state import JobState
 from ray_committer.stages.context import JobContext
@@ -76,12 +77,15 @@ def refuse_unsaved(context: JobContext, loaded: LoadedManifests, attempts: Liste
         raise ManifestsChangedError
     number = len(loaded.manifests)
     command = f"{commit_command(context.store, context.job)} --expect-tasks {number}"
+    # Once frozen, no manifest is added any more, and no file where it counts.
+    is_frozen = loaded.listing.is_frozen or context.job.staging != TASKS
+    running = "they can no longer be committed" if is_frozen else "wait if they are still running"
     raise IncompleteJobError(
         f"{mark(context.job.tasks)}: {len(unsaved)} task attempts have files, but no manifest of their "
         f"tasks is here: {some_of(unsaved)}",
-        f"nothing was changed, because a commit would delete these files: wait if they are still "
-        f"running; if only the {number} tasks with a manifest have succeeded, run: {command}; "
-        f"otherwise, run the application again",
+        f"nothing was changed, because a commit would delete these files: {running}; if only the "
+        f"{number} tasks with a manifest have succeeded, run: {command}; otherwise, run the application "
+        "again",
     )
 
 
