@@ -6,7 +6,7 @@ Nothing is binding before the record: after any error the declaration is withdra
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar, cast
@@ -137,6 +137,13 @@ def _decide(decision: _Decision, current: Seen) -> tuple[Seen, CommitRecord, _De
     3. *Recorded from the declaration that looked.* The record consumes the declared state that stood
        during the look and the listing. If that was withdrawn, by whomever, others may have passed since.
     """
+    with ExitStack() as noting:  # what it notes is there before anything is moved
+        return _decide_noting(decision, current, noting)
+
+
+def _decide_noting(
+    decision: _Decision, current: Seen, noting: ExitStack
+) -> tuple[Seen, CommitRecord, _Decision]:
     run, context = decision.run, decision.context
     planned = name_packs(decision.loaded)
     # What a job that replaces nothing records does not depend on what the looks find. No process reads a
@@ -146,11 +153,15 @@ def _decide(decision: _Decision, current: Seen) -> tuple[Seen, CommitRecord, _De
     with context.beside(partial(_save, decision, planned), write) as written:
         current = _freeze_and_declare(decision, current)
         current, old, is_first = _look_until_free(decision, current)
+        note = partial(note_new_directories, run.context, directories=_note_missing(run, old))
+        if decision.is_known:
+            noting.enter_context(context.beside(partial(note, record)))
     context = run.context  # which knows by now where the files of tasks are
     saved = cast("LoadedManifests", written[0])
     # Only now is it known which old files there are; after the record it is too late to refuse (D5).
     decision.turn.refuse_what_cannot_be_kept(old)
     success: object = None
+    notes: list[Callable[[], object]] = []
     is_as_planned = decision.is_known and is_first and old.success is None
     if not is_as_planned or saved.packs != planned.packs:
         # It has a new nonce, so no state ever names the record that was written beside the declaration.
@@ -158,23 +169,28 @@ def _decide(decision: _Decision, current: Seen) -> tuple[Seen, CommitRecord, _De
         # The places aside are made before the record, and never again by a late process.
         writes = [write_commit_record, make_place_of_success, make_places_aside]
         context.at_once(lambda write: write(context, record), writes)
+        notes.append(partial(note, record))
     else:
         success = written[1]
     # The one binding request: it consumes the declared state of this very round (D1).
-    run.there, moves = old.there, run.plan.moves
-    run.missing = old.missing.intersection(parent(move.dest) for move in moves)
-    new = [*run.missing, *old.missing.intersection(move.dest for move in moves)]
-    recorded, run.plan, _ = context.do_at_once(
+    recorded, run.plan, *_ = context.do_at_once(
         partial(save_commit_record, context, current, record),
         # By now this run has written files, by which a store shows who its user is.
         partial(with_same_rights, context, run.plan, old.missing),
-        partial(note_new_directories, context, record, new),
+        *notes,
     )
     # Not before: if another process records the job, its record counts. If more is moved than was to be,
     # it is written again with what that took.
     if context.moves_at_once(record.files - run.plan.files + len(run.plan.moves)):
         run.progress.success = cast("WrittenSuccess | None", success)
     return cast("Seen", recorded), record, replace(decision, loaded=saved)
+
+
+def _note_missing(run: CommitRun, old: OldFiles) -> list[str]:
+    """Note which directories the look has found, and return those that it has found missing."""
+    run.there, moves = old.there, run.plan.moves
+    run.missing = old.missing.intersection(parent(move.dest) for move in moves)
+    return [*run.missing, *old.missing.intersection(move.dest for move in moves)]
 
 
 def _look_until_free(decision: _Decision, current: Seen) -> tuple[Seen, OldFiles, bool]:

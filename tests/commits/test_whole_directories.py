@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+import ray_committer
 from ray_committer import CommitOptions, ConflictMode
 from ray_committer.errors import CommitConflictError, CommitStateUnknownError, StoreUnavailableError
 from ray_committer.job_files.job_state import advance, read_state
@@ -40,7 +41,7 @@ from ray_committer.testing.harness import (
     write_attempt,
 )
 from tests.commits.tables import data_of_log
-from tests.opening import is_of_task
+from tests.opening import is_of_task, opening
 from tests.stages.support import JOB, OTHER_JOB, at, calls_of, died, do_at, phase_of, staged_name
 from tests.tables.support import table_on
 from tests.threads import at_once
@@ -465,6 +466,23 @@ def test_a_source_that_was_emptied_by_file_is_not_moved_for_its_files(listing_is
     with pytest.raises(CommitStateUnknownError):
         commit(store)
     assert phase_of(store) is Phase.RECORDED
+
+
+def test_new_directories_are_noted_while_the_record_is_still_written():
+    store, _ = with_job()
+    noted, is_noted = threading.Event(), list[bool]()
+
+    def before(call: StoreCall) -> None:
+        if call.operation == "write" and "/packs/" in call.paths[0]:
+            is_noted.append(noted.wait(20))
+
+    def after(call: StoreCall) -> None:
+        if call.operation == "write" and call.paths[0].endswith("-new.json"):
+            noted.set()
+
+    with opening(store, before=before, after=after):
+        ray_committer.commit_job("file:///table", JOB.job_id, executor="threads")
+    assert is_noted == [True]
 
 
 @pytest.mark.parametrize("number", range(3))
