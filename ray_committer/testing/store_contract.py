@@ -135,7 +135,7 @@ class StoreContract:
         limits = store.capabilities
         job = new_job_attempt(join(root, "t"), "j", 0)
         attempt = job.task_attempt("attempt_j_m_000000_0")
-        longest = _name_of(longest_source(store) - len(attempt) - 1, limits.max_name_length)
+        longest = _name_of(longest_source(store) - len(attempt.encode()) - 1, limits.max_name_length)
         write_job(store, job, {0: {longest: b"1"}})
         assert run_commit(store, job).outcome is Outcome.COMMITTED
         assert visible_files(store, job.destination) == {longest: b"1"}

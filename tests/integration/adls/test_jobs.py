@@ -134,7 +134,7 @@ def test_a_large_attempt_directory_is_deleted_by_a_request_a_page(
     dfs.containers[CONTAINER].delete_page = 10
     dfs.calls.clear()
     assert store.delete_directory("/t")
-    assert dfs.calls["delete"] == 4  # 39 paths
+    assert dfs.calls["delete"] == 5  # 41 paths
     assert store.get_status("/t") is None
 
 

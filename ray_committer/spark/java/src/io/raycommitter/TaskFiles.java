@@ -99,6 +99,7 @@ final class TaskFiles implements TaskOutput {
             add(place, scan, missing);
         }
         if (!missing.isEmpty()) {
+            writer.requireOpen(); // a commit that has begun takes the files away from tasks
             throw new FileNotFoundException(ownDir + ": files that the task began are missing: "
                     + missing + "; run the task again, or, if the format leaves out files without"
                     + " rows, set " + SettingNames.COMMIT + "=spark for this write");

@@ -60,6 +60,11 @@ final class TaskManifestWriter {
         return hasTried;
     }
 
+    /** Fails if the job has no room for a manifest any more, and says why. */
+    void requireOpen() throws IOException {
+        job.requireOpen(fs, stamp);
+    }
+
     TaskCommit save(TaskScan scan) throws IOException {
         byte[] bytes = manifestOf(scan.files, scan.directories, scan.passedOver);
         return save(bytes, scan.files.size(), this::saveByRename);
@@ -143,7 +148,7 @@ final class TaskManifestWriter {
         for (int attempt = 1; ; attempt++) {
             try {
                 if (attempt == 1) {
-                    job.requireOpen(fs, stamp);
+                    requireOpen();
                 } else if (job.isCounted(fs, stamp, target.getName(), bytes)) {
                     return; // Only the answer to an earlier try was lost.
                 }
