@@ -310,10 +310,10 @@ last one is a random word, which only the session itself knows."""
 # fmt: off
 COMMANDS_ALONE = (
     "accept_lost", "assume_complete", "command", "commit", "driver", "dry_run", "events", "exact",
-    "executor", "format", "html_file", "import_foreign", "isolation", "job_id", "latency_ms",
-    "limit", "metastore", "older_than", "output", "partition", "partition_types", "partitions",
-    "reads_manifests", "since", "storage_options", "table", "tasks", "undo", "verbose", "version",
-    "watch", "with_locations",
+    "existing", "executor", "format", "html_file", "import_foreign", "isolation", "job_id",
+    "latency_ms", "limit", "metastore", "older_than", "output", "partition", "partition_types",
+    "partitions", "reads_manifests", "since", "storage_options", "table", "tasks", "undo",
+    "verbose", "version", "watch", "with_locations",
 )
 """The other options of commands, which are no options of a commit; they have variables, too."""
 # fmt: on

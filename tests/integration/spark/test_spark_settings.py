@@ -293,7 +293,8 @@ def test_a_credential_provider_is_read_by_hadoop_itself(spark, installation, tmp
     url = make_jceks(spark, tmp_path / "keys.jceks", LAKE_KEY, "a2V5IG9mIGpjZWtz")
     lake = "abfss://lake@acc.dfs.core.windows.net/t"
     with hadoop_settings(spark, {PROVIDER_PATH: url, LAKE_KEY: "Y2xlYXI="}) as conf:
-        assert storage_options(lake, conf) == {"account_key": "a2V5IG9mIGpjZWtz"}
+        umask = {"fs.permissions.umask-mode": "022"}
+        assert storage_options(lake, conf) == {"account_key": "a2V5IG9mIGpjZWtz", **umask}
     (tmp_path / "broken.jceks").write_bytes(b"no key store")
     broken = {PROVIDER_PATH: f"jceks://file{tmp_path}/broken.jceks"}
     with hadoop_settings(spark, broken) as conf, pytest.raises(SettingsError, match="cannot be read"):

@@ -115,7 +115,7 @@ def test_a_task_saves_its_uploads_as_a_manifest_that_the_commit_reads(bucket: Bu
         FileEntry(d=f"{root}/p=a%20b%25/q=é/{name}", z=3, e=predict_etag(PARTS), u="id-1", p=PARTS),
     ]
     assert (found.task_id, found.directories) == ("task_20260101_0001_m_000003", [])
-    copies = list((job.directory / "tasks").glob("*/*"))
+    copies = list((job.directory / "tasks").glob("attempt_*/*"))
     assert [(path.name, path.read_bytes()) for path in copies] == [
         (copy_name(digest(manifest(job))), manifest(job))
     ]
