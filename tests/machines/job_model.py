@@ -13,11 +13,13 @@ from enum import StrEnum
 from ray_committer.job_files.others import list_gone
 from ray_committer.job_files.read_job import read_job
 from ray_committer.options import CommittedTask
+from ray_committer.places.base import tasks_of
 from ray_committer.places.choose import old_files_of
 from ray_committer.protocol import state as state_of
 from ray_committer.protocol.paths import JobAttempt, parent
 from ray_committer.stores.base import StoreOperations
 from ray_committer.testing.harness import all_files, source_of, visible_files
+from ray_committer.testing.memory_store import moved
 
 WHOLE_DESTINATION = ""
 
@@ -261,10 +263,14 @@ class DestinationModel:
         return name not in self.settled or any(self._is_old(job, name) for job in sealed)
 
     def _check_kept(self, store: StoreOperations, job: ModelJob, visible: Mapping[str, bytes]) -> None:
-        tasks = all_files(store, job.job.tasks)
+        places = [place.tasks for place in tasks_of(store, job.job)]
+        kept = {place: all_files(store, place) for place in places}
         for name, (source, data) in job.sources().items():
-            moved = job.phase is Phase.DECIDED and visible.get(name) == data
-            _check(moved or tasks.get(source) == data, job, f"has lost {name}")
+            is_moved = job.phase is Phase.DECIDED and visible.get(name) == data
+            is_kept = any(
+                kept[place].get(moved(source, job.job.tasks, place)) == data for place in places
+            )
+            _check(is_moved or is_kept, job, f"has lost {name}")
 
 
 def _check(holds: bool, job: ModelJob, what: str) -> None:
