@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 from dataclasses import replace
 
+from ray_committer.errors import CommitStateUnknownError
 from ray_committer.places.base import tasks_of
 from ray_committer.protocol.paths import MARK, STAGED, TASKS, join
 from ray_committer.stages.freeze_manifests import freeze_manifests
@@ -83,6 +84,18 @@ def an_undo_takes_one_listing() -> Swaps:
         with suppress(FileNotFoundError):
             context.store.move_whole(found.tasks, taken.tasks)
         return taken
+
+    yield take_tasks, broken
+
+
+def an_undo_leaves_files_that_it_cannot_take() -> Swaps:
+    """A committer that can take them moves them after the undo."""
+
+    def broken(context, current, place):
+        try:
+            return take_tasks(context, current, place)
+        except CommitStateUnknownError:
+            return context.job.with_tasks_in()
 
     yield take_tasks, broken
 

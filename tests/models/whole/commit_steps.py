@@ -293,12 +293,10 @@ class CommitSteps(Steps):
         listed = {file for where, file in files if where == key}
         more = listed - named_for
         is_odd = self._has(Rule.EXCLUSIVE) and any(file.piece < 0 for file in more)
-        others = {
-            one.key
-            for one in entries
-            if one.place in places and one.key != key and not one.key.startswith("own")
-        }
-        shares = self._has(Rule.ONE_SOURCE) and bool(others)
+        others = {one.key for one in entries if one.place in places and one.key != key}
+        own = {other for other in others if other.startswith("own")}
+        shares = self._has(Rule.ONE_SOURCE) and others > own
+        shares |= self._has(Rule.OWN_NAMES) and bool(own)
         too_many = len(more) >= len(named_for) + 1
         is_inner = any(one.place.startswith(f"{place}/") for one in entries for place in places)
         is_complete = named_for <= listed and len(places) == 1  # also what is gone, to be proved

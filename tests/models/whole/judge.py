@@ -17,8 +17,8 @@ _END = {Phase.UNDOING: "undo", Phase.ABORTED: "undo"}
 
 
 class Judge:
-    """Whether worlds end as they must. In the places that are `whole`, readers see what comes from a
-    shared source as a whole or not at all. With a `stranger` or dropper, files may be lost."""
+    """Whether worlds end as they must. In the places that are `whole`, and in those that a process has
+    counted as such, readers see all files or none. With a `stranger` or dropper, files may be lost."""
 
     def __init__(
         self, steps: Steps, first: Shared, *, whole: frozenset[str], spoils: bool, drops: bool
@@ -36,6 +36,7 @@ class Judge:
         if shared not in self._ends:
             self._ends[shared] = self._judged(shared)
         end, wrong = self._ends[shared]
+        wrong = wrong or self._counted_in_part(shared, process)
         if wrong is not None or process.told is None:
             return wrong
         match process.does, process.told:
@@ -76,14 +77,21 @@ class Judge:
         if job is None or job.phase not in (Phase.RECORDED, Phase.SEALED, Phase.COMMITTED):
             return None
         for place in self.whole:
-            wanted = {
-                one.file
-                for one in entries_of(job)
-                if one.place == place and not one.key.startswith("own")
-            }
-            seen = {file for where, file in shared.visible if where == place} & wanted
-            if seen and seen != wanted:
+            if _is_seen_in_part(shared, job, place):
                 return f"a reader sees a part of {place}"
+        return None
+
+    def _counted_in_part(self, shared: Shared, process: Process) -> str | None:
+        """Whether a process counts a place as whole of which a reader sees a part."""
+        job = shared.here
+        if job is None or job.number != process.job or process.step not in ("move", "files"):
+            return None
+        if process.does != "commit" or job.phase not in (Phase.RECORDED, Phase.SEALED):
+            return None
+        left = {one.key for one in process.entries}
+        for place in {one.place for one in entries_of(job) if one.key not in left}:
+            if _is_seen_in_part(shared, job, place):
+                return f"a part of {place} counts as whole"
         return None
 
     def _ended(self, shared: Shared, ends: dict[Phase, str]) -> tuple[Shared, str | None]:
@@ -142,6 +150,12 @@ class Judge:
         if self.first.there - end.there and not self.drops:
             return "a directory of others is gone"
         return None
+
+
+def _is_seen_in_part(shared: Shared, job: Job, place: str) -> bool:
+    wanted = {one.file for one in entries_of(job) if one.place == place}
+    seen = {file for where, file in shared.visible if where == place} & wanted
+    return bool(seen) and seen != wanted
 
 
 def _has_ended(end: Shared, number: int, phase: Phase) -> bool:

@@ -32,12 +32,9 @@ class PublishSteps(Steps):
 
     def _commit_move(self, shared: Shared, process: Process) -> Iterator[Step]:
         """Request that the next source is moved."""
-        if not self._has(Rule.OWN_LAST) and process.after != "own":
-            yield self._go(shared, process, "files", after="own")
-            return
         key = min(process.whole, default=None)
         if key is None:
-            yield self._go(shared, process, "files", at=0, after="")
+            yield self._go(shared, process, "files", at=0)
             return
         if Option.RAY in self.options and process.is_named:
             every = frozenset(
@@ -139,13 +136,9 @@ class PublishSteps(Steps):
 
     def _commit_files(self, shared: Shared, process: Process) -> Iterator[Step]:
         """Put one file in place, or see that it is there."""
-        is_first = process.after == "own"
-        wanted = sorted(one for one in process.entries if not is_first or one.key.startswith("own"))
+        wanted = sorted(process.entries)
         if process.at >= len(wanted):
-            if is_first:
-                yield self._go(shared, process, "move", at=0)
-            else:
-                yield from self._committed(shared, process)
+            yield from self._committed(shared, process)
             return
         entry = wanted[process.at]
         onward = process._replace(at=process.at + 1)

@@ -99,7 +99,7 @@ SITUATIONS = {
     "two directories below a new one": plain(DRIVER, LINE, layout=BELOW, whole="a/c a/d"),
     "two directories below one of a rival": plain(DRIVER, RIVAL, UNDO, layout=BELOW, whole="a/c a/d"),
     "two sources": plain(DRIVER, LINE, layout=TWO_SOURCES),
-    "names of attempts": plain(DRIVER, LINE, layout=OWN_NAMES, whole="a"),
+    "names of attempts": plain(DRIVER, LINE, layout=OWN_NAMES),
     "files are renamed by handle": plain(LINE, OTHER_LINE, UNDO, options="HANDLES"),
     "a job of Hadoop's": plain(LINE, OTHER_LINE, UNDO, DEAD, layout=ONE, options="UNMARKED"),
     "a set-up, its task and a command line": plain(
@@ -148,7 +148,8 @@ NEEDED = {
     Rule.REFUSED: "directories are refused",
     Rule.FROM_FROZEN: "directories are refused",
     Rule.MADE_AGAIN: "no answer, a rival, and the directory is dropped",
-    Rule.OWN_LAST: "names of attempts",
+    Rule.OWN_NAMES: "names of attempts",
+    Rule.ONE_SOURCE: "two sources",
     Rule.NO_PROOF: "a driver, a command line and a rival",
     Rule.BY_NAMES: "a driver, a command line and a rival",
     Rule.AMONG_OTHERS: "no answer, a rival and an undo",
@@ -174,7 +175,6 @@ NEEDED = {
 
 HARMLESS = {
     Rule.NEVER_EMPTY: "a driver, a command line and a rival",
-    Rule.ONE_SOURCE: "two sources",
     Rule.DECLARED: "two command lines",
 }
 """Rules without which no situation ends wrongly, and the one that is tried for each."""

@@ -35,7 +35,7 @@ class Rule(StrEnum):
     REFUSED = "a refused directory goes by file"
     FROM_FROZEN = "it does so from the frozen place"
     MADE_AGAIN = "a directory that was taken away is made again"
-    OWN_LAST = "files of directories of attempts follow those that go whole"
+    OWN_NAMES = "a directory with files in directories of attempts goes by file"
     ONE_SOURCE = "a directory with two sources goes by file"
     NO_PROOF = "that a directory is there proves nothing"
     BY_NAMES = "a directory is proved by its files, and not by their number"
