@@ -6,31 +6,26 @@ is. So an error here is only what would stop that, too.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 
 import msgspec
 
-from ray_committer.errors import CommitStateUnknownError, RayCommitterError, mark
-from ray_committer.events import FilesRenamed, ShardRenamed
-from ray_committer.protocol import statistic_names as names
-from ray_committer.protocol.iostatistics import IOStatistics
+from ray_committer.errors import CommitStateUnknownError, mark
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.recovery import Proof
 from ray_committer.protocol.whole import ByFile, Move, WholePlan
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.rename_files import Renamed, are_all
-from ray_committer.stages.run.throttling import ThrottlingWatch
-from ray_committer.stores.registry import shown_url
+from ray_committer.stages.run.renamed import Renamed, are_all
+from ray_committer.stages.run.shards import ShardEnd, Shift, run_shards
 from ray_committer.work.batches import batches
 from ray_committer.work.directory import make_directory
 from ray_committer.work.move_whole import Left, delete_leftovers, move_whole
 from ray_committer.work.worker import Worker
 
 
-class Moves(msgspec.Struct, frozen=True):
+class MoveBatch(msgspec.Struct, frozen=True):
     """The work of one call to a worker: some moves, of which the first has the number `start`."""
 
     start: int
@@ -38,14 +33,12 @@ class Moves(msgspec.Struct, frozen=True):
 
 
 class Moved(msgspec.Struct, frozen=True):
-    """The result of one call: its event, the numbers of its moves, and the directories that are `left`
-    to be moved by file; `failure` ended it early."""
+    """What only the driver needs of one call: the numbers of its moves, the files that are in place with
+    their directories, and the directories that are `left` to be moved by file."""
 
-    event: ShardRenamed
     span: tuple[int, int]
+    files: int
     left: tuple[Left, ...]
-    statistics: IOStatistics
-    failure: RayCommitterError | None
 
 
 def move_directories(
@@ -54,24 +47,12 @@ def move_directories(
     """Move the directories of the plan, adding up in `renamed`. Idempotent: directories that an earlier
     run moved are proved and counted. After the first error no call is started; those in progress end,
     and then the error is raised."""
-    failures: list[RayCommitterError] = []
-    throttling, spans, left = ThrottlingWatch(context), list[tuple[int, int]](), dict[str, Left]()
-    items = (shard for shard in _shards(context, plan.moves) if not failures)
-    for result in context.run(partial(_move_shard, tasks=context.job.tasks), items):
-        spans.append(result.span)
-        left |= {stays.source: stays for stays in result.left}
-        renamed.whole_files += result.event.files
-        renamed.moved += result.event.moved
-        renamed.bytes += result.event.bytes
-        renamed.proved.update(result.event.proved)
-        context.journal.add(result.statistics)
-        if result.failure is not None:
-            failures.append(result.failure)
-        context.emit(result.event)
-        context.emit(FilesRenamed(renamed.files, record.files, renamed.bytes, record.bytes))
-        throttling.look(result.statistics)
-    if failures:
-        raise failures[0]
+    spans, left = list[tuple[int, int]](), dict[str, Left]()
+    work = partial(_move_batch, tasks=context.job.tasks)
+    for moved in run_shards(context, record, renamed, work, _batches(context, plan.moves)):
+        spans.append(moved.span)
+        left |= {stays.source: stays for stays in moved.left}
+        renamed.whole_files += moved.files
     # A call that was counted twice must not stand for one that is missing.
     if not are_all(spans, len(plan.moves)):
         raise CommitStateUnknownError(
@@ -85,60 +66,33 @@ def move_directories(
     _tell_of_refusals(context, [stays for stays in left.values() if stays.reason is ByFile.REFUSED])
 
 
-def _shards(context: JobContext, moves: Sequence[Move]) -> Iterator[Moves]:
+def _batches(context: JobContext, moves: Sequence[Move]) -> Iterator[MoveBatch]:
     start = 0
     for some in batches(context.executor, moves):
-        yield Moves(start, some)
+        yield MoveBatch(start, some)
         start += len(some)
 
 
-def _move_shard(worker: Worker, shard: Moves, *, tasks: str) -> Moved:
+def _move_batch(worker: Worker, batch: MoveBatch, *, tasks: str) -> tuple[ShardEnd, Moved]:
     """Work: move some directories; stops at the first error or when cancelled."""
-    failed: list[RayCommitterError] = []
-    place = worker.where()
-    worker.busy.begin(place.worker, time.monotonic())
 
-    def make(move: Move) -> tuple[Move, Proof | Left | None] | None:
-        if failed or worker.cancelled.is_set():
-            return None
-        try:
-            left = stuck.get(move.source)
-            if left is not None:  # as the move does, for the files that follow
-                make_directory(worker.store, move.dest)
-            return move, left or move_whole(worker.store, tasks, move)
-        except RayCommitterError as e:
-            failed.append(e)
-            return None
+    def make(move: Move) -> Proof | Left | None:
+        left = stuck.get(move.source)
+        if left is not None:  # as the move does, for the files that follow
+            make_directory(worker.store, move.dest)
+        return left or move_whole(worker.store, tasks, move)
 
-    try:
-        stuck = delete_leftovers(worker, tasks, shard.moves)
-        ended = [outcome for outcome in worker.map(make, shard.moves) if outcome is not None]
-    finally:
-        seconds = worker.busy.end(place.worker, time.monotonic())
-    if failed:
-        failed[0].locate(shown_url(worker.store.spec, ""))
-    proved = Counter[str]()
-    for move, answer in ended:
-        if isinstance(answer, Proof):
-            proved[answer.value] += move.files
-    done = [move for move, answer in ended if not isinstance(answer, Left)]
-    statistics = worker.store.take_statistics()
-    event = ShardRenamed(
-        worker=place.worker,
-        node=place.node,
-        process=place.process,
-        seconds=seconds,
-        moved=sum(move.files for move, answer in ended if answer is None),
-        bytes=sum(move.size for move in done),
-        proved=dict(proved),
-        retries=statistics.counters.get(names.STORE_IO_RETRY, 0),
-        throttled=statistics.counters.get(names.STORE_IO_THROTTLED, 0),
-        error=str(failed[0]) if failed else None,
-        directories=len(done),
-    )
-    left = tuple(answer for _, answer in ended if isinstance(answer, Left))
-    span = shard.start, shard.start + len(ended)
-    return Moved(event, span, left, statistics, failed[0] if failed else None)
+    with Shift(worker) as shift:
+        stuck = delete_leftovers(worker, tasks, batch.moves)
+        ended = shift.each(make, batch.moves)
+    left = tuple(made.answer for made in ended if isinstance(made.answer, Left))
+    renames = [
+        (made.item.files, made.item.size, made.answer)
+        for made in ended
+        if not isinstance(made.answer, Left)
+    ]
+    end = shift.end(renames, directories=len(renames))
+    return end, Moved((batch.start, batch.start + len(ended)), end.event.files, left)
 
 
 def _tell_of_refusals(context: JobContext, refused: list[Left]) -> None:

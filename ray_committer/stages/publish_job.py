@@ -24,9 +24,10 @@ from ray_committer.stages.remove_replaced_files import (
     remove_emptied_directories,
     remove_replaced_files,
 )
-from ray_committer.stages.rename_files import Pass, reconcile, rename_files
+from ray_committer.stages.rename_files import Pass, rename_files
 from ray_committer.stages.run.commit_run import RecordedJob
 from ray_committer.stages.run.coordinator_loss import with_coordinator
+from ray_committer.stages.run.renamed import reconcile
 from ray_committer.stages.save_commit_record import sync_state
 from ray_committer.stages.save_success_file import sample_of, write_success_file
 from ray_committer.stages.sync_to_disk import sync_destinations, sync_replaced

@@ -20,7 +20,7 @@ from ray_committer.protocol.pack import Pack
 from ray_committer.protocol.recovery import Expectation, prove
 from ray_committer.stages.checks.find_destinations import find_destinations
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.rename_files import Renamed
+from ray_committer.stages.run.renamed import Renamed
 from ray_committer.stores.base import FileStatus, StoreOperations
 from ray_committer.work.worker import Worker
 

@@ -34,7 +34,7 @@ from ray_committer.stages.load_again import load_again
 from ray_committer.stages.load_manifests import save_packs
 from ray_committer.stages.preflight import preflight
 from ray_committer.stages.publish_job import prove_same_store
-from ray_committer.stages.rename_files import reconcile
+from ray_committer.stages.run.renamed import reconcile
 from ray_committer.stages.save_commit_record import refuse_foreign_paths, save_commit_record
 from ray_committer.stages.save_task_manifest import save_task_manifest
 from ray_committer.stores.addresses import without_password

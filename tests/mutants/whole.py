@@ -12,7 +12,7 @@ from ray_committer.protocol.staging import is_shared
 from ray_committer.protocol.whole import Sources, Tally, WholePlan, plan_whole
 from ray_committer.stages.note_new_directories import remove_new_directories
 from ray_committer.stages.plan_moves import plan_again, plan_moves
-from ray_committer.stages.rename_files import are_all
+from ray_committer.stages.run.renamed import are_all
 from ray_committer.stages.take_back import take_back
 from ray_committer.stores.local import LocalStore
 from ray_committer.work.move_whole import delete_leftovers, move_whole

@@ -17,7 +17,7 @@ from ray_committer.protocol.recovery import Proof
 from ray_committer.protocol.whole import ByFile, WholePlan
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.move_directories import move_directories
-from ray_committer.stages.rename_files import Renamed
+from ray_committer.stages.run.renamed import Renamed
 from ray_committer.testing import MemoryStore, WrappedStore
 from ray_committer.testing.faults import StoreCall
 from ray_committer.work.worker import Worker

@@ -17,7 +17,8 @@ from ray_committer.protocol.recovery import Proof
 from ray_committer.protocol.success import MAX_FILENAMES
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import LoadedManifests
-from ray_committer.stages.rename_files import Pass, Renamed, reconcile, rename_files
+from ray_committer.stages.rename_files import Pass, rename_files
+from ray_committer.stages.run.renamed import Renamed, reconcile
 from ray_committer.testing import Identity, MemoryStore, WrappedStore, visible_files
 from ray_committer.testing import write_job as write_tasks
 from tests.stages.support import (
@@ -84,7 +85,7 @@ def test_what_an_earlier_run_moved_is_proved_and_counted():
     assert (renamed.moved, renamed.proved) == (7, {Proof.MODIFICATION_TIME: 2})
     assert renamed.bytes == 3 * 0 + 3 * 1 + 3 * 2
     _, packs = resumed(context(store))
-    assert count_by_pack(packs.packs, renamed.whole) == {0: 9}
+    assert count_by_pack(packs.packs, renamed.spans) == {0: 9}
 
 
 def test_names_for_the_marker_are_kept_up_to_a_limit():
@@ -214,16 +215,16 @@ def two_packs() -> LoadedManifests:
 def test_a_shard_that_is_missing_or_counted_twice_is_found(wrong: list[tuple[int, int]]):
     found = context(MemoryStore())
     with pytest.raises(CommitStateUnknownError, match="names 3 files, but"):
-        reconcile(found, two_packs(), Renamed(whole=wrong))
-    reconcile(found, two_packs(), Renamed(whole=WHOLE[::-1]))
+        reconcile(found, two_packs(), Renamed(spans=wrong))
+    reconcile(found, two_packs(), Renamed(spans=WHOLE[::-1]))
 
 
 def test_shards_that_are_whole_and_others_are_counted_together():
     found = context(MemoryStore())
     counted = Counter({0: 1, 1: 2})
-    reconcile(found, two_packs(), Renamed(whole=[(0, 2), (5, 6)], done_by_pack=counted))
+    reconcile(found, two_packs(), Renamed(spans=[(0, 2), (5, 6)], done_by_pack=counted))
     with pytest.raises(CommitStateUnknownError, match="names 3 files, but 4 were moved"):
-        reconcile(found, two_packs(), Renamed(whole=WHOLE, done_by_pack=Counter({1: 1})))
+        reconcile(found, two_packs(), Renamed(spans=WHOLE, done_by_pack=Counter({1: 1})))
 
 
 def old(store: MemoryStore, *names: str) -> list[ReplacedFile]:
@@ -260,7 +261,7 @@ def test_namesakes_of_old_files_are_held_back_until_all_others_are_in_place():
     store = with_namesakes()
     new, namesakes = passes(store, Pass.NEW, Pass.NAMESAKES)
     assert (new.moved, new.held_by_pack.total()) == (4, 2)
-    assert sum(stop - start for start, stop in new.whole) + new.done_by_pack.total() == 4
+    assert sum(stop - start for start, stop in new.spans) + new.done_by_pack.total() == 4
     assert (namesakes.moved, namesakes.held_by_pack.total()) == (2, 0)
     assert set(visible_files(store, "/table").values()) == {b"", b"x"}
 

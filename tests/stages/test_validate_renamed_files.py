@@ -20,7 +20,7 @@ from ray_committer.executors.inline import InlineExecutor
 from ray_committer.protocol.paths import JobAttempt, new_job_attempt
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.rename_files import Renamed
+from ray_committer.stages.run.renamed import Renamed
 from ray_committer.stages.validate_renamed_files import validate_renamed_files
 from ray_committer.testing import Identity, MemoryStore, StoreCall, WrappedStore, run_commit, write_job
 from ray_committer.work.worker import Worker

@@ -31,9 +31,9 @@ from ray_committer.stages.load_packs import collect_packs, load_packs
 from ray_committer.stages.plan_moves import plan_again
 from ray_committer.stages.preflight import preflight
 from ray_committer.stages.remove_replaced_files import Removal
-from ray_committer.stages.rename_files import Renamed
 from ray_committer.stages.run.coordinator_loss import load_with_coordinator, with_coordinator
 from ray_committer.stages.run.heartbeat import heartbeat
+from ray_committer.stages.run.renamed import Renamed
 from ray_committer.stages.save_commit_record import refuse_foreign_paths
 from ray_committer.stages.save_success_file import WrittenSuccess
 from ray_committer.stages.turns.commit_in_table import turn_of

@@ -21,8 +21,8 @@ from ray_committer.job_files.read_job import read_job, read_other
 from ray_committer.protocol.record import Heartbeat, decode_heartbeat, encode
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.commit_job import commit_job
-from ray_committer.stages.rename_files import Renamed
 from ray_committer.stages.run.heartbeat import heartbeat, signing_off
+from ray_committer.stages.run.renamed import Renamed
 from ray_committer.testing import MemoryStore, SimulatedCrash, StoreCall, WrappedStore
 from tests.opening import moves_a_file
 from tests.stages.support import JOB, KINDS, NOW, context, died, seen_in, state_of, with_job
