@@ -13,10 +13,11 @@ from dataclasses import dataclass, field, replace
 
 from ray_committer.errors import LinkedPathError
 from ray_committer.job_files import owners
+from ray_committer.job_files.job_state import read_state
 from ray_committer.job_files.job_status import JobStatus
 from ray_committer.job_files.listing import gone_in, jobs_in, list_attempts, list_temporary, may_hold
 from ray_committer.job_files.owners import Life
-from ray_committer.job_files.read_job import read_commit, read_job
+from ray_committer.job_files.read_job import read_commit
 from ray_committer.limits import waiting
 from ray_committer.limits.waiting import Sleep
 from ray_committer.protocol.paths import JobAttempt, ancestors
@@ -208,7 +209,8 @@ def _gone_states(store: StoreOperations, destination: str) -> Iterator[tuple[Job
 def goes_on(store: StoreOperations, job: JobAttempt) -> bool:
     """Whether another attempt of this job has not been aborted."""
     attempts = (attempt for attempt in list_attempts(store, job) if attempt.number != job.number)
-    return any(read_job(store, attempt).phase is not Phase.ABORTED for attempt in attempts)
+    states = (read_state(store, attempt) for attempt in attempts)
+    return any(state is None or state.phase is not Phase.ABORTED for state in states)
 
 
 @dataclass(slots=True)

@@ -45,10 +45,16 @@ _TRIES = 5
 
 
 def read_job(store: StoreOperations, job: JobAttempt) -> JobStatus:
-    """Read an attempt's state, or list its directory without one; `LinkedPathError` behind a link."""
+    """Read an attempt's state, or list its directory without one; `LinkedPathError` behind a link. A
+    state counts as none if it says nothing about the job."""
     _refuse_linked_attempt(store, job)
+    return _status(store, job, read_state(store, job))
+
+
+def state_of_job(store: StoreOperations, job: JobAttempt) -> Seen | None:
+    """`read_state`, but None if the state says nothing about the job."""
     current = read_state(store, job)
-    return _listed(store, job) if current is None else _with_state(job, current)
+    return current and _status(store, job, current).seen
 
 
 def as_set_up(store: StoreOperations, job: JobAttempt, known: SetUpHere) -> JobStatus:
@@ -63,7 +69,7 @@ def read_job_and_manifests(
     """`read_job` and, in parallel where requests have to be waited for, list the manifests, unless the
     `tree` of the job's files is known. The listing counts only for a job that has a state: it is
     compared again after the manifests are frozen. Otherwise, manifests of late tasks do not."""
-    if tree is not None and (current := read_state(store, job)) is not None:
+    if tree is not None and (current := state_of_job(store, job)) is not None:
         manifests, attempts = tree.manifests(job), tree.task_attempts(job)
         return replace(_with_state(job, current), manifests=manifests, task_attempts=attempts)
     if store.capabilities.renames_are_local:
@@ -72,9 +78,10 @@ def read_job_and_manifests(
     with ThreadPoolExecutor(max_workers=1) as pool:
         listing = pool.submit(_manifests_if_any, store, job)
         current = read_state(store, job)
-    if current is None:
-        return without_late(store, _listed(store, job), listing.result())
-    return replace(_with_state(job, current), manifests=listing.result())
+    status = _status(store, job, current)
+    if status.seen is None:
+        return without_late(store, status, listing.result())
+    return replace(status, manifests=listing.result())
 
 
 def without_late(
@@ -105,6 +112,19 @@ def _manifests_if_any(store: StoreOperations, job: JobAttempt) -> tuple[FileStat
 def _refuse_linked_attempt(store: StoreOperations, job: JobAttempt) -> None:
     parts = (join(job.directory, name) for name in _OWN_NAMES)
     refuse_links(store, (job.temporary, job.job_directory, job.directory, *parts))
+
+
+def _status(store: StoreOperations, job: JobAttempt, current: Seen | None) -> JobStatus:
+    """The status of an attempt in the state `current`; without one, by a listing of its directory."""
+    if current is not None and not current.state.may_be_nobodys:
+        return _with_state(job, current)
+    status = _listed(store, job)
+    if current is None:
+        return status
+    # An abort of what a late task left was killed: how the job ended, this state does not say (D8).
+    # With manifests, it is of a job that Hadoop's committer set up.
+    status = without_late(store, replace(status, is_husk=False))
+    return _with_state(job, current) if status.has_manifests else status
 
 
 def _with_state(job: JobAttempt, current: Seen) -> JobStatus:

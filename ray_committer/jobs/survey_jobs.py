@@ -21,7 +21,7 @@ from ray_committer.job_files.job_state import Seen, read_state
 from ray_committer.job_files.job_status import JobStatus
 from ray_committer.job_files.listing import problem
 from ray_committer.job_files.manifests import list_manifest_files, read_listed
-from ray_committer.job_files.read_job import read_other
+from ray_committer.job_files.read_job import read_other, state_of_job
 from ray_committer.protocol.actions import CompleteUpload, Rename
 from ray_committer.protocol.manifest import TaskManifest, decode_manifest, stamp_of
 from ray_committer.protocol.pack import Entry, Pack
@@ -87,7 +87,7 @@ class Survey:
 def survey_job(store: StoreOperations, job: JobAttempt, now_milliseconds: int) -> Survey:
     """Survey a job attempt with a few listings and reads; a bad or closed file becomes a `problem`."""
     try:
-        status = JobStatus(job, seen=read_state(store, job))
+        status = JobStatus(job, seen=state_of_job(store, job))
     except (PermissionError, RayCommitterError) as e:
         return Survey(JobStatus(job, closed=e), problem=problem(e, job.directory))
     try:

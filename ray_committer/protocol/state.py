@@ -133,6 +133,11 @@ class JobState:
         return self.phase not in UNDECIDED
 
     @property
+    def may_be_nobodys(self) -> bool:
+        """Whether an abort can have given it to what late processes left of a job that had ended."""
+        return self.phase is Phase.ABORTED and self.stamp == UNSTAMPED
+
+    @property
     def is_bound(self) -> bool:
         """Whether only the process that made the job can record it: no file holds what it replaces."""
         return self.intent is Intent.FROM_LOG and self.phase in UNDECIDED

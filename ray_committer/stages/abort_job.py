@@ -90,7 +90,7 @@ def is_nothing(state: JobStatus) -> bool:
 
 def may_be_left(context: JobContext, state: JobStatus) -> bool:
     """Whether nothing is there but what Hadoop's S3A committer left of the job."""
-    return is_nothing(state) and context.is_adopted and not is_noted(context.store, context.job)
+    return state.is_remnant and context.is_adopted and not is_noted(context.store, context.job)
 
 
 def remove_aborted(context: JobContext, aborted: Seen) -> None:

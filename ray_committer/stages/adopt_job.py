@@ -11,8 +11,8 @@ from contextlib import suppress
 from functools import partial
 
 from ray_committer.errors import ManifestError
+from ray_committer.job_files.job_state import read_state
 from ray_committer.job_files.job_status import JobStatus
-from ray_committer.job_files.read_job import read_job
 from ray_committer.job_files.success import is_noted
 from ray_committer.places.choose import output_of, own_files_of
 from ray_committer.protocol.magic_paths import (
@@ -37,8 +37,8 @@ def adopt_job(store: StoreOperations, left: JobStatus) -> None:
     commit has declared what it writes, because then its manifests count, and nothing if ``_SUCCESS``
     says that the job is committed. `ManifestError` for a pendingset that must not be committed."""
     job = new_job_attempt(left.job.destination, left.job.job_id, left.job.number)
-    phase = read_job(store, job).phase
-    if phase is Phase.OPEN or (phase is None and not is_noted(store, job)):
+    current = read_state(store, job)
+    if current.phase is Phase.OPEN if current else not is_noted(store, job):
         store.mkdirs(job.manifests)
         at_once(store, partial(_adopt, store, job), left.manifests or ())
 

@@ -14,12 +14,15 @@ import ray_committer
 from ray_committer import CommitOptions, Outcome
 from ray_committer.errors import (
     AmbiguousJobError,
+    CommitAbortedError,
     CommitConflictError,
     IncompleteJobError,
     JobGoneError,
     ManifestError,
 )
+from ray_committer.job_files.job_state import read_state
 from ray_committer.job_files.listing import find_s3a
+from ray_committer.job_files.read_job import read_job
 from ray_committer.protocol.actions import Answer, CompleteUpload
 from ray_committer.protocol.magic_paths import MagicJob
 from ray_committer.protocol.manifest import FileEntry, TaskManifest
@@ -264,3 +267,27 @@ def test_a_clean_up_that_dies_leaves_no_pendingsets_of_a_job_that_is_gone(fake: 
         with suppress(JobGoneError):
             assert commit(each, mark_success=False) is Outcome.COMMITTED
         check_committed(each)
+
+
+def test_of_a_job_whose_abort_has_died_nothing_is_committed_and_the_same_command_ends_it(fake: FakeS3):
+    whole = fake.copy()
+    whole.requests.clear()
+    with opened(whole):
+        assert ray_committer.abort_job(URL, UUID) is True
+    total, refused = len(whole.requests), 0
+    for number in range(total):
+        each = fake.copy()
+        with suppress(SimulatedCrash), opened(each, before=dying_after(number)):
+            ray_committer.abort_job(URL, UUID)
+        if read_state(direct_store(each), JOB) is None:  # not begun, or over
+            continue
+        with pytest.raises((CommitAbortedError, JobGoneError)) as caught:
+            commit(each)
+        refused += caught.type is CommitAbortedError
+        with opened(each):
+            is_aborted = ray_committer.abort_job(URL, UUID)
+        assert is_aborted or caught.type is JobGoneError
+        assert (visible(each), each.uploads) == ({}, {})
+        assert [name for name in each.buckets["bucket"] if "__magic" in name] == []
+        assert not read_job(direct_store(each), JOB).exists
+    assert 0 < refused < total

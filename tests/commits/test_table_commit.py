@@ -10,6 +10,7 @@ import pytest
 from msgspec import structs
 
 import ray_committer.tables.checkpoint as checkpoint_module
+from ray_committer import Outcome
 from ray_committer.errors import (
     CommitAbortedError,
     CommitCancelledError,
@@ -24,7 +25,7 @@ from ray_committer.job_files.success import read_success
 from ray_committer.options import CommitOptions
 from ray_committer.protocol import file_list
 from ray_committer.protocol.file_list import ListedFile, inline_set
-from ray_committer.protocol.paths import new_job_attempt
+from ray_committer.protocol.paths import join, new_job_attempt
 from ray_committer.protocol.record import ConflictMode
 from ray_committer.protocol.state import UNSTAMPED, Phase, TableBase
 from ray_committer.protocol.table_entry import TableClaim, TableCommit, WriteMode
@@ -45,6 +46,7 @@ from ray_committer.testing import (
 from ray_committer.testing.harness import (
     chaos_executor,
     commit_attempt,
+    put_file,
     run_undo,
     set_up_attempt,
     write_attempt,
@@ -78,6 +80,7 @@ from tests.stages.support import (
     at,
     do_at,
     each_crash,
+    phase_of,
     requests,
     state_of,
 )
@@ -451,6 +454,26 @@ def test_a_job_of_hadoops_committer_is_in_the_log(kind):
     claim = dict(read_entries(store, TABLE))[3]
     assert isinstance(claim, TableClaim)
     assert (claim.base, claim.nonce) == (None, UNSTAMPED)
+
+
+def test_a_killed_abort_of_what_a_late_task_left_does_not_hide_what_the_log_says(kind):
+    def new() -> MemoryStore:
+        store = with_old_data(kind())
+        assert committed(store, {"day=1/new": b"3"}) == 4
+        committed(store, {"day=3/a": b"1"}, OTHER_JOB)
+        attempt = join(JOB.tasks, "attempt_1")
+        store.mkdirs(attempt)
+        put_file(store, join(attempt, "part-0"), b"rows")
+        return store
+
+    decided = 0
+    for store in each_crash(new, lambda one: run_abort(one, JOB)):
+        decided += phase_of(store) is Phase.ABORTED
+        result = run_commit(store, JOB, AT_ONCE)
+        assert (result.outcome, result.table_version) == (Outcome.ALREADY_COMMITTED, 4)
+        assert run_abort(store, JOB) is False
+        assert data_of_log(store) == data_in(store)
+    assert decided
 
 
 # Refused after the claim

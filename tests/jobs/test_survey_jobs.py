@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from ray_committer.job_files.job_state import adopt_state
 from ray_committer.jobs.survey_jobs import Survey, survey_exactly, survey_job
 from ray_committer.protocol.paths import parent
 from ray_committer.protocol.record import Owner
@@ -44,6 +45,14 @@ def stopped(operation: str, end: str) -> MemoryStore:
 
 def aborting() -> MemoryStore:
     return died(running(), lambda one: run_abort(one, JOB), "move_directory")
+
+
+def remnant() -> MemoryStore:
+    """What a late task has left, and an abort of that which was killed."""
+    store = MemoryStore()
+    store.mkdirs(JOB.tasks)
+    adopt_state(store, JOB, Phase.ABORTED)
+    return store
 
 
 def in_phase(phase: Phase, owner: Owner = DEAD) -> MemoryStore:
@@ -92,6 +101,7 @@ looks = pytest.mark.parametrize("look", [cheaply, exactly])
         (recorded, "recorded", 5, 20, None),
         (committed, "committed", 5, 20, 0),
         (aborting, "aborting", 0, 0, None),
+        (remnant, "running", 0, 0, None),
     ],
 )
 def test_the_state_of_a_job_is_what_its_directory_shows(

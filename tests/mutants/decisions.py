@@ -364,6 +364,11 @@ def an_undo_leaves_the_sources() -> Swaps:
     yield take_back_entry, broken
 
 
+def an_abort_of_what_was_left_is_one_of_the_job() -> Swaps:
+    """A committed job is said to be aborted after an abort of what a late task had left was killed."""
+    yield JobState.may_be_nobodys, property(lambda self: False)
+
+
 def a_directory_that_is_listed_is_there() -> Swaps:
     """On a server that keeps objects as files, a job that has ended looks as if it were running."""
     yield ForwardingStore.list_exact, lambda self, path: self.list_anew(path)

@@ -20,7 +20,7 @@ from ray_committer.errors import (
     mark,
 )
 from ray_committer.job_files.commands import abort_command, resolve_command
-from ray_committer.job_files.job_state import Seen
+from ray_committer.job_files.job_state import Seen, read_state
 from ray_committer.job_files.listing import jobs_at
 from ray_committer.job_files.others import find_gone, is_gone_committed
 from ray_committer.job_files.success import is_noted, success_if_told
@@ -52,6 +52,8 @@ def finish_remnant(context: JobContext) -> tuple[Outcome, int | None]:
 
 def _refuse_remnant(context: JobContext) -> NoReturn:
     job = context.job
+    if context.is_adopted and (current := read_state(context.store, job)) is not None:
+        refuse_aborted(context, current.phase)  # what S3A's committer left is the job, as manifests are
     if context.options.expected_tasks is not None:
         raise JobGoneError(
             f"{mark(job.manifests)}: {context.options.expected_tasks} tasks succeeded but their "

@@ -7,13 +7,25 @@ from collections.abc import Callable
 import pytest
 
 from ray_committer import Outcome
-from ray_committer.errors import JobGoneError
-from ray_committer.job_files.read_job import read_job, read_job_and_manifests
+from ray_committer.errors import CommitAbortedError, JobGoneError
+from ray_committer.job_files.job_state import adopt_state
+from ray_committer.job_files.read_job import read_job, read_job_and_manifests, state_of_job
 from ray_committer.protocol.manifest import STAMP, TaskManifest, encode_manifest
 from ray_committer.protocol.paths import join
+from ray_committer.protocol.state import Phase
 from ray_committer.stages.commit_job import commit_job
 from ray_committer.testing import MemoryStore, run_abort, run_commit, write_job
-from tests.stages.support import JOB, OTHER_JOB, MakesParentsOfWrites, context, requests, with_job
+from ray_committer.testing.harness import run_undo
+from tests.stages.support import (
+    JOB,
+    OTHER_JOB,
+    MakesParentsOfWrites,
+    context,
+    each_crash,
+    phase_of,
+    requests,
+    with_job,
+)
 
 MANIFEST = "task_1-manifest.json"
 KINDS: dict[str, Callable[[], MemoryStore]] = {
@@ -81,6 +93,53 @@ def test_what_was_left_of_a_committed_job_is_deleted_and_its_files_are_not(
     assert run_commit(store, JOB).outcome is Outcome.ALREADY_COMMITTED
     assert run_abort(store, JOB) is False
     assert store.files() == committed
+
+
+@pytest.mark.parametrize("end", [run_abort, run_undo])
+@pytest.mark.parametrize("is_last", [True, False])
+@pytest.mark.parametrize(("kind", "late"), LATE)
+def test_an_abort_of_what_was_left_of_a_committed_job_does_not_make_it_one_that_was_aborted(
+    kind: Callable[[], MemoryStore],
+    late: Callable[[MemoryStore], None],
+    is_last: bool,
+    end: Callable[..., bool],
+):
+    """The abort is killed; `_SUCCESS` is this job's, or another's."""
+
+    def new() -> MemoryStore:
+        store = with_job({0: {"a": b"x"}}, store=kind())
+        run_commit(store, JOB)
+        if not is_last:
+            run_commit(with_job({0: {"b": b"y"}}, store=store, job=OTHER_JOB), OTHER_JOB)
+        late(store)
+        return store
+
+    decided = 0
+    for store in each_crash(new, lambda one: run_abort(one, JOB)):
+        decided += phase_of(store) is Phase.ABORTED
+        assert state_of_job(store, JOB) is None
+        assert end(store.copy(), JOB) is False
+        if is_last:
+            assert run_commit(store, JOB).outcome is Outcome.ALREADY_COMMITTED
+        else:
+            with pytest.raises(JobGoneError):
+                run_commit(store, JOB)
+        assert end(store, JOB) is False
+        assert others_of(store).keys() >= others_of(new()).keys()
+        assert store.list_files(JOB.directory) == []
+    assert (decided > 0) is (late is late_task)
+
+
+@kinds
+def test_a_killed_abort_of_a_job_that_hadoops_committer_set_up_says_that_it_is_aborted(
+    kind: Callable[[], MemoryStore],
+):
+    store = kind()
+    store.write(join(JOB.manifests, MANIFEST), manifest(None))
+    adopt_state(store, JOB, Phase.ABORTED)
+    with pytest.raises(CommitAbortedError):
+        run_commit(store, JOB)
+    assert run_abort(store, JOB) is True
 
 
 @kinds
