@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from hashlib import blake2b
 from struct import Struct
-from typing import NamedTuple, overload
+from typing import NamedTuple, cast, overload
 
 import msgspec
 
 from ray_committer.protocol.paths import STAGED, parent
-from ray_committer.protocol.staging import is_shared
+from ray_committer.protocol.staging import is_shared, key_of
+from ray_committer.protocol.uri import Location
 
 BY_SIZE, BY_TIME, BY_ETAG = 1, 2, 4
 """What identifies a file in a `Tally`, beside its name and its size."""
@@ -85,32 +85,33 @@ def one_goal(goal: bytes, other: bytes) -> bytes:
     return goal or other if goal == other or not (goal and other) else SEVERAL
 
 
-def goal_of(directory: str) -> bytes:
-    """What stands for a directory of the output, in 16 bytes."""
-    return blake2b(directory.encode(errors="surrogatepass"), digest_size=16).digest()
+def goal_of(directory: str, root: str) -> bytes:
+    """What stands for a directory of the output in `root`, in 16 bytes: the name of its own source."""
+    return bytes.fromhex(key_of(Location("", "", directory), Location("", "", root)))
 
 
-_ROW = Struct("<QQB16s16s")
+_ROW = Struct("<QQB16s")
 
 
 class Sources:
-    """The tallies of all sources as packs name them; 100,000 of them take 20 MB."""
+    """The tallies of all sources as packs name them; 100,000 of them take 17 MB."""
 
     def __init__(self) -> None:
-        self._rows: dict[bytes | str, bytes] = {}
+        self._rows: dict[bytes | str, bytes] = {}  # without the goal, if that is the key
 
     def add(self, source: str, tally: Tally) -> None:
         """Add some files of a source."""
         key = _key(source)
         if row := self._rows.get(key):
-            tally = _tally(row).plus(tally)
-        total = tally.total.to_bytes(16)
-        self._rows[key] = _ROW.pack(tally.files, tally.size, tally.proof, total, tally.goal)
+            tally = _tally(key, row).plus(tally)
+        sums = _ROW.pack(tally.files, tally.size, tally.proof, tally.total.to_bytes(16))
+        self._rows[key] = sums if tally.goal == key else sums + tally.goal.ljust(16, b"\0")
 
     def get(self, source: str) -> Tally:
         """The files of a source, perhaps none."""
-        row = self._rows.get(_key(source))
-        return NOTHING if row is None else _tally(row)
+        key = _key(source)
+        row = self._rows.get(key)
+        return NOTHING if row is None else _tally(key, row)
 
     def __contains__(self, source: str) -> bool:
         return _key(source) in self._rows
@@ -123,11 +124,17 @@ class Sources:
 
     def items(self) -> Iterator[tuple[str, Tally]]:
         """Each source, with its files."""
-        return ((_source(key), _tally(row)) for key, row in self._rows.items())
+        return ((_source(key), _tally(key, row)) for key, row in self._rows.items())
 
-    def goals(self) -> Iterator[tuple[bytes | str, bytes]]:
-        """The goal of each source, which is given as it is held; so is a shared one, in 16 bytes."""
-        return ((key, row[-16:]) for key, row in self._rows.items())
+    def has_own(self, goal: bytes) -> bool:
+        """Whether a goal has its own source, and all files of that go there."""
+        return len(self._rows.get(goal, b"")) == _ROW.size
+
+    def strays(self) -> Iterator[tuple[bytes | str, bytes]]:
+        """All other sources, each with its goal; a shared one is given in 16 bytes."""
+        for key, row in self._rows.items():
+            if len(row) > _ROW.size:
+                yield key, row[_ROW.size :]
 
 
 def _key(source: str) -> bytes | str:
@@ -138,8 +145,9 @@ def _source(key: bytes | str) -> str:
     return key if isinstance(key, str) else f"{STAGED}/{key.hex()}"
 
 
-def _tally(row: bytes) -> Tally:
-    files, size, proof, total, goal = _ROW.unpack(row)
+def _tally(key: bytes | str, row: bytes) -> Tally:
+    files, size, proof, total = _ROW.unpack_from(row)
+    goal = row[_ROW.size :] or cast("bytes", key)
     return Tally(files, size, int.from_bytes(total), proof, 0, goal)
 
 
@@ -172,40 +180,50 @@ class Move(msgspec.Struct, frozen=True, gc=False):
 
 
 class Moves(Sequence[Move]):
-    """The moves of a plan, each made when it is asked for: there can be 100,000."""
+    """The moves of a plan to directories in `root`, each made when it is asked for: there can be
+    100,000. `strays` are the sources of goals that have not their own ones."""
 
-    def __init__(self, sources: Sources, verdicts: Mapping[str, Verdict]) -> None:
+    def __init__(
+        self,
+        sources: Sources,
+        verdicts: Mapping[str, Verdict],
+        root: str,
+        strays: Mapping[bytes, bytes | None],
+    ) -> None:
         self._sources, self._verdicts = sources, verdicts
-        self._pairs: tuple[list[bytes | str], list[str]] = [], []
+        self._root, self._strays = root, strays
+        self._dests: list[str] = []
 
-    def add(self, key: bytes | str, dest: str) -> None:
-        """Add the move of a source, given as `Sources.goals` gives it."""
-        self._pairs[0].append(key)
-        self._pairs[1].append(dest)
+    def add(self, dest: str) -> None:
+        """Add the move to a directory that has one source."""
+        self._dests.append(dest)
 
     def __len__(self) -> int:
-        return len(self._pairs[0])
+        return len(self._dests)
 
     @overload
     def __getitem__(self, index: int) -> Move: ...
     @overload
     def __getitem__(self, index: slice) -> tuple[Move, ...]: ...
     def __getitem__(self, index: int | slice) -> Move | tuple[Move, ...]:
-        keys, dests = self._pairs
         if isinstance(index, slice):
-            return tuple(map(self._move, keys[index], dests[index]))
-        return self._move(keys[index], dests[index])
+            return tuple(map(self._move, self._dests[index]))
+        return self._move(self._dests[index])
 
     def without(self, dests: Container[str]) -> Moves:
         """These but for some, unless another run seems to have moved them, which has compared them."""
-        moves = Moves(self._sources, self._verdicts)
-        for key, dest in zip(*self._pairs, strict=True):
-            if dest not in dests or self._verdicts.get(_source(key), AS_NAMED).is_missing:
-                moves.add(key, dest)
+        moves = Moves(self._sources, self._verdicts, self._root, self._strays)
+        for dest in self._dests:
+            if dest not in dests or self._verdicts.get(self._source(dest), AS_NAMED).is_missing:
+                moves.add(dest)
         return moves
 
-    def _move(self, key: bytes | str, dest: str) -> Move:
-        source = _source(key)
+    def _source(self, dest: str) -> str:
+        goal = goal_of(dest, self._root)
+        return _source(self._strays.get(goal) or goal)
+
+    def _move(self, dest: str) -> Move:
+        source = self._source(dest)
         tally, verdict = self._sources.get(source), self._verdicts.get(source, AS_NAMED)
         sums = tally.files, tally.size, tally.total, tally.proof
         return Move(source, dest, *sums, verdict.leftovers)
@@ -239,24 +257,26 @@ class WholePlan:
 def plan_whole(
     sources: Sources,
     verdicts: Mapping[str, Verdict],
+    root: str,
     directories: Collection[str],
     there: Container[str] = (),
 ) -> WholePlan:
-    """Decide for each leaf of the `directories` of the output, of which some are `there`, whether its
-    source goes whole. `sources` are as packs name them, `verdicts` are of those that a listing shows
-    otherwise."""
+    """Decide for each leaf of the `directories` of the output in `root`, of which some are `there`,
+    whether its source goes whole. `sources` are as packs name them, and `verdicts` are of those that a
+    listing shows otherwise."""
     shared, apart = dict[bytes, bytes | None](), set[bytes]()
-    for source, goal in sources.goals():
+    for source, goal in sources.strays():
         if isinstance(source, str):
             apart.add(goal)
         else:
-            shared[goal] = None if goal in shared else source
+            shared[goal] = None if goal in shared or sources.has_own(goal) else source
     may_be_filled = SEVERAL in apart or SEVERAL in shared  # each of them can get a file from there
-    moves, by_file = Moves(sources, verdicts), Counter[ByFile]()
-    for dest in sorted(set(directories) - _above(directories)):
-        goal = goal_of(dest)
-        key = shared.get(goal)
-        if goal not in shared and not (may_be_filled or goal in apart):
+    moves, by_file = Moves(sources, verdicts, root, shared), Counter[ByFile]()
+    inner = _above(directories)
+    for dest in sorted(path for path in directories if path not in inner):
+        goal = goal_of(dest, root)
+        key, has_one = shared.get(goal, goal), goal in shared or sources.has_own(goal)
+        if not (has_one or may_be_filled or goal in apart):
             by_file[ByFile.NO_FILES] += 1
         elif dest in there:
             by_file[ByFile.THERE] += 1
@@ -267,7 +287,7 @@ def plan_whole(
         elif why := _why_by_file(sources, verdicts, _source(key)):
             by_file[why] += 1
         else:
-            moves.add(key, dest)
+            moves.add(dest)
     return WholePlan(moves, by_file)
 
 

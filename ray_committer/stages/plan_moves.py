@@ -27,7 +27,9 @@ def plan_moves(
         leaves = context.executor.directories.plan()
         return WholePlan(by_file=Counter({ByFile.NOT_HERE: leaves} if leaves else {}))
     directories = context.executor.directories.share(0, 1)
-    plan = plan_whole(look.sources, look.verdicts, directories, frozenset(there))
+    plan = plan_whole(
+        look.sources, look.verdicts, context.job.destination, directories, frozenset(there)
+    )
     return replace(plan, rights_of=look.rights_of)
 
 

@@ -35,7 +35,7 @@ from ray_committer.work.worker import Worker
 def packed_tallies(worker: Worker, pack: Pack) -> dict[str, Tally]:
     """Work: the files that a pack names, by the directory of their sources below the job's tasks."""
     has_etags = worker.store.capabilities.versions is not Versions.NONE
-    sums = _Sums()
+    sums = _Sums(worker.job.destination)
     for section in worker.packs.sections(pack):
         if section.sources:  # an upload has none
             sums.add(section, has_etags)
@@ -45,7 +45,8 @@ def packed_tallies(worker: Worker, pack: Pack) -> dict[str, Tally]:
 class _Sums:
     """The tallies of a pack by column: one file of each source in each section costs little."""
 
-    def __init__(self) -> None:
+    def __init__(self, root: str) -> None:
+        self._root = root
         self._places: dict[str, int] = {}
         self._goals: dict[str, bytes] = {}
         self._columns: tuple[list[int], ...] = ([], [], [], [])
@@ -76,8 +77,10 @@ class _Sums:
 
     def _goals_in(self, section: Section) -> Iterator[tuple[int, bytes]]:
         """To which goals files of each source go."""
-        known = self._goals
-        goals = [known.get(dest) or known.setdefault(dest, goal_of(dest)) for dest in section.dests]
+        known, root = self._goals, self._root
+        goals = [
+            known.get(dest) or known.setdefault(dest, goal_of(dest, root)) for dest in section.dests
+        ]
         for source, dest in set(zip(section.source_of, section.dest_of, strict=False)):
             yield source, goals[dest]
         if section.source_names:

@@ -90,12 +90,12 @@ def a_shard_of_directories_counts_twice() -> Swaps:
 def own_names_follow() -> Swaps:
     """Readers see a partition without the few files that its tasks could not name."""
 
-    def broken(sources, verdicts, directories, there=()):
+    def broken(sources, verdicts, root, directories, there=()):
         shared = Sources()
         for source, tally in sources.items():
             if is_shared(source):
                 shared.add(source, tally)
-        return plan_whole(shared, verdicts, directories, there)
+        return plan_whole(shared, verdicts, root, directories, there)
 
     yield plan_whole, broken
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections import Counter
 from collections.abc import Collection
 
@@ -34,7 +35,7 @@ def source_of(directory: str, scheme: str = "") -> str:
 
 
 def going_to(directory: str, files: int = 3, proof: int = BY_TIME) -> Tally:
-    return Tally(files, 10 * files, 1000 + files, proof, goal=goal_of(directory))
+    return Tally(files, 10 * files, 1000 + files, proof, goal=goal_of(directory, DEST))
 
 
 def planned(
@@ -46,7 +47,7 @@ def planned(
     known = Sources()
     for source, tally in sources.items():
         known.add(source, tally)
-    plan = plan_whole(known, verdicts or {}, directories, **named)
+    plan = plan_whole(known, verdicts or {}, DEST, directories, **named)
     inner = {path for path in directories if any(other.startswith(f"{path}/") for other in directories)}
     # R4: each leaf goes whole or is counted with its reason.
     assert len(plan.moves) + plan.by_file.total() == len({*directories} - inner)
@@ -136,6 +137,19 @@ def test_of_several_reasons_the_first_counts():
     assert found == [why for why in ByFile if why in found]
 
 
+def test_a_source_counts_by_where_its_files_go_whatever_its_name():
+    (move,) = planned({ANOTHER: going_to(P)}).moves
+    assert (move.source, move.dest) == (ANOTHER, P)
+    swapped = planned({source_of(P): going_to(Q), source_of(Q): going_to(P)}, {}, (P, Q))
+    assert [(move.source, move.dest) for move in swapped.moves] == [(source_of(Q), P), (source_of(P), Q)]
+    for sources in (
+        {**OURS, source_of(Q): going_to(P)},
+        {source_of(Q): going_to(P), ANOTHER: going_to(P)},
+    ):
+        plan = planned(sources, {}, (P, Q))
+        assert (len(plan.moves), plan.by_file) == (0, {ByFile.TWO_SOURCES: 1, ByFile.NO_FILES: 1})
+
+
 def test_fewer_leftovers_than_files_are_to_be_deleted_first():
     (move,) = planned(OURS, {source_of(P): Verdict(("a", "b"))}).moves
     assert move.leftovers == ("a", "b")
@@ -185,7 +199,7 @@ def test_sources_are_held_as_they_were_added():
     sources, tallies = Sources(), dict[str, Tally]()
     for number in range(300):
         source = [source_of(f"{DEST}/p={number % 7}"), f"attempt_{number % 3}", "root/03"][number % 3]
-        tally = Tally(number, 2**40, 2**127 + number, BY_TIME, 0, goal_of(str(number % 2)))
+        tally = Tally(number, 2**40, 2**127 + number, BY_TIME, 0, goal_of(str(number % 2), DEST))
         sources.add(source, tally)
         tallies[source] = tallies.get(source, Tally()).plus(tally)
     assert dict(sources.items()) == tallies
@@ -205,3 +219,18 @@ def test_moves_are_a_sequence():
     assert moves[-1].source == source_of(directories[-1])
     with pytest.raises(IndexError):
         moves[5]
+
+
+def test_a_plan_holds_few_bytes_a_directory_beside_its_path():
+    directories = [f"{DEST}/p={number}" for number in range(2_000)]
+    sources = Sources()
+    for directory in directories:
+        sources.add(source_of(directory), going_to(directory))
+    tracemalloc.start()
+    try:
+        plan = plan_whole(sources, {}, DEST, directories)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(plan.moves) == len(directories)
+    assert most < 50 * len(directories)

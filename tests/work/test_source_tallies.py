@@ -69,15 +69,15 @@ def test_a_pack_sums_up_to_what_the_listings_of_its_sources_show(
     for source, statuses in listed(ENTRIES):
         tally, found = tallies[source], tally_of(statuses, proof)
         assert tally == found._replace(goal=tally.goal)
-        assert tally.goal == goal_of(f"/table/p={int(source[3:], 16)}")
+        assert tally.goal == goal_of(f"/table/p={int(source[3:], 16)}", "/table")
         assert not tally.shows(tally_of(statuses[1:], proof))
 
 
 @pytest.mark.parametrize(
     ("entries", "goal"),
     [
-        ([("a", "p=1/a")], goal_of("/table/p=1")),
-        ([("a", "p=1/a"), ("b", "p=1/b"), ("c", "p=1/c")], goal_of("/table/p=1")),
+        ([("a", "p=1/a")], goal_of("/table/p=1", "/table")),
+        ([("a", "p=1/a"), ("b", "p=1/b"), ("c", "p=1/c")], goal_of("/table/p=1", "/table")),
         ([("a", "p=1/a"), ("b", "p=2/b")], SEVERAL),
         ([("a", "p=1/a"), ("b", "p=2/b"), ("c", "p=1/c")], SEVERAL),
         ([("a", "p=1/other")], SEVERAL),

@@ -81,7 +81,7 @@ def look_at_parents(context: JobContext, directories: Iterable[str]) -> KnownDir
                 shown |= by_path
                 new |= children[path] - by_path.keys()
             level += (child for child in children[path] - new if child in children)
-    known = {path for paths in children.values() for path in paths}
+    known = itertools.chain.from_iterable(children.values())
     all_new = frozenset(path for path in known if is_within(path, new))
     return KnownDirectories(
         all_new, shown, parents, frozenset(children) - {root} - all_new - parents.keys()

@@ -5,6 +5,7 @@ It makes one listing per directory. The rename, which never replaces, finds what
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -85,7 +86,7 @@ def check_destinations(
     listing of each where that is cheap, otherwise only whether a file is in the place of one. Those that
     must hold no data are always listed. The claims `before` the job's own need room in them."""
     replaced = set(roots.replaced)
-    wanted = {path for path in directories if not is_within(path, replaced)} - known.new
+    wanted = {p for p in directories if p not in known.new and not is_within(p, replaced)}
     empty = frozenset(roots.empty) - known.new
     is_cheap = context.store.capabilities.listing_is_cheap
     listed = sorted(wanted | empty if is_cheap else empty)
@@ -136,7 +137,8 @@ def refuse_linked_directories(
 
 def _inside(directories: Iterable[str], roots: Collection[str]) -> Iterator[str]:
     """The directories, and those above them, that are below a root. A store without links takes none."""
-    paths = {place for path in directories for place in (path, *ancestors(path, "/"))}
+    above = {place for path in directories for place in ancestors(path, "/")}
+    paths = itertools.chain(directories, above.difference(directories))
     yield from (path for path in paths if any(is_inside(path, root) for root in roots))
 
 
@@ -194,8 +196,9 @@ def find_other_destinations(
         for path in ancestors(directory, "/")
         if is_within(path, roots)
     )
-    is_known = {destination, *listed, *known.new, *known.parents}
-    wanted = sorted({*directories, *known.unasked, *above} - is_known)
+    is_known = {destination, *listed, *known.parents}
+    asked = itertools.chain(directories, known.unasked, above)
+    wanted = sorted({path for path in asked if path not in known.new} - is_known)
     shown = [path for path, has_jobs in known.parents.items() if has_jobs and path != destination]
     return [*shown, *(path for paths in context.run_batches(_with_jobs, wanted) for path in paths)]
 

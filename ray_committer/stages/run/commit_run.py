@@ -186,8 +186,8 @@ class CommitRun:
         self.turn = turn_of(self.context, record, is_resumed=not is_own)
 
     def note_loaded(self, record: CommitRecord, loaded: LoadedManifests) -> None:
-        """Note what the record names."""
-        self.loaded = loaded
+        """Note what the record names; from now on the manifests are not needed, which take 15 MB."""
+        self.loaded, self.before = replace(loaded, manifests=()), {}
         resumed = self.progress.resumed
         self.context.emit(JobLoaded(record.tasks, record.files, record.bytes, resumed))
 
