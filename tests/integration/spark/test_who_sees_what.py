@@ -31,6 +31,13 @@ COLUMNS = {
 }
 WRITES = {"append": "append", "dynamic overwrite": "dynamic", "overwrite": "overwrite"}
 PARTITIONS = {"new": NEW, "with data": WITH_DATA}
+BY_ONE_TASK = {
+    "v1": "complete, at once",
+    "v2": "in parts, as tasks end",
+    "manifest": "in parts",
+    "ours": "complete, at once",
+}
+"""How a new partition appears that one task has written."""
 
 
 def said(seen: Mapping[str, list[Any]]) -> str:
@@ -88,3 +95,5 @@ def test_the_page_says_what_was_seen_after_each_request(tmp_path: Path, committe
         assert {name: row[COLUMNS[name]] for name in committers} == {
             name: said(found[name, WRITES[write]][PARTITIONS[partition]]) for name in committers
         }, (write, partition)
+    for name in committers:
+        assert said(found[name, "one task"][NEW]) == BY_ONE_TASK[name]

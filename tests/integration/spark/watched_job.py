@@ -23,10 +23,10 @@ from ray_committer.testing import StoreCall, WrappedStore
 from tests.integration.spark.metered import compile_java, compiled
 from tests.integration.spark.metered_job import MeteredJob, by_committer, rows_of, session, write
 
-WRITES = {"append": "append", "dynamic": "overwrite", "overwrite": "overwrite"}
+WRITES = {"append": "append", "dynamic": "overwrite", "overwrite": "overwrite", "one task": "append"}
 WITH_DATA, NEW = "p=0", "p=1"
 TASKS = 3
-"""Each writes a file to each of the two partitions."""
+"""Each writes a file to each of the two partitions, but in a write by one task, which writes all."""
 BINDING = Path(__file__).parents[3] / "benchmarks" / "java" / "ManifestBinding.java"
 
 State = tuple[str, frozenset[str]]
@@ -102,10 +102,14 @@ def main() -> None:
             job = MeteredJob(committer, kind, partitions=2, files=TASKS)
             table = Path(directory, committer, kind)
             rows = rows_of(spark, job.partitions, job.files)
+            if kind == "one task":
+                rows = rows.coalesce(1)
+                spark.conf.set("spark.sql.files.maxRecordsPerFile", "10")
             write(rows.where("p = 0"), str(table), "append", job)
             with by_committer(spark, job), watching(spark, table) as states:
                 write(rows, str(table), mode, job)
             found = {name: asdict(seen(states, name)) for name in (WITH_DATA, NEW)}
+            spark.conf.unset("spark.sql.files.maxRecordsPerFile")
             marker = (table / "_SUCCESS").read_text()
             print(json.dumps({"committer": committer, "write": kind, **found, "marker": marker}))
     spark.stop()
