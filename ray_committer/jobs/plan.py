@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
 
-from ray_committer.errors import RayCommitterError, RecordGoneError, StoreUnavailableError, mark
+from ray_committer.errors import RayCommitterError, RecordGoneError, mark
 from ray_committer.job_files.commit_record import load_commit_record
 from ray_committer.job_files.job_state import Seen, StateChangedError, read_state
 from ray_committer.job_files.read_job import read_job_and_manifests
@@ -29,7 +29,7 @@ from ray_committer.protocol.claims import Obstacle
 from ray_committer.protocol.pack import Pack, PackRange, PackRef
 from ray_committer.protocol.paths import parent
 from ray_committer.protocol.record import CommitRecord
-from ray_committer.protocol.state import UNFINISHED, UNSTAMPED, Phase, new_nonce
+from ray_committer.protocol.state import UNFINISHED, UNSTAMPED, Phase
 from ray_committer.protocol.table_paths import TablePlaces
 from ray_committer.protocol.table_runs import CommittedRun
 from ray_committer.protocol.whole import WholePlan
@@ -38,7 +38,7 @@ from ray_committer.stages.checks.attempts import listed_attempts, look_for_tasks
 from ray_committer.stages.checks.sources import look_at_sources
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import ends_of, look_around
-from ray_committer.stages.freeze_tasks import can_freeze, find_staging
+from ray_committer.stages.freeze_tasks import can_freeze, find_staging, why_not_whole
 from ray_committer.stages.load_manifests import (
     LOADS,
     LoadedManifests,
@@ -214,7 +214,9 @@ def _plan_renames(job: OpenJob, current: Seen | None, first: int) -> JobPlan:
         loaded = replace(loaded, source_errors=(*loaded.source_errors, *look.errors))
         old = look_at_data(context, loaded, roots, allowed_roots=job.allowed_roots)
         unfinished = (*_unfinished(job, loaded, roots, old.destinations, turn.run_id), *unfinished)
-        whole = plan_moves(context, look, old.there, moves_here=_moves_whole(context, current))
+        can_move = current is not None and can_freeze(context.store, current.state)
+        moves_here = can_move and why_not_whole(context.store, context.job) is None
+        whole = plan_moves(context, look, old.there, moves_here=moves_here)
         whole = with_same_rights(context, whole, old.missing, is_dry_run=True)
     logged = read_jobs_in_log(context.store, context.job.destination).of(context.job, stamp)
     removed = len(old.replaced)
@@ -245,21 +247,6 @@ def _plan_renames(job: OpenJob, current: Seen | None, first: int) -> JobPlan:
         claims=tuple(turn.partitions or (logged.partitions if logged else ())),
         claim=logged.claim if logged else None,
     )
-
-
-def _moves_whole(context: JobContext, current: Seen | None) -> bool:
-    """Whether the commit would freeze the files of tasks and move directories whole: the store is asked
-    to move a directory that is not there, beside the directory of these files, which changes nothing."""
-    if current is None or not can_freeze(context.store, current.state):
-        return False
-    missing = f"{context.job.tasks}-{new_nonce()}"
-    try:
-        context.store.move_whole(missing, f"{missing}-moved")
-    except (FileNotFoundError, StoreUnavailableError):  # the commit will ask again
-        return True
-    except OSError:
-        return False
-    return True
 
 
 def _turn(job: OpenJob, current: Seen | None, loaded: LoadedManifests) -> Turn:

@@ -85,12 +85,28 @@ def _refused(context: JobContext, source: JobAttempt, error: OSError) -> JobAtte
 def find_staging(store: StoreOperations, job: JobAttempt, state: JobState) -> JobAttempt | None:
     """The attempt with the directory where the files of its tasks are: the one with the job's mark, or,
     where nothing can be frozen, the usual one. None if it is not there, or is just renamed."""
+    usual = job.with_tasks_in(TASKS)
     if not can_freeze(store, state):
-        return job.with_tasks_in(TASKS)
+        return usual
     for _ in range(2):  # a listing can miss what is renamed meanwhile (D1)
-        for place in tasks_of(store, job):
+        places = tasks_of(store, job)
+        for place in places:
             if store.get_status(place.mark(state.stamp)) is not None:
                 return place
+    # A program may have removed the mark, an empty directory; and nobody here can rename the files.
+    return usual if places == [usual] and why_not_whole(store, job) == errno.ENOTSUP else None
+
+
+def why_not_whole(store: StoreOperations, job: JobAttempt) -> int | None:
+    """The error number with which the store refuses to move a directory beside the files of tasks; None
+    if it does not. It is asked to move one that is not there, which changes nothing."""
+    missing = f"{job.tasks}-{new_nonce()}"
+    try:
+        store.move_whole(missing, f"{missing}-moved")
+    except (FileNotFoundError, StoreUnavailableError):  # of the latter, the real request shows more
+        return None
+    except OSError as e:
+        return e.errno or errno.EIO
     return None
 
 

@@ -16,6 +16,7 @@ from ray_committer.stages.freeze_tasks import (
     has_mark,
     holds_tasks,
     take_over,
+    why_not_whole,
 )
 from ray_committer.stages.take_back import take_tasks
 from ray_committer.stores.local import LocalStore
@@ -61,6 +62,11 @@ def a_mark_of_any_job_counts() -> Swaps:
 def a_missed_source_is_lost() -> Swaps:
     """A run that was overtaken says that files are lost, and another one commits them."""
     yield holds_tasks, lambda context, state: True
+
+
+def a_mark_is_asked_for_where_nothing_is_frozen() -> Swaps:
+    """On a network file system a commit is never finished once a program has removed the mark."""
+    yield why_not_whole, lambda store, job: None
 
 
 def a_staging_keeps_its_name() -> Swaps:

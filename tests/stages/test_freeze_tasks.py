@@ -515,6 +515,26 @@ class Refusing(MemoryStore):
         raise OSError(95, "not here", source)
 
 
+@pytest.mark.parametrize("is_frozen", [False, True])
+@pytest.mark.parametrize("act", [partial(run_commit, options=NO_WAIT), run_undo])
+def test_where_nobody_can_rename_them_the_files_are_found_without_a_mark(
+    act: Callable[..., object], is_frozen: bool
+):
+    """But not if another client, which can, has given them another name."""
+    store = half(staged(Refusing()))
+    assert stagings(store) == [TASKS]
+    assert store.remove_empty_directory(JOB.mark(stamp_of_job(store)))
+    if is_frozen:
+        store.move_directory(JOB.tasks, JOB.with_frozen_tasks("0000").tasks)
+        store.mkdirs(JOB.tasks)
+        with pytest.raises(RayCommitterError, match="is not found"):
+            act(store, JOB)
+        return
+    assert survey_exactly(store, JOB, NOW, threads=1).left == len(FILES) - 1
+    act(store, JOB)
+    assert visible_files(store, "/table") == ({} if act is run_undo else FILES)
+
+
 class MovesOnlyWhole(MemoryStore):
     """A store whose jobs are not renamed, although it could move a directory whole."""
 
