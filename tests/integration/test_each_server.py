@@ -422,7 +422,7 @@ def test_files_that_are_missing_changed_or_named_by_no_manifest_stop_a_commit(pl
 )
 def test_the_files_of_many_tasks_are_listed_at_once(place: Place, listings: int):
     """On Azure by pages, with the rights of shared directories by two listings more, on Google also for
-    their versions, and elsewhere by shared directories; where files are frozen, one looks for the mark."""
+    their versions, and elsewhere by shared directories; where files are frozen, one finds the mark."""
     store, calls = place.opened(), list[StoreCall]()
     job = new_job_attempt(place.directory, "job_1", 0)
     names = {task: [f"p={n}/{staged_name(f'f{n}', task)}" for n in range(4)] for task in range(8)}
