@@ -1,0 +1,65 @@
+"""Hold the files of tasks while a job is declared: freeze them, and look at them where they are then."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ray_committer.job_files.job_state import Seen
+from ray_committer.protocol.paths import TASKS
+from ray_committer.stages.checks.sources import SourcesLook, look_at_sources
+from ray_committer.stages.context import JobContext
+from ray_committer.stages.decision import Decision
+from ray_committer.stages.declare_job import declare_job
+from ray_committer.stages.freeze_manifests import freeze_manifests
+from ray_committer.stages.freeze_tasks import freeze_tasks, has_mark, holds_tasks, take_over
+from ray_committer.stages.load_manifests import ManifestsChangedError
+
+
+def freeze_and_declare(decision: Decision, last: Seen) -> Seen:
+    """Declare the job and, in parallel, freeze its manifests, and the files of its tasks if all tasks
+    that count had saved theirs before."""
+    context, run, claim = decision.context, decision.run, decision.claim
+
+    def freeze() -> JobContext | None:
+        # In this order: a task that ran again can write its last file and save while both are renamed.
+        # Then its manifest would count, and its file would be left.
+        freeze_manifests(context, decision.loaded)
+        # All tasks that count had saved before: none must be looked for in what is frozen (R1).
+        is_known = decision.loaded.listing.is_named and context.job.staging == TASKS
+        return freeze_tasks(context, last.state) if is_known else None
+
+    prepared, run.prepared = run.prepared, None  # no nonce is used twice
+    declare = partial(declare_job, context, last, claim, run.name, decision.run_id, prepared=prepared)
+    # The freeze can fail although the declaration stands: withdrawn again, it has decided nothing.
+    declared: Seen
+    frozen, declared = context.do_at_once(freeze, declare)
+    if frozen is not None:
+        run.context, run.held = frozen, declared.state.nonce
+    return declared
+
+
+def look_at_held(decision: Decision, current: Seen) -> SourcesLook:
+    """Look at the files of tasks, which this run holds from now on. `ManifestsChangedError` if another
+    one holds them, by now or meanwhile."""
+    _hold_tasks(decision, current)
+    context, state = decision.context, current.state
+    look: SourcesLook
+    is_own, look = context.do_at_once(
+        partial(has_mark, context, state), partial(look_at_sources, context, decision.loaded)
+    )
+    if not is_own or (look.errors and not holds_tasks(context, state)):
+        raise ManifestsChangedError  # another run has the files
+    return look
+
+
+def _hold_tasks(decision: Decision, current: Seen) -> None:
+    """Freeze the files of tasks under the declaration of the `current` state, if that was not done; from
+    an earlier run they are taken over. `ManifestsChangedError` if another has frozen them meanwhile."""
+    run, state, listing = decision.run, current.state, decision.loaded.listing
+    if run.held == state.nonce:
+        return
+    is_known = listing.is_named or listing.is_frozen
+    held = take_over(run.context, current) if is_known else freeze_tasks(run.context, state)
+    if held is None:  # attempts without a manifest must be looked for where the files are (R1)
+        raise ManifestsChangedError
+    run.context, run.held = held, state.nonce
