@@ -23,7 +23,8 @@ from ray_committer.stages.context import JobContext
 from ray_committer.stages.old_data.old_files_aside import delete_old_files
 from ray_committer.stages.old_data.old_success import delete_old_success
 from ray_committer.stages.other_jobs.ended_jobs import by_another_process
-from ray_committer.stages.run.commit_run import CommitProgress, CommitRun
+from ray_committer.stages.run.commit_progress import CommitProgress
+from ray_committer.stages.run.commit_run import CommitRun
 from ray_committer.stages.save_success_file import save_success_file, write_success_file
 from ray_committer.stores.guarded import GuardedStore
 from ray_committer.work.worker import Worker

@@ -13,7 +13,7 @@ from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.iostatistics import count
 from ray_committer.protocol.recovery import Proof
-from ray_committer.stages.run.commit_run import CommitProgress
+from ray_committer.stages.run.commit_progress import CommitProgress
 from ray_committer.stages.run.renamed import Renamed
 from ray_committer.testing import MemoryStore
 from tests.stages.support import context, pack_of, record_of
