@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from struct import Struct
+from types import MappingProxyType
 from typing import NamedTuple, cast, overload
 
 import msgspec
@@ -165,6 +166,18 @@ class Verdict(NamedTuple):
 AS_NAMED = Verdict()
 
 
+class Rights(NamedTuple):
+    """The rights of sources: the `usual` ones, and of those with `unusual` ones theirs. None if they are
+    not known."""
+
+    usual: str | None = None
+    unusual: Mapping[str, str | None] = MappingProxyType({})
+
+    def of(self, source: str) -> str | None:
+        """The rights of a source."""
+        return self.unusual.get(source, self.usual)
+
+
 class Move(msgspec.Struct, frozen=True, gc=False):
     """One directory to put in place: from `source`, relative to the directory of the tasks' files, to
     `dest`. It holds `files` with `size` bytes, whose numbers sum up to `total`, by which a listing of
@@ -229,24 +242,23 @@ class Moves(Sequence[Move]):
         return Move(source, dest, *sums, verdict.leftovers)
 
 
+NO_MOVES = Moves(Sources(), {}, "/", {})
+
+
 @dataclass(frozen=True, slots=True)
 class WholePlan:
     """What a look has found: which sources go whole, each for one directory alone, and why how many of
     the other directories do not. Only a hint: each rename finds what has changed since."""
 
-    moves: Sequence[Move] = ()
+    moves: Moves = NO_MOVES
     by_file: Counter[ByFile] = field(default_factory=Counter)
-    rights_of: Callable[[str], str | None] = field(default=lambda _: None, compare=False)
-    """The rights of a source; None if they are not known."""
+    rights: Rights = Rights()  # noqa: RUF009 - frozen
 
     def without(self, unlike: Container[str]) -> WholePlan:
         """This plan, but for directories `unlike` those that would be made in their places."""
-        if not isinstance(self.moves, Moves):
-            return self
         moves = self.moves.without(unlike)
-        less = len(self.moves) - len(moves)
-        by_file = self.by_file + Counter({ByFile.RIGHTS: less})
-        return replace(self, moves=moves, by_file=by_file)
+        others = Counter({ByFile.RIGHTS: len(self.moves) - len(moves)})
+        return replace(self, moves=moves, by_file=self.by_file + others)
 
     @property
     def files(self) -> int:

@@ -8,11 +8,11 @@ from ray_committer.job_files.job_state import Seen
 from ray_committer.protocol.paths import TASKS
 from ray_committer.stages.checks.sources import SourcesLook, look_at_sources
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.decision import Decision
 from ray_committer.stages.declare_job import declare_job
 from ray_committer.stages.freeze_manifests import freeze_manifests
 from ray_committer.stages.freeze_tasks import freeze_tasks, has_mark, holds_tasks, take_over
 from ray_committer.stages.load_manifests import ManifestsChangedError
+from ray_committer.stages.run.decision import Decision
 
 
 def freeze_and_declare(decision: Decision, last: Seen) -> Seen:
@@ -41,7 +41,7 @@ def freeze_and_declare(decision: Decision, last: Seen) -> Seen:
 def look_at_held(decision: Decision, current: Seen) -> SourcesLook:
     """Look at the files of tasks, which this run holds from now on. `ManifestsChangedError` if another
     one holds them, by now or meanwhile."""
-    _hold_tasks(decision, current)
+    hold_tasks(decision, current)
     context, state = decision.context, current.state
     look: SourcesLook
     is_own, look = context.do_at_once(
@@ -52,7 +52,7 @@ def look_at_held(decision: Decision, current: Seen) -> SourcesLook:
     return look
 
 
-def _hold_tasks(decision: Decision, current: Seen) -> None:
+def hold_tasks(decision: Decision, current: Seen) -> None:
     """Freeze the files of tasks under the declaration of the `current` state, if that was not done; from
     an earlier run they are taken over. `ManifestsChangedError` if another has frozen them meanwhile."""
     run, state, listing = decision.run, current.state, decision.loaded.listing

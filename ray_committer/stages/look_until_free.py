@@ -15,7 +15,6 @@ from ray_committer.protocol.claims import Obstacle
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.checks.sources import SourcesLook
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.decision import Decision
 from ray_committer.stages.declare_job import declare_job, give_way, look_around
 from ray_committer.stages.freeze_manifests import are_current
 from ray_committer.stages.hold_tasks import look_at_held
@@ -23,6 +22,7 @@ from ray_committer.stages.load_manifests import LoadedManifests, ManifestsChange
 from ray_committer.stages.old_data.old_success import find_old_success
 from ray_committer.stages.other_jobs.other_attempts import abort_older_attempts
 from ray_committer.stages.preflight import OldFiles
+from ray_committer.stages.run.decision import Decision
 
 T = TypeVar("T")
 

@@ -30,7 +30,7 @@ def plan_moves(
     plan = plan_whole(
         look.sources, look.verdicts, context.job.destination, directories, frozenset(there)
     )
-    return replace(plan, rights_of=look.rights_of)
+    return replace(plan, rights=look.rights)
 
 
 def plan_again(context: JobContext, loaded: LoadedManifests) -> WholePlan:
@@ -64,7 +64,7 @@ def with_same_rights(
 
     def is_like(source: str, dest: str) -> bool:
         here = made[above[parent(dest)]]
-        return may_be_equal if here is None else is_known and plan.rights_of(source) == here
+        return may_be_equal if here is None else is_known and plan.rights.of(source) == here
 
     return plan.without({move.dest for move in plan.moves if not is_like(move.source, move.dest)})
 

@@ -17,7 +17,6 @@ from ray_committer.protocol.paths import parent
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.context import JobContext
-from ray_committer.stages.decision import Decision, prepare
 from ray_committer.stages.hold_tasks import freeze_and_declare
 from ray_committer.stages.load_manifests import (
     LoadedManifests,
@@ -31,6 +30,7 @@ from ray_committer.stages.old_data.old_success import make_place_of_success
 from ray_committer.stages.plan_moves import with_same_rights
 from ray_committer.stages.preflight import OldFiles
 from ray_committer.stages.run.commit_run import CommitRun
+from ray_committer.stages.run.decision import Decision, prepare
 from ray_committer.stages.save_commit_record import save_commit_record, write_commit_record
 from ray_committer.stages.save_success_file import WrittenSuccess, write_small_success
 from ray_committer.stages.sync_to_disk import sync_packs

@@ -8,9 +8,10 @@ these and holds nothing per file. Where they differ, the files themselves are co
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from hashlib import blake2b
-from itertools import repeat
 from typing import NamedTuple
 
 from ray_committer.protocol.hidden_names import is_passed_over
@@ -23,6 +24,7 @@ from ray_committer.protocol.whole import (
     BY_TIME,
     SEVERAL,
     TOTALS,
+    Rights,
     Tally,
     goal_of,
     one_goal,
@@ -35,65 +37,54 @@ from ray_committer.work.worker import Worker
 def packed_tallies(worker: Worker, pack: Pack) -> dict[str, Tally]:
     """Work: the files that a pack names, by the directory of their sources below the job's tasks."""
     has_etags = worker.store.capabilities.versions is not Versions.NONE
-    sums = _Sums(worker.job.destination)
+    sums = defaultdict[str, _Sum](_Sum)
+    goal = lru_cache(None)(partial(goal_of, root=worker.job.destination))
     for section in worker.packs.sections(pack):
         if section.sources:  # an upload has none
-            sums.add(section, has_etags)
-    return sums.tallies()
+            in_section = [sums[source] for source in section.sources]
+            _add_files(in_section, section, has_etags)
+            _add_goals(in_section, section, goal)
+    return {source: each.tally() for source, each in sums.items()}
 
 
-class _Sums:
-    """The tallies of a pack by column: one file of each source in each section costs little."""
+@dataclass(slots=True)
+class _Sum:
+    """A `Tally` that is summed up in place: one file of each source in each section costs little."""
 
-    def __init__(self, root: str) -> None:
-        self._root = root
-        self._places: dict[str, int] = {}
-        self._goals: dict[str, bytes] = {}
-        self._columns: tuple[list[int], ...] = ([], [], [], [])
-        self._goal: list[bytes] = []
+    files: int = 0
+    size: int = 0
+    total: int = 0
+    proof: int = 0
+    goal: bytes = b""
 
-    def add(self, section: Section, has_etags: bool) -> None:
-        """Add the entries of a section."""
-        known = self._places
-        places = [known.setdefault(source, len(known)) for source in section.sources]
-        new = [0] * (len(known) - len(self._goal))
-        for column in self._columns:
-            column += new
-        self._goal += [b""] * len(new)
-        files, sizes, totals, proofs = self._columns
-        source_names, absent = section.source_names or section.names, [None] * len(section.source_of)
-        etags = (section.etags if has_etags else ()) or absent
-        times = (() if has_etags else section.modified) or absent
-        columns = zip(section.source_of, source_names, section.sizes, etags, times, strict=True)
-        for source, name, size, etag, time in columns:
-            place = places[source]
-            files[place] += 1
-            sizes[place] += size
-            identity = etag or ("" if time is None else time)
-            totals[place] += int.from_bytes(_digest(name, size, identity))
-            proofs[place] |= BY_ETAG if etag else BY_SIZE if time is None else BY_TIME
-        for source, goal in self._goals_in(section):
-            self._goal[places[source]] = one_goal(self._goal[places[source]], goal)
+    def tally(self) -> Tally:
+        return Tally(self.files, self.size, self.total % TOTALS, self.proof, goal=self.goal)
 
-    def _goals_in(self, section: Section) -> Iterator[tuple[int, bytes]]:
-        """To which goals files of each source go."""
-        known, root = self._goals, self._root
-        goals = [
-            known.get(dest) or known.setdefault(dest, goal_of(dest, root)) for dest in section.dests
-        ]
-        for source, dest in set(zip(section.source_of, section.dest_of, strict=False)):
-            yield source, goals[dest]
-        if section.source_names:
-            renamed = zip(section.source_of, section.names, section.source_names, strict=True)
-            yield from ((source, SEVERAL) for source, new, old in renamed if new != old)
 
-    def tallies(self) -> dict[str, Tally]:
-        """The tally of each source."""
-        files, sizes, totals, proofs = self._columns
-        unlisted = repeat(0, len(files))
-        sums = (total % TOTALS for total in totals)
-        tallies = map(Tally, files, sizes, sums, proofs, unlisted, self._goal)
-        return dict(zip(self._places, tallies, strict=True))
+def _add_files(sums: Sequence[_Sum], section: Section, has_etags: bool) -> None:
+    """Add the files of a section to the sums of its sources."""
+    source_names, absent = section.source_names or section.names, [None] * len(section.source_of)
+    etags = (section.etags if has_etags else ()) or absent
+    times = (() if has_etags else section.modified) or absent
+    columns = zip(section.source_of, source_names, section.sizes, etags, times, strict=True)
+    for source, name, size, etag, time in columns:
+        each = sums[source]
+        each.files += 1
+        each.size += size
+        identity = etag or ("" if time is None else time)
+        each.total += int.from_bytes(_digest(name, size, identity))
+        each.proof |= BY_ETAG if etag else BY_SIZE if time is None else BY_TIME
+
+
+def _add_goals(sums: Sequence[_Sum], section: Section, goal: Callable[[str], bytes]) -> None:
+    """Add where the files of a section go."""
+    goals = list(map(goal, section.dests))
+    for source, dest in set(zip(section.source_of, section.dest_of, strict=False)):
+        sums[source].goal = one_goal(sums[source].goal, goals[dest])
+    if section.source_names:
+        renamed = zip(section.source_of, section.names, section.source_names, strict=True)
+        for source in {source for source, new, old in renamed if new != old}:
+            sums[source].goal = SEVERAL
 
 
 class Listed(NamedTuple):
@@ -132,11 +123,11 @@ class Shared(NamedTuple):
         for keys in self.keys.values():
             yield from _sources(keys)
 
-    def rights(self) -> tuple[str | None, dict[str, str | None]]:
-        """The rights of most of them, and of which others these are not the rights."""
+    def rights(self) -> Rights:
+        """The rights of those for directories of the output."""
         usual = max(self.keys, key=lambda rights: len(self.keys[rights]), default=None)
         unusual = ((rights, _sources(keys)) for rights, keys in self.keys.items() if rights != usual)
-        return usual, {source: rights for rights, names in unusual for source in names}
+        return Rights(usual, {source: rights for rights, names in unusual for source in names})
 
 
 def list_shared(worker: Worker, directories: tuple[str, ...], *, tasks: str) -> Shared:
@@ -165,8 +156,7 @@ def tally_of(listed: Iterable[FileStatus], proof: int) -> Tally:
     size = unlike = 0
     digests = list[bytes]()
     for status in listed:
-        name = status.name
-        if status.is_directory or status.is_special or is_passed_over(name):
+        if not is_file(status):
             unlike += 1
             continue
         unlike += status.is_link
@@ -174,7 +164,7 @@ def tally_of(listed: Iterable[FileStatus], proof: int) -> Tally:
         identity: object = status.etag or "" if proof == BY_ETAG else ""
         if proof == BY_TIME:
             identity = status.modified_milliseconds
-        digests.append(_digest(name, status.size, identity))
+        digests.append(_digest(status.name, status.size, identity))
     return Tally(len(digests), size, sum(map(int.from_bytes, digests)) % TOTALS, proof, unlike)
 
 

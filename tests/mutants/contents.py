@@ -19,7 +19,7 @@ from ray_committer.protocol.pack import Pack, digest_of, pack_name
 from ray_committer.protocol.paths import join, parent
 from ray_committer.protocol.staging import token_in
 from ray_committer.protocol.state import new_nonce
-from ray_committer.protocol.whole import one_goal
+from ray_committer.protocol.whole import Rights, one_goal
 from ray_committer.stages.abort_task import abort_task
 from ray_committer.stages.checks.attempts import refuse_unsaved
 from ray_committer.stages.checks.obstacles import refuse
@@ -257,7 +257,7 @@ def what_no_pack_names_is_overlooked() -> Swaps:
 
 def rights_of_directories_are_not_compared() -> Swaps:
     """Who could read a new partition cannot, since its directory is another user's."""
-    yield SourcesLook.rights_of, lambda self, source: "usual"
+    yield Rights.of, lambda self, source: "usual"
 
 
 def a_source_goes_whole_whatever_its_files_are_for() -> Swaps:

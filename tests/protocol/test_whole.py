@@ -16,7 +16,6 @@ from ray_committer.protocol.whole import (
     BY_TIME,
     SEVERAL,
     ByFile,
-    Moves,
     Sources,
     Tally,
     Verdict,
@@ -213,7 +212,6 @@ def test_sources_are_held_as_they_were_added():
 def test_moves_are_a_sequence():
     directories = [f"{DEST}/p={number}" for number in range(5)]
     moves = planned({source_of(path): going_to(path) for path in directories}, {}, directories).moves
-    assert isinstance(moves, Moves)
     assert [move.dest for move in moves] == directories
     assert moves[1:3] == (moves[1], moves[2])
     assert moves[-1].source == source_of(directories[-1])

@@ -22,7 +22,7 @@ from ray_committer.testing import MemoryStore, WrappedStore
 from ray_committer.testing.faults import StoreCall
 from ray_committer.work.worker import Worker
 from tests.stages.support import JOB, at, context, pack_of, record_of, requests
-from tests.stages.whole import FILES, TASKS, move_of, with_source
+from tests.stages.whole import FILES, TASKS, move_of, moves_of, with_source
 
 pytestmark = pytest.mark.usefixtures("no_pauses")
 MOST = 3 * 7
@@ -36,7 +36,7 @@ def with_sources(number: int = 7) -> tuple[MemoryStore, WholePlan]:
     for source in map(_source, range(number)):
         with_source(store, source)
     moves = tuple(move_of(store, f"/table/p={n}", _source(n)) for n in range(number))
-    return store, WholePlan(moves, Counter({ByFile.OWN_NAMES: 2}))
+    return store, WholePlan(moves_of(moves), Counter({ByFile.OWN_NAMES: 2}))
 
 
 def _source(number: int) -> str:
@@ -110,7 +110,7 @@ def test_leftovers_go_before_their_directory_is_seen_and_no_others():
         seen.extend(path for path in store.files("/table") if path.endswith("/left") and "/p=" in path)
 
     moves = tuple(move_of(store, f"/table/p={n}", _source(n), ("left",)) for n in range(7))
-    renamed = move(of_job(WrappedStore(store, after=look)), WholePlan(moves))
+    renamed = move(of_job(WrappedStore(store, after=look)), WholePlan(moves_of(moves)))
     assert seen == []
     assert renamed.whole_files == MOST
 
@@ -131,7 +131,7 @@ def test_a_directory_whose_leftover_stays_is_left_to_be_moved_by_file():
         if call.operation == "mkdirs":
             made.append(call.paths[0])
 
-    renamed = move(of_job(WrappedStore(store, before=deny)), WholePlan(moves))
+    renamed = move(of_job(WrappedStore(store, before=deny)), WholePlan(moves_of(moves)))
     assert renamed.in_place == {_source(0)}
     assert made == ["/table/p=1"], "the directory is made once, not at each file that misses it"
     assert store.list_status("/table/p=1") == []

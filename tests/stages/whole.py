@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ray_committer.protocol.paths import join
-from ray_committer.protocol.whole import BY_ETAG, BY_TIME, Move
+from ray_committer.protocol.whole import BY_ETAG, BY_TIME, Move, Moves, Sources, Tally, Verdict, goal_of
 from ray_committer.testing import Identity, MemoryStore
 from ray_committer.testing.harness import put_file
 from ray_committer.work.source_tallies import tally_of
@@ -32,3 +34,15 @@ def move_of(
     listed = [one for one in store.list_status(join(TASKS, source)) if one.name not in leftovers]
     tally = tally_of(listed, proof)
     return Move(source, dest, tally.files, tally.size, tally.total, proof, leftovers)
+
+
+def moves_of(given: Sequence[Move]) -> Moves:
+    """Some moves as a plan holds them."""
+    sources, verdicts = Sources(), {move.source: Verdict(move.leftovers) for move in given}
+    for move in given:
+        sources.add(move.source, Tally(move.files, move.size, move.total, move.proof))
+    strays = {goal_of(move.dest, "/table"): bytes.fromhex(move.source[3:]) for move in given}
+    moves = Moves(sources, verdicts, "/table", strays)
+    for move in given:
+        moves.add(move.dest)
+    return moves

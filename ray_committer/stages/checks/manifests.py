@@ -21,7 +21,7 @@ from ray_committer.stages.list_manifests import replaced_manifest
 
 
 def check_complete(context: JobContext, manifests: Collection[ManifestRef]) -> None:
-    """Refuse manifests that are not of all tasks, or not of the attempts that count, if these are known."""
+    """Refuse manifests that are not of all tasks, or of other attempts than count."""
     number, directory = len(manifests), context.job.manifests
     expected = context.options.expected_tasks
     # Too few is its own error: Spark's driver knows of all, so somebody has deleted manifests.

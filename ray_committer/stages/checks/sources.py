@@ -25,7 +25,7 @@ from ray_committer.errors import (
 from ray_committer.protocol.pack import Pack
 from ray_committer.protocol.paths import STAGED, STAGED_ROOT, TASKS, JobAttempt, join, parent
 from ray_committer.protocol.staging import is_shared, is_staged, is_staged_source, token_in, token_of
-from ray_committer.protocol.whole import NOTHING, Sources, Tally, Verdict
+from ray_committer.protocol.whole import NOTHING, Rights, Sources, Tally, Verdict
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stores.base import FileStatus, file_pages
@@ -77,19 +77,13 @@ def _etags_error(job: JobAttempt, wrong: Sequence[WrongSources]) -> ManifestErro
 class SourcesLook:
     """What a look has found: the `sources` as packs name them, and `verdicts` about shared ones that
     listings show otherwise. `errors` name the files of tasks that are missing or changed, and those that
-    a task attempt that counts has written and no manifest names. `is_done` if the store was asked. The
-    sources have the `usual` rights, but for those in `unusual`."""
+    a task attempt that counts has written and no manifest names. `is_done` if the store was asked."""
 
     is_done: bool = False
     errors: tuple[RayCommitterError, ...] = ()
     sources: Sources = field(default_factory=Sources)
     verdicts: Mapping[str, Verdict] = field(default_factory=dict)
-    usual: str | None = None
-    unusual: Mapping[str, str | None] = field(default_factory=dict)
-
-    def rights_of(self, source: str) -> str | None:
-        """The rights of a shared source, as the listing of all shows them."""
-        return self.unusual.get(source, self.usual)
+    rights: Rights = Rights()  # noqa: RUF009 - frozen
 
 
 def look_at_sources(
@@ -123,7 +117,7 @@ def look_at_sources(
             suspects[directory] = max(listing.files, named.files)
     errors, judged = _compare(context, loaded, suspects)
     errors = [] if may_be_missing else errors
-    return SourcesLook(True, tuple(errors), packed, verdicts | judged, *shared.rights())
+    return SourcesLook(True, tuple(errors), packed, verdicts | judged, shared.rights())
 
 
 def _packed(context: JobContext, packs: Sequence[Pack]) -> Sources:

@@ -16,7 +16,7 @@ from ray_committer.protocol.commit_result import CommitResult
 from ray_committer.protocol.paths import TASKS
 from ray_committer.protocol.record import CommitRecord, Declaration
 from ray_committer.protocol.state import UNDECIDED, JobState, Phase, new_nonce
-from ray_committer.protocol.whole import WholePlan
+from ray_committer.protocol.whole import NO_MOVES, WholePlan
 from ray_committer.stages.bind_versions import bind_versions
 from ray_committer.stages.checks.attempts import listed_attempts, look_for_tasks, refuse_unsaved
 from ray_committer.stages.context import JobContext
@@ -220,7 +220,7 @@ def open_recorded_job(run: CommitRun, current: Seen) -> RecordedJob:
         if current.phase is Phase.RECORDED or not run.turn.ends_with_its_commit:  # else all is moved
             run.plan = with_coordinator(context, partial(plan_again, context, loaded), reload)
     # Only what this run has frozen: by its old name another process could reach it.
-    plan = run.plan if context.job.staging != TASKS else replace(run.plan, moves=())
+    plan = run.plan if context.job.staging != TASKS else replace(run.plan, moves=NO_MOVES)
     turn, there, missing = run.turn, run.there, run.missing
     return RecordedJob(context, record, loaded, reload, turn, progress, there, missing, plan)
 
