@@ -32,7 +32,7 @@ class IOStatistics(msgspec.Struct, frozen=True):
 Names = tuple[tuple[str, ...], ...]
 
 
-class PackedStatistics(msgspec.Struct, frozen=True, gc=False):
+class PackedStatistics(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A snapshot in a few bytes: its `values`, beside the `names`, which many snapshots share."""
 
     names: Names = ((), (), (), (), ())

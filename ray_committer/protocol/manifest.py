@@ -73,7 +73,7 @@ class TaskManifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     iostatistics: IOStatistics | None = None
 
 
-class ManifestRef(msgspec.Struct, frozen=True, gc=False):
+class ManifestRef(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, gc=False):
     """One manifest of a job: its file `name`, `size` in bytes and `digest`, and how many files it names.
     `task_attempt_directory` is None if it follows from the task attempt's id. `mark` stands for what a
     listing showed before it was read. `statistics` and `passed_over` are what it says of its task, if it

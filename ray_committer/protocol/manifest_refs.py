@@ -6,46 +6,29 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import chain
 
 import msgspec
+from msgspec.structs import replace
 
 from ray_committer.protocol.iostatistics import Names, PackedStatistics
 from ray_committer.protocol.manifest import ManifestRef
-from ray_committer.protocol.passed_over import PassedOver
 
-_NO_STATISTICS, _NOTHING = PackedStatistics(), PassedOver()
 _encode = msgspec.msgpack.Encoder().encode
-
-
-class _Row(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, gc=False):
-    """A `ManifestRef`; `names` is the number of the names of its statistics."""
-
-    name: str
-    size: int
-    digest: str
-    files: int
-    task_attempt_id: str | None
-    task_attempt_directory: str | None
-    mark: int
-    passed_over: PassedOver = _NOTHING
-    names: int | None = None
-    values: bytes = b""
-
-
-_decode = msgspec.msgpack.Decoder(tuple[_Row, ...]).decode
+_decode = msgspec.msgpack.Decoder(tuple[tuple[int, ManifestRef], ...]).decode
 
 
 class ManifestRefs(Collection[ManifestRef]):
-    """Manifests in order. Each takes about 150 bytes; to iterate makes them, and keeps none."""
+    """Manifests in order. Each takes about 150 bytes; to iterate makes them, and keeps none. In an
+    encoded one, a number stands for the names of its statistics, which many share."""
 
     __slots__ = ("_number", "_parts")
 
     def __init__(self, refs: Iterable[ManifestRef] = ()) -> None:
-        names: dict[int, tuple[int, Names]] = {}
-        rows = [_row(ref, names) for ref in refs]
-        shared = tuple(each for _, each in names.values())
+        names: dict[Names, int] = {}
+        rows = []
+        for ref in refs:
+            number = names.setdefault(ref.statistics.names, len(names))
+            rows.append((number, _with_names(ref, ())))
         self._number = len(rows)
-        self._parts: tuple[tuple[bytes, tuple[Names, ...]], ...] = (
-            ((_encode(rows), shared),) if rows else ()
-        )
+        self._parts: tuple[tuple[bytes, tuple[Names, ...]], ...] = ((_encode(rows), tuple(names)),)
 
     @staticmethod
     def joined(parts: Iterable[ManifestRefs]) -> ManifestRefs:
@@ -60,8 +43,7 @@ class ManifestRefs(Collection[ManifestRef]):
 
     def __iter__(self) -> Iterator[ManifestRef]:
         for data, names in self._parts:
-            for row in _decode(data):
-                yield _ref(row, names)
+            yield from (_with_names(ref, names[number]) for number, ref in _decode(data))
 
     def __contains__(self, ref: object) -> bool:
         return any(ref == each for each in self)
@@ -70,34 +52,5 @@ class ManifestRefs(Collection[ManifestRef]):
         return isinstance(other, ManifestRefs) and [*self] == [*other]
 
 
-def _row(ref: ManifestRef, names: dict[int, tuple[int, Names]]) -> _Row:
-    """`names` are the names of statistics so far, by the object that many share."""
-    packed, number = ref.statistics, None
-    if packed != _NO_STATISTICS:
-        number = names.setdefault(id(packed.names), (len(names), packed.names))[0]
-    return _Row(
-        ref.name,
-        ref.size,
-        ref.digest,
-        ref.files,
-        ref.task_attempt_id,
-        ref.task_attempt_directory,
-        ref.mark,
-        ref.passed_over,
-        number,
-        b"" if number is None else packed.values,
-    )
-
-
-def _ref(row: _Row, names: tuple[Names, ...]) -> ManifestRef:
-    return ManifestRef(
-        row.name,
-        row.size,
-        row.digest,
-        row.files,
-        row.task_attempt_id,
-        row.task_attempt_directory,
-        row.mark,
-        PackedStatistics(names[row.names], row.values) if row.names is not None else _NO_STATISTICS,
-        row.passed_over,
-    )
+def _with_names(ref: ManifestRef, names: Names) -> ManifestRef:
+    return replace(ref, statistics=PackedStatistics(names, ref.statistics.values))

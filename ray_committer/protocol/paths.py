@@ -60,6 +60,11 @@ class JobAttempt:
         object.__setattr__(self, "tasks", join(self.directory, self.staging))
 
     @property
+    def is_frozen(self) -> bool:
+        """Whether the files of its tasks are where no task reaches them."""
+        return self.staging != TASKS
+
+    @property
     def job_directory(self) -> str:
         return self.directory.rpartition("/")[0]
 

@@ -257,8 +257,8 @@ class WholePlan:
     def without(self, unlike: Container[str]) -> WholePlan:
         """This plan, but for directories `unlike` those that would be made in their places."""
         moves = self.moves.without(unlike)
-        others = Counter({ByFile.RIGHTS: len(self.moves) - len(moves)})
-        return replace(self, moves=moves, by_file=self.by_file + others)
+        by_file = self.by_file + Counter({ByFile.RIGHTS: len(self.moves) - len(moves)})
+        return replace(self, moves=moves, by_file=by_file)
 
     @property
     def files(self) -> int:

@@ -6,7 +6,7 @@ Source: Hadoop CreateOutputDirectoriesStage, which deletes a file in the way; he
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from ray_committer.errors import CommitStateUnknownError, mark
@@ -55,15 +55,11 @@ def make_parents(context: JobContext, parents: Iterable[str]) -> None:
         pass
 
 
-def _make_each(worker: Worker, paths: tuple[str, ...]) -> None:
+def _make_each(worker: Worker, paths: Sequence[str]) -> None:
     worker.for_each(partial(make_directory, worker.store), paths)
 
 
-def _make_claimed(worker: Worker, limit: int, *, directories: DirectoryCoordinator) -> int:
-    made = 0
-    make = partial(make_directory, worker.store)
+def _make_claimed(worker: Worker, limit: int, *, directories: DirectoryCoordinator) -> None:
     while not worker.cancelled.is_set() and (claimed := directories.claim(limit)):
-        for _ in worker.map(make, claimed):
-            made += 1
+        _make_each(worker, claimed)
         directories.finish(claimed)
-    return made

@@ -17,7 +17,7 @@ from ray_committer.limits import waiting
 from ray_committer.limits.settle import ATTEMPTS
 from ray_committer.places.base import tasks_of
 from ray_committer.places.choose import places_of
-from ray_committer.protocol.paths import MARK, STAGED, TASKS, JobAttempt
+from ray_committer.protocol.paths import MARK, STAGED, JobAttempt
 from ray_committer.protocol.state import UNSTAMPED, JobState, new_nonce
 from ray_committer.stages.context import JobContext
 from ray_committer.stores.base import StoreOperations
@@ -73,7 +73,7 @@ def _refused(context: JobContext, source: JobAttempt, error: OSError) -> JobAtte
     """The `source`, whose rename was refused, if its files can be moved from there."""
     if error.errno != errno.ENOTSUP:
         # What another run has frozen must get another name: that run knows the one before.
-        if error.errno is None or source.staging != TASKS:
+        if error.errno is None or source.is_frozen:
             raise error
         context.notice_once(
             f"{mark(source.tasks)}: cannot be renamed ({error.strerror}), so its files are moved one by "
@@ -85,7 +85,7 @@ def _refused(context: JobContext, source: JobAttempt, error: OSError) -> JobAtte
 def find_staging(store: StoreOperations, job: JobAttempt, state: JobState) -> JobAttempt | None:
     """The attempt with the directory where the files of its tasks are: the one with the job's mark, or,
     where nothing can be frozen, the usual one. None if it is not there, or is just renamed."""
-    usual = job.with_tasks_in(TASKS)
+    usual = job.with_tasks_in()
     if not can_freeze(store, state):
         return usual
     for _ in range(2):  # a listing can miss what is renamed meanwhile (D1)
@@ -165,4 +165,4 @@ def holds_tasks(context: JobContext, state: JobState) -> bool:
 def has_mark(context: JobContext, state: JobState) -> bool:
     """Whether what was frozen is the job's, and not what a late task has made again."""
     job = context.job
-    return job.staging == TASKS or context.store.get_status(job.mark(state.stamp)) is not None
+    return not job.is_frozen or context.store.get_status(job.mark(state.stamp)) is not None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 
 from ray_committer.job_files.job_state import Seen
-from ray_committer.protocol.paths import TASKS
 from ray_committer.stages.checks.sources import SourcesLook, look_at_sources
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import declare_job
@@ -25,7 +24,7 @@ def freeze_and_declare(decision: Decision, last: Seen) -> Seen:
         # Then its manifest would count, and its file would be left.
         freeze_manifests(context, decision.loaded)
         # All tasks that count had saved before: none must be looked for in what is frozen (R1).
-        is_known = decision.loaded.listing.is_named and context.job.staging == TASKS
+        is_known = decision.loaded.listing.is_named and not context.job.is_frozen
         return freeze_tasks(context, last.state) if is_known else None
 
     prepared, run.prepared = run.prepared, None  # no nonce is used twice

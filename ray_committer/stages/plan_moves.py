@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from ray_committer.places.choose import needed
-from ray_committer.protocol.paths import STAGED, TASKS, join, parent
+from ray_committer.protocol.paths import STAGED, join, parent
 from ray_committer.protocol.whole import ByFile, WholePlan, plan_whole
 from ray_committer.stages.checks.sources import SourcesLook, look_at_sources
 from ray_committer.stages.context import JobContext
@@ -35,7 +35,7 @@ def plan_moves(
 
 def plan_again(context: JobContext, loaded: LoadedManifests) -> WholePlan:
     """Plan what goes whole of a job that another run has recorded, and may have moved in part."""
-    is_frozen = context.job.staging != TASKS
+    is_frozen = context.job.is_frozen
     look = look_at_sources(context, loaded, may_be_missing=True) if is_frozen else SourcesLook()
     return with_same_rights(context, plan_moves(context, look, moves_here=is_frozen))
 

@@ -15,7 +15,7 @@ from ray_committer.job_files.others import list_gone, state_inside
 from ray_committer.job_files.spark_uploads import end_spark_uploads
 from ray_committer.places.base import listed_in, tasks_of
 from ray_committer.places.choose import places_of
-from ray_committer.protocol.paths import CONTENT_SUFFIX, MARK, STAGED, TASKS, UNDONE, JobAttempt, join
+from ray_committer.protocol.paths import CONTENT_SUFFIX, MARK, STAGED, UNDONE, JobAttempt, join
 from ray_committer.protocol.state import Phase
 from ray_committer.stores.base import StoreOperations
 
@@ -57,9 +57,7 @@ def remove_husk(store: StoreOperations, job: JobAttempt) -> None:
     entries = [*listed_in(store, job.state), *listed_in(store, undone)]
     packs = listed_in(store, job.packs)
     frozen = [
-        place
-        for place in tasks_of(store, job)
-        if place.staging != TASKS and not _is_marked(store, place)
+        place for place in tasks_of(store, job) if place.is_frozen and not _is_marked(store, place)
     ]
     if read_state(store, job) is not None:
         return

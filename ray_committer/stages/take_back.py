@@ -21,7 +21,7 @@ from ray_committer.places.choose import needed, old_files_of
 from ray_committer.places.old_files import can_have_two_names, return_stranger
 from ray_committer.protocol.actions import CompleteUpload, Rename
 from ray_committer.protocol.pack import Entry, Pack, PackRange
-from ray_committer.protocol.paths import TAKEN_BACK_SUFFIX, TASKS, JobAttempt, join, parent
+from ray_committer.protocol.paths import TAKEN_BACK_SUFFIX, JobAttempt, join, parent
 from ray_committer.protocol.record import CommitRecord
 from ray_committer.protocol.recovery import Proof, prove
 from ray_committer.protocol.state import new_nonce
@@ -95,7 +95,7 @@ def take_tasks(context: JobContext, current: Seen, place: str) -> JobAttempt:
         )
     if taken.directory != job.directory:
         context.sync(place, job.directory)
-    elif taken.staging != TASKS:
+    elif taken.is_frozen:
         # By name alone is not enough: a committer can give them another name meanwhile.
         raise CommitStateUnknownError(
             f"{mark(taken.tasks)}: holds the files of tasks, since another client has renamed it, and "

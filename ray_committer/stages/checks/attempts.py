@@ -18,7 +18,6 @@ from ray_committer.job_files.commands import commit_command
 from ray_committer.job_files.listing import task_directories
 from ray_committer.protocol.hidden_names import is_passed_over
 from ray_committer.protocol.manifest import ManifestRef
-from ray_committer.protocol.paths import TASKS
 from ray_committer.protocol.staging import numbers_of, task_of, token_in, token_of
 from ray_committer.protocol.state import JobState
 from ray_committer.stages.context import JobContext
@@ -78,7 +77,7 @@ def refuse_unsaved(context: JobContext, loaded: LoadedManifests, attempts: Liste
     number = len(loaded.manifests)
     command = f"{commit_command(context.store, context.job)} --expect-tasks {number}"
     # Once frozen, no manifest is added any more, and no file where it counts.
-    is_frozen = loaded.listing.is_frozen or context.job.staging != TASKS
+    is_frozen = loaded.listing.is_frozen or context.job.is_frozen
     running = "they can no longer be committed" if is_frozen else "wait if they are still running"
     raise IncompleteJobError(
         f"{mark(context.job.tasks)}: {len(unsaved)} task attempts have files, but no manifest of their "

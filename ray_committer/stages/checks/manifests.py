@@ -1,4 +1,4 @@
-"""Check that the manifests of a job are those of all its tasks, and of each task one."""
+"""Check that all tasks of a job have saved a manifest, and each of them one."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from ray_committer.errors import (
     some_of,
 )
 from ray_committer.protocol.pack import Pack
-from ray_committer.protocol.paths import STAGED, STAGED_ROOT, TASKS, JobAttempt, join, parent
+from ray_committer.protocol.paths import STAGED, STAGED_ROOT, JobAttempt, join, parent
 from ray_committer.protocol.staging import is_shared, is_staged, is_staged_source, token_in, token_of
 from ray_committer.protocol.whole import NOTHING, Rights, Sources, Tally, Verdict
 from ray_committer.stages.context import JobContext
@@ -97,7 +97,8 @@ def look_at_sources(
         return SourcesLook()
     packed = _packed(context, loaded.packs)
     by_pages = lists_all and len(packed) > 1 + loaded.files // PAGE_FILES
-    list_files = partial(_list_all if by_pages else _list_each, context, packed)
+    list_each = partial(_compare_listings, context, packed.items(), len(packed))
+    list_files = partial(_list_all, context, packed) if by_pages else list_each
     # If all files are in directories of the tasks' own, their writers choose no names.
     may_share = not packed or any(map(is_staged_source, packed))
     is_listed = may_share and (context.places.moves_whole or not by_pages)
@@ -139,7 +140,7 @@ def _list_all(context: JobContext, packed: Sources) -> Differing:
         context.check_cancelled()
         by_directory: defaultdict[str, list[FileStatus]] = defaultdict(list)
         for status in page:
-            by_directory[_relative(parent(status.path), tasks)].append(status)
+            by_directory[parent(status.path)[len(tasks) + 1 :]].append(status)
         for directory, statuses in by_directory.items():
             tally = tally_of(statuses, packed.get(directory).proof)
             above = "/".join(directory.split("/")[:2])
@@ -153,14 +154,10 @@ def _list_all(context: JobContext, packed: Sources) -> Differing:
     return [(path, tally) for path, tally in pairs if packed.get(path).differs(tally)]
 
 
-def _list_each(context: JobContext, packed: Sources) -> Differing:
-    """By a listing of each, the directories that hold something else than `packed` says."""
-    return _compare_listings(context, packed.items(), len(packed))
-
-
 def _compare_listings(
     context: JobContext, wanted: Iterable[tuple[str, Tally]], number: int
 ) -> Differing:
+    """By a listing of each, the directories that hold something else than is wanted of them."""
     differing, listed = list[tuple[str, Tally | None]](), 0
     compare = partial(compare_listings, tasks=context.job.tasks)
     for some in groups(((item, item[1].files) for item in wanted), FILES_AT_ONCE):
@@ -212,8 +209,7 @@ def _compare(
             held += len(verdicts[path].leftovers)
     errors: list[RayCommitterError] = []
     if wrong:
-        is_frozen = context.job.staging != TASKS
-        all_changed = is_frozen and sum(each.other_etags for each in wrong) == loaded.files
+        all_changed = context.job.is_frozen and sum(each.other_etags for each in wrong) == loaded.files
         errors.append((_etags_error if all_changed else sources_error)(context.job, wrong))
     return [*errors, *([_unnamed_error(unnamed)] if unnamed else [])], verdicts
 
@@ -273,7 +269,3 @@ def _unnamed_error(paths: Sequence[str]) -> IncompleteJobError:
         "nothing was changed: abort the job and run it again; only if these files are no output, remove "
         "them and run the same command",
     )
-
-
-def _relative(path: str, tasks: str) -> str:
-    return path[len(tasks) + 1 :]

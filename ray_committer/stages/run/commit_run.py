@@ -13,7 +13,6 @@ from ray_committer.job_files.job_state import Seen
 from ray_committer.job_files.job_status import JobStatus
 from ray_committer.protocol import statistic_names as names
 from ray_committer.protocol.commit_result import CommitResult
-from ray_committer.protocol.paths import TASKS
 from ray_committer.protocol.record import CommitRecord, Declaration
 from ray_committer.protocol.state import UNDECIDED, JobState, Phase, new_nonce
 from ray_committer.protocol.whole import NO_MOVES, WholePlan
@@ -180,7 +179,7 @@ def load_open_job(run: CommitRun, current: Seen) -> LoadedManifests:
     with context.stage(names.LOAD_MANIFESTS), listing as attempts:
         loaded = load_unchanged(context, lambda: load_with_coordinator(context, load))
         run.before = {current.state.stamp: loaded}
-        if loaded.listing.is_frozen or run.loads or context.job.staging != TASKS:
+        if loaded.listing.is_frozen or run.loads or context.job.is_frozen:
             context, attempts = look_for_tasks(context, current.state, attempts)
             run.context = context
         loaded = bind_versions(context, loaded)
@@ -220,7 +219,7 @@ def open_recorded_job(run: CommitRun, current: Seen) -> RecordedJob:
         if current.phase is Phase.RECORDED or not run.turn.ends_with_its_commit:  # else all is moved
             run.plan = with_coordinator(context, partial(plan_again, context, loaded), reload)
     # Only what this run has frozen: by its old name another process could reach it.
-    plan = run.plan if context.job.staging != TASKS else replace(run.plan, moves=NO_MOVES)
+    plan = run.plan if context.job.is_frozen else replace(run.plan, moves=NO_MOVES)
     turn, there, missing = run.turn, run.there, run.missing
     return RecordedJob(context, record, loaded, reload, turn, progress, there, missing, plan)
 

@@ -9,7 +9,6 @@ from functools import partial
 from ray_committer.errors import mark
 from ray_committer.job_files.job_state import Seen
 from ray_committer.job_files.owners import nobody, owner_of
-from ray_committer.protocol.paths import TASKS
 from ray_committer.protocol.record import Claim, CommitRecord
 from ray_committer.protocol.state import new_nonce
 from ray_committer.stages.checks.sources import SourcesLook
@@ -52,8 +51,8 @@ class Decision:
 
     def plan(self, look: SourcesLook, old: OldFiles) -> None:
         """Plan which directories go whole, if the files of tasks are frozen."""
-        is_frozen = self.context.job.staging != TASKS
-        plan = partial(plan_moves, self.context, look, old.there, moves_here=is_frozen)
+        moves_here = self.context.job.is_frozen
+        plan = partial(plan_moves, self.context, look, old.there, moves_here=moves_here)
         self.run.plan = with_coordinator(self.context, plan, self.load)
 
     @property
