@@ -22,6 +22,8 @@ REPEATS = {
     "limits/settle.py": "a change, after a look at what the last request did",
     "work/rename_entry.py": "a rename, judged from both ends",
     "work/complete_entry.py": "a completion, judged from both ends",
+    "work/move_whole.py": "a rename of a directory, judged from both ends",
+    "stages/freeze_tasks.py": "a rename of the tasks' files, after a look for their mark",
     "stages/save_task_manifest.py": "a manifest, after a look at whether it counts",
     "interop/exports/beaten.py": "an export that another process has overtaken",
     "records/session.py": "a piece of work in a database",
