@@ -21,7 +21,7 @@ BY_SIZE, BY_TIME, BY_ETAG = 1, 2, 4
 TOTALS = 1 << 128
 """Sums of numbers of files have 16 bytes, too."""
 SEVERAL = b"several".ljust(16, b"\0")
-"""The goal of files that go to several directories, or under other names."""
+"""The goal of a source whose files have several; beside goals: some files get other names."""
 
 
 class ByFile(StrEnum):
@@ -50,14 +50,14 @@ class ByFile(StrEnum):
 class Tally(NamedTuple):
     """How many files a source has and their size, the sum of their numbers of 16 bytes, and by what the
     packs identify them. `others` are names in a listing that no task commits, or that are no files.
-    `goal` stands for the one directory to which all go under their own names, or is `SEVERAL`."""
+    `goals` stand for the directories to which some go, with 16 bytes each, or are only `SEVERAL`."""
 
     files: int = 0
     size: int = 0
     total: int = 0
     proof: int = 0
     others: int = 0
-    goal: bytes = b""
+    goals: bytes = b""
 
     def plus(self, other: Tally) -> Tally:
         return Tally(
@@ -66,7 +66,7 @@ class Tally(NamedTuple):
             (self.total + other.total) % TOTALS,
             self.proof | other.proof,
             self.others + other.others,
-            one_goal(self.goal, other.goal),
+            self.goals if self.goals == other.goals else self.goals + other.goals,
         )
 
     def shows(self, listed: Tally) -> bool:
@@ -81,11 +81,6 @@ class Tally(NamedTuple):
 NOTHING = Tally()
 
 
-def one_goal(goal: bytes, other: bytes) -> bytes:
-    """The goal of files of which some have this `goal`, and some the `other`."""
-    return goal or other if goal == other or not (goal and other) else SEVERAL
-
-
 def goal_of(directory: str, root: str) -> bytes:
     """What stands for a directory of the output in `root`, in 16 bytes: the name of its own source."""
     return bytes.fromhex(key_of(Location("", "", directory), Location("", "", root)))
@@ -95,9 +90,11 @@ _ROW = Struct("<QQB16s")
 
 
 class Sources:
-    """The tallies of all sources as packs name them; 100,000 of them take 17 MB."""
+    """The tallies of all sources as packs name them; 100,000 of them take 17 MB. `spread` are the
+    goals of those with several: each can get a file from such a source."""
 
     def __init__(self) -> None:
+        self.spread = set[bytes]()
         self._rows: dict[bytes | str, bytes] = {}  # without the goal, if that is the key
 
     def add(self, source: str, tally: Tally) -> None:
@@ -105,8 +102,12 @@ class Sources:
         key = _key(source)
         if row := self._rows.get(key):
             tally = _tally(key, row).plus(tally)
+        goals = tally.goals
+        if len(goals) > len(SEVERAL):
+            self.spread.update(goals[at : at + 16] for at in range(0, len(goals), 16))
+            goals = SEVERAL
         sums = _ROW.pack(tally.files, tally.size, tally.proof, tally.total.to_bytes(16))
-        self._rows[key] = sums if tally.goal == key else sums + tally.goal.ljust(16, b"\0")
+        self._rows[key] = sums if goals == key else sums + goals.ljust(16, b"\0")
 
     def get(self, source: str) -> Tally:
         """The files of a source, perhaps none."""
@@ -276,23 +277,22 @@ def plan_whole(
     """Decide for each leaf of the `directories` of the output in `root`, of which some are `there`,
     whether its source goes whole. `sources` are as packs name them, and `verdicts` are of those that a
     listing shows otherwise."""
-    shared, apart = dict[bytes, bytes | None](), set[bytes]()
+    shared, apart = dict[bytes, bytes | None](), {*sources.spread}
     for source, goal in sources.strays():
         if isinstance(source, str):
             apart.add(goal)
         else:
             shared[goal] = None if goal in shared or sources.has_own(goal) else source
-    may_be_filled = SEVERAL in apart or SEVERAL in shared  # each of them can get a file from there
     moves, by_file = Moves(sources, verdicts, root, shared), Counter[ByFile]()
     inner = _above(directories)
     for dest in sorted(path for path in directories if path not in inner):
         goal = goal_of(dest, root)
         key, has_one = shared.get(goal, goal), goal in shared or sources.has_own(goal)
-        if not (has_one or may_be_filled or goal in apart):
+        if not (has_one or goal in apart):
             by_file[ByFile.NO_FILES] += 1
         elif dest in there:
             by_file[ByFile.THERE] += 1
-        elif may_be_filled or goal in apart:
+        elif goal in apart:
             by_file[ByFile.OWN_NAMES] += 1
         elif key is None:
             by_file[ByFile.TWO_SOURCES] += 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from hashlib import blake2b
 from typing import NamedTuple
@@ -27,7 +27,6 @@ from ray_committer.protocol.whole import (
     Rights,
     Tally,
     goal_of,
-    one_goal,
 )
 from ray_committer.stores.base import FileStatus, Versions
 from ray_committer.work.sources import list_directory
@@ -55,10 +54,11 @@ class _Sum:
     size: int = 0
     total: int = 0
     proof: int = 0
-    goal: bytes = b""
+    goals: set[bytes] = field(default_factory=set)
 
     def tally(self) -> Tally:
-        return Tally(self.files, self.size, self.total % TOTALS, self.proof, goal=self.goal)
+        goals = b"".join(sorted(self.goals))
+        return Tally(self.files, self.size, self.total % TOTALS, self.proof, goals=goals)
 
 
 def _add_files(sums: Sequence[_Sum], section: Section, has_etags: bool) -> None:
@@ -80,11 +80,11 @@ def _add_goals(sums: Sequence[_Sum], section: Section, goal: Callable[[str], byt
     """Add where the files of a section go."""
     goals = list(map(goal, section.dests))
     for source, dest in set(zip(section.source_of, section.dest_of, strict=False)):
-        sums[source].goal = one_goal(sums[source].goal, goals[dest])
+        sums[source].goals.add(goals[dest])
     if section.source_names:
         renamed = zip(section.source_of, section.names, section.source_names, strict=True)
         for source in {source for source, new, old in renamed if new != old}:
-            sums[source].goal = SEVERAL
+            sums[source].goals.add(SEVERAL)
 
 
 class Listed(NamedTuple):

@@ -19,7 +19,7 @@ from ray_committer.protocol.pack import Pack, digest_of, pack_name
 from ray_committer.protocol.paths import join, parent
 from ray_committer.protocol.staging import token_in
 from ray_committer.protocol.state import new_nonce
-from ray_committer.protocol.whole import Rights, one_goal
+from ray_committer.protocol.whole import Rights
 from ray_committer.stages.abort_task import abort_task
 from ray_committer.stages.checks.attempts import refuse_unsaved
 from ray_committer.stages.checks.obstacles import refuse
@@ -47,6 +47,7 @@ from ray_committer.work.check_pack import check_pack
 from ray_committer.work.entries import check_entry
 from ray_committer.work.load_ahead import Chunk
 from ray_committer.work.packs import save_pack
+from ray_committer.work.source_tallies import packed_tallies
 from tests.mutants.swap import Swaps
 
 
@@ -262,7 +263,12 @@ def rights_of_directories_are_not_compared() -> Swaps:
 
 def a_source_goes_whole_whatever_its_files_are_for() -> Swaps:
     """A file gets into another directory than its manifest says, or keeps another name."""
-    yield one_goal, lambda goal, other: goal or other
+
+    def broken(worker, pack):
+        tallies = packed_tallies(worker, pack)
+        return {source: tally._replace(goals=tally.goals[:16]) for source, tally in tallies.items()}
+
+    yield packed_tallies, broken
 
 
 def files_that_no_manifest_names_are_left_behind() -> Swaps:

@@ -21,7 +21,6 @@ from ray_committer.protocol.whole import (
     Verdict,
     WholePlan,
     goal_of,
-    one_goal,
     plan_whole,
 )
 
@@ -34,7 +33,7 @@ def source_of(directory: str, scheme: str = "") -> str:
 
 
 def going_to(directory: str, files: int = 3, proof: int = BY_TIME) -> Tally:
-    return Tally(files, 10 * files, 1000 + files, proof, goal=goal_of(directory, DEST))
+    return Tally(files, 10 * files, 1000 + files, proof, goals=goal_of(directory, DEST))
 
 
 def planned(
@@ -89,7 +88,7 @@ BY_FILE = {
     "the destination's files": (ByFile.OWN_NAMES, {"sources": {"root/03": going_to(P)}}),
     "other names": (
         ByFile.OWN_NAMES,
-        {"sources": {source_of(P): going_to(P)._replace(goal=SEVERAL)}},
+        {"sources": {source_of(P): going_to(P)._replace(goals=goal_of(P, DEST) + SEVERAL)}},
     ),
     "two spellings": (ByFile.TWO_SOURCES, {"sources": OURS | {ANOTHER: going_to(P)}}),
     "not only files": (ByFile.ODD, {"verdicts": {source_of(P): Verdict(is_odd=True)}}),
@@ -159,7 +158,7 @@ def test_a_source_that_is_gone_may_be_in_place():
     assert move.dest == P
 
 
-@pytest.mark.parametrize("apart", [going_to(P), Tally(1, goal=SEVERAL)])
+@pytest.mark.parametrize("apart", [going_to(P), going_to(P)._replace(goals=goal_of(P, DEST) + SEVERAL)])
 def test_a_directory_with_files_of_attempts_own_directories_is_never_complete_at_once(apart: Tally):
     plan = planned(OURS | {"attempt_1/x": apart})
     assert (len(plan.moves), plan.by_file) == (0, {ByFile.OWN_NAMES: 1})
@@ -175,14 +174,24 @@ def test_a_directory_above_another_one_is_no_leaf():
     assert plan.by_file == Counter()
 
 
-def test_where_a_file_may_go_anywhere_no_directory_is_said_to_be_empty():
-    assert planned({"attempt_1": Tally(2, goal=SEVERAL)}).by_file == {ByFile.OWN_NAMES: 1}
+def test_a_directory_that_gets_a_file_from_a_source_with_several_goals_is_not_said_to_be_empty():
+    goals = goal_of(P, DEST) + goal_of(Q, DEST)
+    assert planned({"attempt_1": Tally(2, goals=goals)}).by_file == {ByFile.OWN_NAMES: 1}
 
 
-@pytest.mark.parametrize("first", [b"", b"x", SEVERAL])
-def test_the_goal_of_files_is_that_of_all_of_them(first: bytes):
-    assert one_goal(first, b"") == one_goal(b"", first) == one_goal(first, first) == first
-    assert one_goal(first, b"y") == (SEVERAL if first else b"y")
+@pytest.mark.parametrize("source", ["attempt_1", ANOTHER])
+@pytest.mark.parametrize("packs", [[(P, Q)], [(P,), (Q,)], [(P, P), (Q,), (P,)]])
+def test_a_source_with_files_for_several_directories_makes_only_these_go_by_file(
+    source: str, packs: list[tuple[str, ...]]
+):
+    directories, known = (P, Q, f"{DEST}/r", f"{DEST}/s"), Sources()
+    for path in directories:
+        known.add(source_of(path), going_to(path))
+    for goals in packs:
+        known.add(source, Tally(1, goals=b"".join(goal_of(path, DEST) for path in goals)))
+    plan = plan_whole(known, {}, DEST, directories)
+    assert [move.dest for move in plan.moves] == [f"{DEST}/r", f"{DEST}/s"]
+    assert plan.by_file == {ByFile.OWN_NAMES: 2}
 
 
 def test_tallies_add_up():
@@ -201,6 +210,9 @@ def test_sources_are_held_as_they_were_added():
         tally = Tally(number, 2**40, 2**127 + number, BY_TIME, 0, goal_of(str(number % 2), DEST))
         sources.add(source, tally)
         tallies[source] = tallies.get(source, Tally()).plus(tally)
+    several = {source for source, tally in tallies.items() if len(tally.goals) > len(SEVERAL)}
+    tallies |= {source: tallies[source]._replace(goals=SEVERAL) for source in several}
+    assert sources.spread == {goal_of("0", DEST), goal_of("1", DEST), SEVERAL}
     assert dict(sources.items()) == tallies
     assert [*sources] == [*tallies]
     assert len(sources) == len(tallies)
