@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from hashlib import blake2b
 from typing import NamedTuple
@@ -54,10 +54,18 @@ class _Sum:
     size: int = 0
     total: int = 0
     proof: int = 0
-    goals: set[bytes] = field(default_factory=set)
+    goal: bytes = b""
+    more: set[bytes] | None = None  # few have several goals
+
+    def add_goal(self, goal: bytes) -> None:
+        if self.goal in (b"", goal):
+            self.goal = goal
+        else:
+            self.more = self.more or {self.goal}
+            self.more.add(goal)
 
     def tally(self) -> Tally:
-        goals = b"".join(sorted(self.goals))
+        goals = b"".join(sorted(self.more)) if self.more else self.goal
         return Tally(self.files, self.size, self.total % TOTALS, self.proof, goals=goals)
 
 
@@ -80,11 +88,11 @@ def _add_goals(sums: Sequence[_Sum], section: Section, goal: Callable[[str], byt
     """Add where the files of a section go."""
     goals = list(map(goal, section.dests))
     for source, dest in set(zip(section.source_of, section.dest_of, strict=False)):
-        sums[source].goals.add(goals[dest])
+        sums[source].add_goal(goals[dest])
     if section.source_names:
         renamed = zip(section.source_of, section.names, section.source_names, strict=True)
         for source in {source for source, new, old in renamed if new != old}:
-            sums[source].goals.add(SEVERAL)
+            sums[source].add_goal(SEVERAL)
 
 
 class Listed(NamedTuple):
