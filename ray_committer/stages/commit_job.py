@@ -131,11 +131,11 @@ def _take_step(run: CommitRun, current: Seen) -> Seen:
                 return seal(job, current) if job.record.is_sealed else decide_committed(job, current)
             case Phase.SEALED:  # all new files are in place: old ones give way
                 job = open_recorded_job(run, current)
-                job.progress.table_version = job.turn.commit()
+                run.progress.table_version = run.turn.commit()
                 keep_old_files(job, current)
                 finish_moves(job, current)
                 remove_old_files(job)
-                job.turn.end()
+                run.turn.end()
                 return decide_committed(job, current)
             case Phase.COMMITTED:
                 return current

@@ -7,7 +7,6 @@ is. So an error here is only what would stop that, too.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
 from functools import partial
 
 import msgspec
@@ -19,17 +18,10 @@ from ray_committer.protocol.whole import ByFile, Move, WholePlan
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.run.renamed import Renamed, are_all
 from ray_committer.stages.run.shards import ShardEnd, Shift, run_shards
-from ray_committer.work.batches import batches
+from ray_committer.work.batches import places_of_batches
 from ray_committer.work.directory import make_directory
 from ray_committer.work.move_whole import Left, delete_leftovers, move_whole
 from ray_committer.work.worker import Worker
-
-
-class MoveBatch(msgspec.Struct, frozen=True):
-    """The work of one call to a worker: some moves, of which the first has the number `start`."""
-
-    start: int
-    moves: tuple[Move, ...]
 
 
 class Moved(msgspec.Struct, frozen=True):
@@ -48,8 +40,10 @@ def move_directories(
     run moved are proved and counted. After the first error no call is started; those in progress end,
     and then the error is raised."""
     spans, left = list[tuple[int, int]](), dict[str, Left]()
-    work = partial(_move_batch, tasks=context.job.tasks)
-    for moved in run_shards(context, record, renamed, work, _batches(context, plan.moves)):
+    work = partial(_move_some, tasks=context.job.tasks)
+    places = places_of_batches(context.executor, len(plan.moves))
+    numbered = ((place.start, plan.moves[place]) for place in places)
+    for moved in run_shards(context, record, renamed, work, numbered):
         spans.append(moved.span)
         left |= {stays.source: stays for stays in moved.left}
         renamed.whole_files += moved.files
@@ -66,15 +60,12 @@ def move_directories(
     _tell_of_refusals(context, [stays for stays in left.values() if stays.reason is ByFile.REFUSED])
 
 
-def _batches(context: JobContext, moves: Sequence[Move]) -> Iterator[MoveBatch]:
-    start = 0
-    for some in batches(context.executor, moves):
-        yield MoveBatch(start, some)
-        start += len(some)
-
-
-def _move_batch(worker: Worker, batch: MoveBatch, *, tasks: str) -> tuple[ShardEnd, Moved]:
-    """Work: move some directories; stops at the first error or when cancelled."""
+def _move_some(
+    worker: Worker, numbered: tuple[int, tuple[Move, ...]], *, tasks: str
+) -> tuple[ShardEnd, Moved]:
+    """Work: move some directories, with the number of the first; stops at the first error or when
+    cancelled."""
+    start, moves = numbered
 
     def make(move: Move) -> Proof | Left | None:
         left = stuck.get(move.source)
@@ -83,8 +74,8 @@ def _move_batch(worker: Worker, batch: MoveBatch, *, tasks: str) -> tuple[ShardE
         return left or move_whole(worker.store, tasks, move)
 
     with Shift(worker) as shift:
-        stuck = delete_leftovers(worker, tasks, batch.moves)
-        ended = shift.each(make, batch.moves)
+        stuck = delete_leftovers(worker, tasks, moves)
+        ended = shift.each(make, moves)
     left = tuple(made.answer for made in ended if isinstance(made.answer, Left))
     renames = [
         (made.item.files, made.item.size, made.answer)
@@ -92,7 +83,7 @@ def _move_batch(worker: Worker, batch: MoveBatch, *, tasks: str) -> tuple[ShardE
         if not isinstance(made.answer, Left)
     ]
     end = shift.end(renames, directories=len(renames))
-    return end, Moved((batch.start, batch.start + len(ended)), end.event.files, left)
+    return end, Moved((start, start + len(ended)), end.event.files, left)
 
 
 def _tell_of_refusals(context: JobContext, refused: list[Left]) -> None:

@@ -44,10 +44,10 @@ def create_directories(job: RecordedJob, which: Pass) -> None:
         # Before the first file is moved: a worker that sees another store, as a local path on each node
         # is, would find no file and take all of them for lost.
         context.executor.admit_workers(prove_same_store, record.nonce)
-        make_parents(context, job.missing)
+        make_parents(context, job.run.missing)
         make = partial(with_coordinator, context, partial(_make_the_rest, job), job.reload)
         put_aside = [partial(put_old_success_aside, context, record)] if which is Pass.NEW else []
-        job.progress.directories, *_ = context.do_at_once(make, *put_aside)
+        job.run.progress.directories, *_ = context.do_at_once(make, *put_aside)
 
 
 def _make_the_rest(job: RecordedJob) -> int:
@@ -55,13 +55,15 @@ def _make_the_rest(job: RecordedJob) -> int:
     moves = job.plan.moves
     if moves and not job.plan.by_file:
         return len(moves)
-    return create_output_directories(job.context, [*(job.there or ()), *(move.dest for move in moves)])
+    return create_output_directories(
+        job.context, [*(job.run.there or ()), *(move.dest for move in moves)]
+    )
 
 
 def move_files(job: RecordedJob, which: Pass) -> None:
     """Move new files into place, whole directories first, and check that none is missing; held back are
     those that replace old files, if the job is not sealed, or if these cannot give way."""
-    context, record, renamed = job.context, job.record, job.progress.renamed
+    context, record, renamed = job.context, job.record, job.run.progress.renamed
     with context.stage(names.RENAME_FILES):
         if which is Pass.NAMESAKES:
             renamed.held_by_pack.clear()
@@ -75,7 +77,7 @@ def move_files(job: RecordedJob, which: Pass) -> None:
 def validate_files(job: RecordedJob, which: Pass) -> None:
     """Force the new files to disk, if the commit must be durable, and validate those that were moved one
     by one: of a whole directory the look before the record has shown all files."""
-    context, progress, reload = job.context, job.progress, job.reload
+    context, progress, reload = job.context, job.run.progress, job.reload
     renamed, packs = progress.renamed, job.loaded.packs
     if context.syncs:
         with context.stage(names.SYNC):
@@ -97,7 +99,7 @@ def seal(job: RecordedJob, recorded: Seen) -> Seen:
         make_places_of_kept(context, job.record, nonce)
     sealed = advance(context.store, context.job, recorded, Phase.SEALED, nonce)
     sync_state(context)
-    job.progress.sealed = sealed
+    job.run.progress.sealed = sealed
     return sealed
 
 
@@ -107,17 +109,17 @@ def keep_old_files(job: RecordedJob, sealed: Seen) -> None:
     if job.record.keeps:
         with job.context.stage(names.REMOVE_REPLACED):
             removal = keep_replaced_files(job.context, job.record, sealed.state.nonce)
-            job.progress.removal = removal
-            job.progress.renamed.held.update(removal.left)
+            job.run.progress.removal = removal
+            job.run.progress.renamed.held.update(removal.left)
 
 
 def finish_moves(job: RecordedJob, sealed: Seen) -> None:
     """Move the new files that replace old ones of the same names; if another run has moved the others
     and sealed the job, also prove that none of them is missing."""
-    if job.progress.sealed == sealed:
+    if job.run.progress.sealed == sealed:
         if job.record.overwritten:
             move_files(job, Pass.NAMESAKES)
-    elif not job.turn.ends_with_its_commit:
+    elif not job.run.turn.ends_with_its_commit:
         create_directories(job, Pass.ALL)
         move_files(job, Pass.ALL)
         validate_files(job, Pass.ALL)
@@ -126,14 +128,14 @@ def finish_moves(job: RecordedJob, sealed: Seen) -> None:
 def remove_old_files(job: RecordedJob) -> None:
     """Remove the old files that are not kept, after all new files are in place.
     `CommitStateUnknownError`, when all others are gone, if old files could not be removed."""
-    context, record, progress = job.context, job.record, job.progress
+    context, record, progress = job.context, job.record, job.run.progress
     if not record.replaces:
         return
     with context.stage(names.REMOVE_REPLACED):
         if not record.keeps:
             # Another machine's change can be in a cache: what is listed there is listed once more.
             is_network = context.store.network_file_system(context.job.destination) is not None
-            are_listed = job.there is not None and not is_network
+            are_listed = job.run.there is not None and not is_network
             progress.removal = remove_replaced_files(context, record, are_listed=are_listed)
         # First the names aside, then the directories that they left: after a power cut one has them.
         sync_aside(context, record)
@@ -145,7 +147,7 @@ def remove_old_files(job: RecordedJob) -> None:
 
 def decide_committed(job: RecordedJob, current: Seen) -> Seen:
     """Commit the job and, in parallel, write ``_SUCCESS`` under a temporary name."""
-    context, record, progress = job.context, job.record, job.progress
+    context, record, progress = job.context, job.record, job.run.progress
     if context.options.catalog_table is not None:
         note = partial(touched_directories, context, record)
         progress.partitions = with_coordinator(context, note, job.reload)

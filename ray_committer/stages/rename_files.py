@@ -6,7 +6,7 @@ per file. Source: Hadoop RenameFilesStage.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -23,7 +23,8 @@ from ray_committer.protocol.success import MAX_FILENAMES
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.load_manifests import LoadedManifests
 from ray_committer.stages.run.renamed import Renamed
-from ray_committer.stages.run.shards import ShardEnd, Shift, run_shards
+from ray_committer.stages.run.shards import Done, ShardEnd, Shift, run_shards
+from ray_committer.stores.base import StoreSpec
 from ray_committer.work.entries import OldFileStaysError, uri_of
 from ray_committer.work.publish_entry import publish_entry, require_unpublished
 from ray_committer.work.worker import Worker
@@ -138,28 +139,33 @@ def _rename_shard(
         if which is Pass.NAMESAKES:
             entries = [entry for entry in entries if entry.dest in overwritten]
         ended = shift.each(rename, entries)
+    renames = [
+        (1, made.item.expected.size, made.answer) for made in ended if not isinstance(made.answer, _Held)
+    ]
+    seconds = [made.seconds for made in ended if not isinstance(made.answer, _Held)]
+    counted = _statistics(seconds, [took for _, took in shift.failed], len(again))
+    return shift.end(renames, counted), _result(worker.store.spec, shard, ended, passed_over)
+
+
+def _result(
+    spec: StoreSpec, shard: Shard, ended: Sequence[Done[Entry, Proof | _Held | None]], passed_over: int
+) -> ShardResult:
     moved = [made for made in ended if not isinstance(made.answer, _Held)]
-    seconds = [made.seconds for made in moved]
     done = len(moved) + passed_over
-    result = ShardResult(
+    return ShardResult(
         span=(shard.start, shard.start + shard.files) if done == shard.files else None,
         index=shard.index,
         done=done,
         held=len(ended) - len(moved),
         passed_over=passed_over,
-        sample=[uri_of(worker.store.spec, made.item.dest) for made in moved[: shard.sample]],
+        sample=[uri_of(spec, made.item.dest) for made in moved[: shard.sample]],
         staying={
             made.item.dest: made.answer.stays
             for made in ended
             if isinstance(made.answer, _Held) and made.answer.stays is not None
         },
-        seconds_a_file=sum(seconds) / max(1, len(seconds)),
+        seconds_a_file=sum(made.seconds for made in moved) / max(1, len(moved)),
     )
-    renames = [
-        (1, made.item.expected.size, made.answer) for made in ended if not isinstance(made.answer, _Held)
-    ]
-    counted = _statistics(seconds, [took for _, took in shift.failed], len(again))
-    return shift.end(renames, counted), result
 
 
 def _statistics(done: list[float], failed: list[float], retries: int) -> IOStatistics:

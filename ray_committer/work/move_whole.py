@@ -6,7 +6,7 @@ it, each with what identifies it. What cannot be moved whole is moved file by fi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ray_committer.errors import (
@@ -86,12 +86,9 @@ def delete_leftovers(worker: Worker, tasks: str, moves: Sequence[Move]) -> dict[
             return Left(move.source, ByFile.REFUSED, why(e))
         return None
 
-    stuck = worker.map(delete, _leftovers(moves))
+    leftovers = ((move, name) for move in moves for name in move.leftovers)
+    stuck = worker.map(delete, leftovers)
     return {left.source: left for left in stuck if left is not None}
-
-
-def _leftovers(moves: Sequence[Move]) -> Iterator[tuple[Move, str]]:
-    return ((move, name) for move in moves for name in move.leftovers)
 
 
 def _is_there(store: StoreOperations, source: str, move: Move, cause: Exception) -> bool:

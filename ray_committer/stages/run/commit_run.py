@@ -156,19 +156,15 @@ class CommitRun:
 @dataclass(frozen=True, slots=True)
 class RecordedJob:
     """A job with a commit record, as the stages that publish it need it. `context` is what the record
-    promises; `reload` loads the manifests again, if the coordinator was lost with them. `there` are the
-    directories that this run has seen; None if another run has recorded the job. Those `missing` are
-    right above some of the `plan`, which says what goes whole."""
+    promises; `reload` loads the manifests again, if the coordinator was lost with them. The `plan` says
+    what goes whole."""
 
     context: JobContext
     record: CommitRecord
     loaded: LoadedManifests
     reload: Callable[[], object]
-    turn: Turn
-    progress: CommitProgress
-    there: frozenset[str] | None = None
-    missing: frozenset[str] = frozenset()
-    plan: WholePlan = field(default_factory=WholePlan)
+    run: CommitRun
+    plan: WholePlan
 
 
 def load_open_job(run: CommitRun, current: Seen) -> LoadedManifests:
@@ -220,8 +216,7 @@ def open_recorded_job(run: CommitRun, current: Seen) -> RecordedJob:
             run.plan = with_coordinator(context, partial(plan_again, context, loaded), reload)
     # Only what this run has frozen: by its old name another process could reach it.
     plan = run.plan if context.job.is_frozen else replace(run.plan, moves=NO_MOVES)
-    turn, there, missing = run.turn, run.there, run.missing
-    return RecordedJob(context, record, loaded, reload, turn, progress, there, missing, plan)
+    return RecordedJob(context, record, loaded, reload, run, plan)
 
 
 def own_record(run: CommitRun, current: Seen) -> CommitRecord:
