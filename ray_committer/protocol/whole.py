@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from struct import Struct
 from types import MappingProxyType
-from typing import NamedTuple, cast, overload
+from typing import NamedTuple, cast
 
 import msgspec
 
@@ -193,57 +193,44 @@ class Move(msgspec.Struct, frozen=True, gc=False):
     leftovers: tuple[str, ...] = ()
 
 
-class Moves(Sequence[Move]):
-    """The moves of a plan to directories in `root`, each made when it is asked for: there can be
-    100,000. `strays` are the sources of goals that have not their own ones."""
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """The moves of a plan to the directories `dests` in `root`, each made when it is asked for: there
+    can be 100,000. `strays` are the sources of goals that have not their own ones."""
 
-    def __init__(
-        self,
-        sources: Sources,
-        verdicts: Mapping[str, Verdict],
-        root: str,
-        strays: Mapping[bytes, bytes | None],
-    ) -> None:
-        self._sources, self._verdicts = sources, verdicts
-        self._root, self._strays = root, strays
-        self._dests: list[str] = []
-
-    def add(self, dest: str) -> None:
-        """Add the move to a directory that has one source."""
-        self._dests.append(dest)
+    sources: Sources
+    verdicts: Mapping[str, Verdict]
+    root: str
+    strays: Mapping[bytes, bytes | None]
+    dests: Sequence[str]
 
     def __len__(self) -> int:
-        return len(self._dests)
+        return len(self.dests)
 
-    @overload
-    def __getitem__(self, index: int) -> Move: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Move, ...]: ...
-    def __getitem__(self, index: int | slice) -> Move | tuple[Move, ...]:
-        if isinstance(index, slice):
-            return tuple(map(self._move, self._dests[index]))
-        return self._move(self._dests[index])
+    def __iter__(self) -> Iterator[Move]:
+        return map(self._move, self.dests)
+
+    def __getitem__(self, place: slice) -> tuple[Move, ...]:
+        return tuple(map(self._move, self.dests[place]))
 
     def without(self, dests: Container[str]) -> Moves:
         """These but for some, unless another run seems to have moved them, which has compared them."""
-        moves = Moves(self._sources, self._verdicts, self._root, self._strays)
-        for dest in self._dests:
-            if dest not in dests or self._verdicts.get(self._source(dest), AS_NAMED).is_missing:
-                moves.add(dest)
-        return moves
+        gone = {source for source, verdict in self.verdicts.items() if verdict.is_missing}
+        kept = (dest for dest in self.dests if dest not in dests or self._source(dest) in gone)
+        return replace(self, dests=[*kept])
 
     def _source(self, dest: str) -> str:
-        goal = goal_of(dest, self._root)
-        return _source(self._strays.get(goal) or goal)
+        goal = goal_of(dest, self.root)
+        return _source(self.strays.get(goal) or goal)
 
     def _move(self, dest: str) -> Move:
         source = self._source(dest)
-        tally, verdict = self._sources.get(source), self._verdicts.get(source, AS_NAMED)
+        tally, verdict = self.sources.get(source), self.verdicts.get(source, AS_NAMED)
         sums = tally.files, tally.size, tally.total, tally.proof
         return Move(source, dest, *sums, verdict.leftovers)
 
 
-NO_MOVES = Moves(Sources(), {}, "/", {})
+NO_MOVES = Moves(Sources(), {}, "/", {}, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +270,7 @@ def plan_whole(
             apart.add(goal)
         else:
             shared[goal] = None if goal in shared or sources.has_own(goal) else source
-    moves, by_file = Moves(sources, verdicts, root, shared), Counter[ByFile]()
+    dests, by_file = list[str](), Counter[ByFile]()
     inner = _above(directories)
     for dest in sorted(path for path in directories if path not in inner):
         goal = goal_of(dest, root)
@@ -299,8 +286,8 @@ def plan_whole(
         elif why := _why_by_file(sources, verdicts, _source(key)):
             by_file[why] += 1
         else:
-            moves.add(dest)
-    return WholePlan(moves, by_file)
+            dests.append(dest)
+    return WholePlan(Moves(sources, verdicts, root, shared, dests), by_file)
 
 
 def _why_by_file(sources: Sources, verdicts: Mapping[str, Verdict], source: str) -> ByFile | None:

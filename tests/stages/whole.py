@@ -42,7 +42,4 @@ def moves_of(given: Sequence[Move]) -> Moves:
     for move in given:
         sources.add(move.source, Tally(move.files, move.size, move.total, move.proof))
     strays = {goal_of(move.dest, "/table"): bytes.fromhex(move.source[3:]) for move in given}
-    moves = Moves(sources, verdicts, "/table", strays)
-    for move in given:
-        moves.add(move.dest)
-    return moves
+    return Moves(sources, verdicts, "/table", strays, [move.dest for move in given])
