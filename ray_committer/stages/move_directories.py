@@ -82,8 +82,9 @@ def _move_some(
         for made in ended
         if not isinstance(made.answer, Left)
     ]
+    files = sum(files for files, _, _ in renames)
     end = shift.end(renames, directories=len(renames))
-    return end, Moved((start, start + len(ended)), end.event.files, left)
+    return end, Moved((start, start + len(ended)), files, left)
 
 
 def _tell_of_refusals(context: JobContext, refused: list[Left]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -26,13 +26,8 @@ Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 Result = TypeVar("Result")
 
-
-class ShardEnd(NamedTuple):
-    """How a shard ended; a `failure` ended it early."""
-
-    event: ShardRenamed
-    statistics: IOStatistics
-    failure: RayCommitterError | None
+ShardEnd = tuple[ShardRenamed, IOStatistics, RayCommitterError | None]
+"""How a shard ended: its event, what was counted, and the error that ended it early."""
 
 
 class Done(msgspec.Struct, Generic[Item, Answer], frozen=True, gc=False):
@@ -106,7 +101,7 @@ class Shift:
             error=str(failure) if failure else None,
             directories=directories,
         )
-        return ShardEnd(event, statistics, failure)
+        return event, statistics, failure
 
 
 def run_shards(
@@ -121,14 +116,15 @@ def run_shards(
     failures: list[RayCommitterError] = []
     throttling = ThrottlingWatch(context)
     # A generator: shards that are not begun when the first one fails are never made.
-    for end, result in context.run(work, (shard for shard in shards if not failures)):
-        renamed.add(end.event)
-        context.journal.add(end.statistics)
-        if end.failure is not None:
-            failures.append(end.failure)
+    ends = context.run(work, (shard for shard in shards if not failures))
+    for (event, statistics, failure), result in ends:
+        renamed.add(event)
+        context.journal.add(statistics)
+        if failure is not None:
+            failures.append(failure)
         yield result
-        context.emit(end.event)
+        context.emit(event)
         context.emit(FilesRenamed(renamed.files, record.files, renamed.bytes, record.bytes))
-        throttling.look(end.statistics)
+        throttling.look(statistics)
     if failures:
         raise failures[0]
