@@ -94,7 +94,8 @@ def find_staging(store: StoreOperations, job: JobAttempt, state: JobState) -> Jo
             if store.get_status(place.mark(state.stamp)) is not None:
                 return place
     # A program may have removed the mark, an empty directory; and nobody here can rename the files.
-    return usual if places == [usual] and why_not_whole(store, job) == errno.ENOTSUP else None
+    is_usual = [place.tasks for place in places] == [usual.tasks]
+    return usual if is_usual and why_not_whole(store, job) == errno.ENOTSUP else None
 
 
 def why_not_whole(store: StoreOperations, job: JobAttempt) -> int | None:
