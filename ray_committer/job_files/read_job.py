@@ -6,7 +6,7 @@ declaration itself and, in a long commit, heartbeats.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -94,12 +94,19 @@ def without_late(
     if status.seen is not None or not status.has_manifests:
         return status
     try:
-        manifests = list_manifest_files(store, status.job) if listed is None else manifests_in(listed)
-        stamps = (stamp_of(decode_manifest(read_listed(store, file), file.path)) for file in manifests)
-        is_late = bool(manifests) and all(stamps)
+        stamps = _stamps(store, status.job, listed)
+        is_late = bool(next(stamps, None)) and all(stamps)
     except (FileNotFoundError, NotADirectoryError):
         return status
     return replace(status, has_manifests=not is_late)
+
+
+def _stamps(
+    store: StoreOperations, job: JobAttempt, listed: Sequence[FileStatus] | None = None
+) -> Iterator[str | None]:
+    """The stamps in the manifests of a job, read one by one; None in those of Hadoop's committer."""
+    for file in list_manifest_files(store, job) if listed is None else manifests_in(listed):
+        yield stamp_of(decode_manifest(read_listed(store, file), file.path))
 
 
 def _manifests_if_any(store: StoreOperations, job: JobAttempt) -> tuple[FileStatus, ...] | None:
@@ -122,9 +129,14 @@ def _status(store: StoreOperations, job: JobAttempt, current: Seen | None) -> Jo
     if current is None:
         return status
     # An abort of what a late task left was killed: how the job ended, this state does not say (D8).
-    # With manifests, it is of a job that Hadoop's committer set up.
-    status = without_late(store, replace(status, is_husk=False))
-    return _with_state(job, current) if status.has_manifests else status
+    # With manifests that have no stamp, it is of a job that Hadoop's committer set up.
+    try:
+        is_of_job = status.has_manifests and not all(_stamps(store, job))
+    except (FileNotFoundError, NotADirectoryError):  # another process ends that abort
+        is_of_job = False
+    return (
+        _with_state(job, current) if is_of_job else replace(status, is_husk=False, has_manifests=False)
+    )
 
 
 def _with_state(job: JobAttempt, current: Seen) -> JobStatus:

@@ -14,13 +14,14 @@ from ray_committer.protocol.manifest import STAMP, TaskManifest, encode_manifest
 from ray_committer.protocol.paths import join
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.commit_job import commit_job
-from ray_committer.testing import MemoryStore, run_abort, run_commit, write_job
+from ray_committer.testing import MemoryStore, WrappedStore, run_abort, run_commit, write_job
 from ray_committer.testing.harness import run_undo
 from tests.stages.support import (
     JOB,
     OTHER_JOB,
     MakesParentsOfWrites,
     context,
+    do_at,
     each_crash,
     phase_of,
     requests,
@@ -128,6 +129,23 @@ def test_an_abort_of_what_was_left_of_a_committed_job_does_not_make_it_one_that_
         assert others_of(store).keys() >= others_of(new()).keys()
         assert store.list_files(JOB.directory) == []
     assert (decided > 0) is (late is late_task)
+
+
+@kinds
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_a_killed_abort_says_nothing_with_manifests_that_just_go_or_are_not_there_yet(
+    kind: Callable[[], MemoryStore], is_empty: bool
+):
+    """Another process ends the abort, or a late task has made only the directory for its manifest."""
+    store = with_job({0: {"a": b"x"}}, store=kind())
+    run_commit(store, JOB)
+    store.mkdirs(JOB.manifests)
+    if not is_empty:
+        store.write(join(JOB.manifests, MANIFEST), manifest("stamp"))
+    adopt_state(store, JOB, Phase.ABORTED)
+    goes = do_at("read", lambda: store.delete_directory(JOB.manifests), MANIFEST)
+    assert state_of_job(WrappedStore(store, before=goes), JOB) is None
+    assert run_commit(store, JOB).outcome is Outcome.ALREADY_COMMITTED
 
 
 @kinds
