@@ -8,6 +8,7 @@ the commit gives the directory another name, so all later requests of the run be
 from __future__ import annotations
 
 import errno
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -126,9 +127,19 @@ def take(context: JobContext, known: Seen, into: JobAttempt) -> JobAttempt | Non
             return None
         place = _renamed(context, state, source, into)
         # What a late task has made again can be there by the old name once the job's own is renamed.
-        if place is source or (place and has_mark(replace(context, job=place), state)):
+        if place is source or (place and is_own(context, state, place, source)):
             return place
     return None
+
+
+def is_own(context: JobContext, state: JobState, place: JobAttempt, source: JobAttempt) -> bool:
+    """Whether what was renamed from `source` to `place` is the job's. What a late task has made again,
+    or what a later job of the id has, is not: it is put back, where that job's tasks write."""
+    if has_mark(replace(context, job=place), state):
+        return True
+    with suppress(OSError):  # its tasks have made the directory again, or its committer has found it
+        context.store.move_whole(place.tasks, source.tasks)
+    return False
 
 
 def take_over(context: JobContext, known: Seen) -> JobContext:

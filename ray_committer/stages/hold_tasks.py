@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from ray_committer.job_files.job_state import Seen
+from ray_committer.job_files.job_state import Seen, StateChangedError
 from ray_committer.stages.checks.sources import SourcesLook, look_at_sources
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.declare_job import declare_job
 from ray_committer.stages.freeze_manifests import freeze_manifests
-from ray_committer.stages.freeze_tasks import freeze_tasks, has_mark, holds_tasks, take_over
+from ray_committer.stages.freeze_tasks import freeze_tasks, holds_tasks, is_own, take_over
 from ray_committer.stages.load_manifests import ManifestsChangedError
 from ray_committer.stages.run.decision import Decision
 
@@ -19,20 +19,28 @@ def freeze_and_declare(decision: Decision, last: Seen) -> Seen:
     that count had saved theirs before."""
     context, run, claim = decision.context, decision.run, decision.claim
 
-    def freeze() -> JobContext | None:
+    taken: list[JobContext] = []
+
+    def freeze() -> None:
         # In this order: a task that ran again can write its last file and save while both are renamed.
         # Then its manifest would count, and its file would be left.
         freeze_manifests(context, decision.loaded)
         # All tasks that count had saved before: none must be looked for in what is frozen (R1).
         is_known = decision.loaded.listing.is_named and not context.job.is_frozen
-        return freeze_tasks(context, last.state) if is_known else None
+        if is_known and (frozen := freeze_tasks(context, last.state)):
+            taken.append(frozen)
 
     prepared, run.prepared = run.prepared, None  # no nonce is used twice
     declare = partial(declare_job, context, last, claim, run.name, decision.run_id, prepared=prepared)
     # The freeze can fail although the declaration stands: withdrawn again, it has decided nothing.
     declared: Seen
-    frozen, declared = context.do_at_once(freeze, declare)
-    if frozen is not None:
+    try:
+        _, declared = context.do_at_once(freeze, declare)
+    except StateChangedError:  # perhaps the job is over, and these are files of a later one of its id
+        for frozen in taken:
+            is_own(context, last.state, frozen.job, context.job)
+        raise
+    for frozen in taken:
         run.context, run.held = frozen, declared.state.nonce
     return declared
 
@@ -43,10 +51,9 @@ def look_at_held(decision: Decision, current: Seen) -> SourcesLook:
     hold_tasks(decision, current)
     context, state = decision.context, current.state
     look: SourcesLook
-    is_own, look = context.do_at_once(
-        partial(has_mark, context, state), partial(look_at_sources, context, decision.loaded)
-    )
-    if not is_own or (look.errors and not holds_tasks(context, state)):
+    is_jobs = partial(is_own, context, state, context.job, context.job.with_tasks_in())
+    is_held, look = context.do_at_once(is_jobs, partial(look_at_sources, context, decision.loaded))
+    if not is_held or (look.errors and not holds_tasks(context, state)):
         raise ManifestsChangedError  # another run has the files
     return look
 

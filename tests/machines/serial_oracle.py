@@ -93,15 +93,16 @@ def _bring_to_their_ends(
         random.shuffle(waiting)
         for job in waiting:
             is_alone = sum(other.place == job.place for other in jobs) == 1
-            for end in _bring_to_its_end(store, table, job, answers, ends):
+            for end in _bring_to_its_end(store, table, job, answers, ends, is_alone=is_alone):
                 ends.committed[job.name] = end if is_alone else None
     return ends
 
 
 def _bring_to_its_end(
-    store: StoreOperations, table: str, job: Job, answers: Answers, ends: Ends
+    store: StoreOperations, table: str, job: Job, answers: Answers, ends: Ends, *, is_alone: bool
 ) -> Iterator[bool | None]:
-    """Yield whether it is committed, None if that is not known; nothing if it has not ended."""
+    """Yield whether it is committed, None if that is not known; nothing if it has not ended. A job that
+    `is_alone` has its id for itself."""
 
     def run(operation: Operation) -> Told:
         told = attempt(lambda store: operation.run(store, table), store)
@@ -122,16 +123,19 @@ def _bring_to_its_end(
         if store.get_status(job.attempt(table).directory) is not None:  # a notice says so
             run(abort(job))
         yield _was_told(answers, job)
-    elif any(error in text for error in _given_up(job)):
+    elif any(error in text for error in _given_up(job, is_alone=is_alone)):
         ends.given_up.add(job.name)
         run(abort(job))
         yield False
 
 
-def _given_up(job: Job) -> tuple[str, ...]:
-    """The errors after which a job is aborted: its tasks have not committed, or data exists."""
-    without_tasks = ("IncompleteJobError", "MissingManifestsError", "not written for this job")
-    return (*without_tasks, "CommitConflictError") if job.wants_none else without_tasks
+def _given_up(job: Job, *, is_alone: bool) -> tuple[str, ...]:
+    """The errors after which a job is aborted: its tasks have not committed, or data exists. Of an id
+    that is used again, a late process can have frozen files of tasks that still ran."""
+    errors = ["IncompleteJobError", "MissingManifestsError", "not written for this job"]
+    errors += ["CommitConflictError"] if job.wants_none else []
+    errors += [] if is_alone else ["missing or changed; abort the job and run it again"]
+    return tuple(errors)
 
 
 def _was_told(answers: Answers, job: Job) -> bool | None:

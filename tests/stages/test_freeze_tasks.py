@@ -43,6 +43,7 @@ from ray_committer.protocol.paths import (
 from ray_committer.protocol.state import Phase
 from ray_committer.stages.context import JobContext
 from ray_committer.stages.freeze_tasks import find_staging, freeze_tasks, holds_tasks, take_over
+from ray_committer.stages.setup_job import setup_job
 from ray_committer.stores.base import StoreOperations, StoreSpec
 from ray_committer.stores.local import LocalStore
 from ray_committer.testing import (
@@ -175,6 +176,28 @@ def test_a_task_that_runs_again_while_the_files_are_frozen_replaces_no_manifest_
     commit(WrappedStore(store, after=do_at("move_whole", run_again)))
     assert isinstance(told[0], RayCommitterError)
     assert visible_files(store, "/table") == FILES
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_who_freezes_the_files_of_a_later_job_of_the_id_puts_them_back(is_named: bool):
+    """Its own job was aborted while it slept before the freeze, and a task of the later one writes."""
+    store, running = MemoryStore(), list[str]()
+    commit = named(store) if is_named else lambda one: run_commit(one, JOB)
+    if not is_named:
+        staged(store)
+
+    def set_up_again() -> None:
+        run_abort(store, JOB)
+        setup_job(store, JOB)
+        running.append(set_up_attempt(store, JOB, 0, 0))
+        write_attempt(store, JOB, running[0], {"c": b"c"})
+
+    with pytest.raises(RayCommitterError):
+        commit(WrappedStore(store, before=do_at("move_whole", set_up_again)))
+    assert stagings(store) == [TASKS]
+    commit_attempt(store, JOB, 0, running[0])
+    assert run_commit(store, JOB).files == 1
+    assert visible_files(store, "/table") == {"c": b"c"}
 
 
 @pytest.mark.parametrize("when", ["declared", "recorded", "committed"])
