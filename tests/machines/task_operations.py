@@ -15,6 +15,7 @@ from ray_committer.job_files.set_up_here import SetUpHere, new_declaration
 from ray_committer.options import CommittedTask
 from ray_committer.places.choose import output_of, places_of
 from ray_committer.places.staged_files import StagedFiles
+from ray_committer.protocol.commit_result import Outcome
 from ray_committer.protocol.paths import JobAttempt, join
 from ray_committer.protocol.record import Claim, encode
 from ray_committer.protocol.state import new_nonce
@@ -59,7 +60,9 @@ def drive(job: Job, *, has_text: bool) -> Operation:
             committed_tasks=tuple(results),
             ignore_other_attempts=not has_text,
         )
-        return run_commit(store, attempt, options, ahead=ahead, state=state).outcome.value
+        result = run_commit(store, attempt, options, ahead=ahead, state=state)
+        # A record of another run counts, whichever attempts that has found.
+        return (Outcome.ALREADY_COMMITTED if result.resumed else result.outcome).value
 
     name = f"driver of {job.name} with {'texts' if has_text else 'names'}"
     return Operation(name, job, run, is_commit=True, knows_tasks=True)

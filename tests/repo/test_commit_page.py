@@ -17,6 +17,7 @@ CATCHES = {
     "job_files/follow_job.py": "the loop of each operation on a job: it goes on from the state there is",
     "job_files/job_state.py": "a change that is not needed any more",
     "jobs/plan.py": "a plan is made again",
+    "stages/hold_tasks.py": "what was frozen of a later job is put back, before the loop sees it",
     "stages/turns/find_table.py": "a set-up is refused",
     "stages/undo_job.py": "the place of an undo that did not begin is removed, before the loop sees it",
 }
