@@ -194,8 +194,10 @@ def _told_wrong(answers: Answers, ends: Ends) -> str | None:
         is_committed = ends.committed[operation.job.name]
         if told.text in COMMITTED and is_committed is False:
             return f"{operation.name} was told {told}, but the job is aborted"
-        # A driver may refuse what tasks have saved since, before another commit takes it.
-        since = answers[: answers.index((operation, told))] if operation.knows_tasks else answers
+        # A driver may refuse what tasks have saved since, before another commit takes it; and a commit
+        # can come before the tasks have saved anything.
+        is_early = operation.knows_tasks or "contains no task manifest" in str(told.text)
+        since = answers[: answers.index((operation, told))] if is_early else answers
         others = [other for one, other in since if one.is_of(operation.job) and other is not told]
         is_refused = operation.is_commit and told.exit_code == 1
         was_wrong = is_refused and any(other.text in COMMITTED for other in others)
