@@ -150,7 +150,7 @@ HALF_OVERWRITE = Job(
     is_half=True,
 )
 SUPERSEDING = Job("superseding", {"p=1/u": b"u1", "p=3/u": b"u3"}, unfinished="supersede")
-FINISHING = Job("finishing", {"p=1/f": b"f1", "p=4/f": b"f4"}, unfinished="finish")
+FINISHING = Job("finishing", {"p=1/i": b"i1", "p=4/i": b"i4"}, unfinished="finish")
 OF_ATTEMPT, OF_LATE = "0" * 16, f"{1:016x}"
 STAGED = Job("staged", {f"p=1/t-{OF_ATTEMPT}": b"t1", f"p=6/t-{OF_ATTEMPT}": b"t6"})
 """Its files lie beside those of the late attempt, by the tokens in their names."""
