@@ -104,7 +104,7 @@ def without_late(
 def _stamps(
     store: StoreOperations, job: JobAttempt, listed: Sequence[FileStatus] | None = None
 ) -> Iterator[str | None]:
-    """The stamps in the manifests of a job, read one by one; None in those of Hadoop's committer."""
+    """The stamps in the manifests of a job, read one by one; None in manifests of Hadoop's committer."""
     for file in list_manifest_files(store, job) if listed is None else manifests_in(listed):
         yield stamp_of(decode_manifest(read_listed(store, file), file.path))
 
