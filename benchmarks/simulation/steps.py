@@ -51,7 +51,12 @@ def steps(job: Job, setup: Setup, *, moved: float = 0.0) -> list[Step]:
             beside={**store.once, LIST: listed},
         ),
         _load(job, setup),
-        Step(PREPARE, rounds=rounds[PREPARE] - setup.is_driver + pages, driver=20e-6 * job.manifests),
+        # The files of tasks are frozen after the manifests.
+        Step(
+            PREPARE,
+            rounds=rounds[PREPARE] - setup.is_driver + job.go_whole + pages,
+            driver=20e-6 * job.manifests,
+        ),
         *_checks(job, setup),
         Step(
             DIRECTORIES,
@@ -143,7 +148,8 @@ def _move_whole(job: Job, setup: Setup) -> Step:
     cost = costs.LOCAL_RENAME if setup.store.is_local else costs.RENAME
     return Step(
         MOVES,
-        rounds=setup.store.rounds[MOVES],
+        # The note of new directories is written with the record's state, and waited for.
+        rounds=setup.store.rounds[MOVES] + setup.store.weights.get(WRITE, 1) - 1,
         items=job.partitions,
         each={MOVE: 1},
         processor=cost.value + setup.store.client,

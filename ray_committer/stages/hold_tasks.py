@@ -18,7 +18,6 @@ def freeze_and_declare(decision: Decision, last: Seen) -> Seen:
     """Declare the job and, in parallel, freeze its manifests, and the files of its tasks if all tasks
     that count had saved theirs before."""
     context, run, claim = decision.context, decision.run, decision.claim
-
     taken: list[JobContext] = []
 
     def freeze() -> None:

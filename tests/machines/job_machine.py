@@ -37,6 +37,7 @@ from ray_committer.stores.base import StoreOperations, Versions
 from ray_committer.testing.chaos_executor import Chaos
 from ray_committer.testing.faults import SimulatedCrash
 from ray_committer.testing.harness import (
+    all_files,
     commit_attempt,
     put_file,
     run_abort,
@@ -316,6 +317,9 @@ class JobMachine(JobActions, RuleBasedStateMachine):
         self.only_what_must_be_is_visible()
         for job in self.model.jobs:
             assert job.phase is Phase.OVER, f"{job}: cannot be brought to an end"
+            left = all_files(self.store, job.job.state)
+            if job.was_cut and left and all("/aborted." in path for path in left):
+                run_abort(self.store, job.job)  # of what late tasks had left, an abort was killed
             sweep_all_gone(self.store, job.job)
             self.model.check_clean(self.store, job)
         self.model.check_swept(self.store, self.destination)

@@ -15,6 +15,7 @@ from ray_committer.stages.freeze_tasks import (
     freeze_tasks,
     has_mark,
     holds_tasks,
+    is_own,
     take_over,
     why_not_whole,
 )
@@ -44,6 +45,11 @@ def a_mark_is_not_asked_for() -> Swaps:
     """What a late task has made again is taken for the files of the job."""
     yield find_staging, lambda store, job, state: next(reversed(tasks_of(store, job)), None)
     yield has_mark, lambda context, state: True
+
+
+def what_was_frozen_of_another_job_is_kept() -> Swaps:
+    """Tasks of a later job of the id go on without what they have written."""
+    yield is_own, lambda context, state, place, source: has_mark(replace(context, job=place), state)
 
 
 def a_mark_of_any_job_counts() -> Swaps:

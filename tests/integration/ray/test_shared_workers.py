@@ -121,7 +121,8 @@ def processes_of(pool: RayPool) -> list[int]:
 
 @pytest.mark.wide
 def test_small_manifests_are_read_once(dest: Path, tmp_path: Path):
-    """They travel with the work; read otherwise is the last state."""
+    """They travel with the work; read otherwise are the two packs, for the look at sources, and the last
+    state."""
     written = write_files(dest, tasks=60, files=300)
     options = CommitOptions(workers=2, summary_directory=str(tmp_path / "reports"), validate=False)
     ray_committer.commit_job(str(dest), executor="ray", options=options)
@@ -129,10 +130,10 @@ def test_small_manifests_are_read_once(dest: Path, tmp_path: Path):
     found = statistics(tmp_path / "reports" / "summary-job_1.json")
     counters, means = found["counters"], found["meanstatistics"]
     assert {"job_stage_start_workers.mean", "job_stage_load_manifests.mean"} <= means.keys()
-    assert counters["op_open"] == 60 + 1
+    assert counters["op_open"] == 60 + 2 + 1
     assert counters["commit_file_rename"] == 300
-    # Frozen, declared, recorded, committed; _SUCCESS; the job's directory, which is taken away.
-    assert counters["op_rename"] == 300 + 4 + 1 + 1
+    # Twice frozen, declared, recorded, committed; _SUCCESS; the job's directory, which is taken away.
+    assert counters["op_rename"] == 300 + 5 + 1 + 1
 
 
 def statistics(path: Path) -> dict[str, dict[str, int]]:
